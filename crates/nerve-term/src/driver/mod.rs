@@ -1,0 +1,290 @@
+//! Turns prompts into delivered, finished turns, and says at any time whether the agent is ready, busy or blocked.
+//!
+//! No I/O and no clock: the pump tells it what happened ([`Driver::output`], [`Driver::notice`], [`Driver::observe`],
+//! [`Driver::exited`]) and when it is; it answers with [`Effect`]s and the [deadline](Driver::deadline) at which it wants to
+//! look again. States are evidence, weighed: see [`Source`]. A stale screen never counts: whatever ends a turn must have
+//! been seen at a later byte offset than the turn's prompt.
+
+mod answer;
+mod reading;
+mod state;
+mod turn;
+mod verdict;
+
+pub use reading::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
+pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
+pub use turn::{Outcome, Refused, Span, TurnEnd};
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::event::{ExitStatus, TsNs};
+use crate::keys::unescape;
+use crate::profile::Profile;
+use crate::screen::Screen;
+use crate::terminal::{Mark, MarkKind, Notice};
+
+use turn::Turn;
+use verdict::Verdict;
+
+/// What the driver wants done, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Write these bytes to the child.
+    Write(Vec<u8>),
+    /// The agent's state changed; [`Driver::state`] and [`Driver::evidence`] tell.
+    StateChanged,
+    /// The turn is over.
+    TurnEnded(Box<TurnEnd>),
+}
+
+/// What the pump shows the driver.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The last finished frame.
+    pub screen: &'a Screen,
+    /// Absolute line of the cursor.
+    pub cursor_line: u64,
+    /// Who has the terminal.
+    pub foreground: Foreground,
+}
+
+/// The driver of one terminal.
+#[derive(Debug)]
+pub struct Driver {
+    profile: Arc<Profile>,
+    state: AgentState,
+    evidence: Evidence,
+    reading: Reading,
+    effects: VecDeque<Effect>,
+    deadline: Option<TsNs>,
+    offset: u64,
+    last_output: TsNs,
+    /// Ready evidence must be newer than this: where the last prompt went in.
+    barrier: Barrier,
+    ready_since: Option<TsNs>,
+    marks: Marks,
+    learned_prompt: Option<String>,
+    /// At the last look: the cursor's line, and whether nothing but a known prompt stood there.
+    cursor_line: u64,
+    bare_prompt: bool,
+    /// Offset of the last title that said busy: titles between two looks are not missed.
+    busy_title: u64,
+    turn: Option<Turn>,
+    turns: u64,
+    last_prompt: String,
+    answer: Option<answer::Answer>,
+}
+
+/// Where input went in that must show an effect before "ready" means anything.
+#[derive(Debug, Clone, Copy, Default)]
+struct Barrier {
+    at: TsNs,
+    offset: u64,
+    line: u64,
+    set: bool,
+}
+
+/// Shell integration marks seen so far.
+#[derive(Debug, Clone, Default)]
+struct Marks {
+    last: Option<Mark>,
+    output: Option<Mark>,
+    end: Option<Mark>,
+}
+
+impl Driver {
+    /// A driver for a program that starts now.
+    pub fn new(profile: Arc<Profile>, now: TsNs) -> Driver {
+        Driver {
+            profile,
+            state: AgentState::Starting,
+            evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
+            reading: Reading::default(),
+            effects: VecDeque::new(),
+            deadline: None,
+            offset: 0,
+            last_output: now,
+            barrier: Barrier { at: now, ..Barrier::default() },
+            ready_since: None,
+            marks: Marks::default(),
+            learned_prompt: None,
+            cursor_line: 0,
+            bare_prompt: false,
+            busy_title: 0,
+            turn: None,
+            turns: 0,
+            last_prompt: String::new(),
+            answer: None,
+        }
+    }
+
+    /// The profile it goes by.
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    /// The state now.
+    pub fn state(&self) -> &AgentState {
+        &self.state
+    }
+
+    /// What the state rests on.
+    pub fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// The last look at the screen.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
+    /// The running turn and how far its prompt came.
+    pub fn turn(&self) -> Option<(u64, Delivery)> {
+        self.turn.as_ref().map(|turn| (turn.number, turn.delivery))
+    }
+
+    /// Where the running turn's text begins: an absolute line.
+    pub fn turn_start_line(&self) -> Option<u64> {
+        self.turn.as_ref().map(|turn| self.span_start(turn))
+    }
+
+    /// When to call [`Driver::observe`] again though nothing happened.
+    pub fn deadline(&self) -> Option<TsNs> {
+        self.deadline
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The child wrote: `offset` is the count of its bytes so far.
+    pub fn output(&mut self, now: TsNs, offset: u64) {
+        self.offset = offset;
+        self.last_output = now;
+    }
+
+    /// The terminal noticed something in the bytes. Nothing that passes between two looks is missed.
+    pub fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Mark(mark) => {
+                match mark.kind {
+                    MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
+                    MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
+                    MarkKind::PromptStart | MarkKind::CommandStart => {}
+                }
+                self.marks.last = Some(mark.clone());
+            }
+            Notice::Title(title) => {
+                if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) {
+                    self.busy_title = self.offset;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The child is gone. A running turn ends with it.
+    pub fn exited(&mut self, now: TsNs, status: ExitStatus) {
+        self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
+        self.answer = None;
+        self.end_turn(now, Outcome::Exited(status), None);
+        self.deadline = None;
+    }
+
+    /// Looks at the terminal and draws conclusions. Call it after output (many reads may share a look), on the deadline, and
+    /// after any input.
+    pub fn observe(&mut self, now: TsNs, view: View<'_>) {
+        if matches!(self.state, AgentState::Exited(_)) {
+            return;
+        }
+        self.deadline = None;
+        self.reading = look(&self.profile, view.screen);
+        let verdict = self.judge(now, &view);
+        self.cursor_line = view.cursor_line;
+        self.bare_prompt = self.is_prompt(&verdict::before_cursor(view.screen));
+        self.learn_prompt(&verdict, &view);
+        self.apply(now, verdict);
+        self.advance_turn(now, &view);
+        self.advance_answer(now);
+    }
+
+    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again.
+    pub fn interrupt(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.interrupted = true;
+        }
+        self.write_keys(&self.profile.interrupt.clone());
+    }
+
+    /// Says that input was written past the driver (`run`): a stale ready state does not count any more.
+    pub fn typed(&mut self, now: TsNs, cursor_line: u64) {
+        self.raise_barrier(now, cursor_line);
+        self.set_state(now, AgentState::Busy, Source::Input, "a command was typed".into());
+    }
+
+    fn raise_barrier(&mut self, now: TsNs, line: u64) {
+        self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
+        self.ready_since = None;
+        self.wake_at(now + self.profile.timing.quiet());
+    }
+
+    fn wake_at(&mut self, at: TsNs) {
+        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    fn write_keys(&mut self, notation: &str) {
+        // Profiles are checked when they are loaded; keys that do not parse are sent as they stand.
+        let bytes = unescape(notation).unwrap_or_else(|_| notation.as_bytes().to_vec());
+        self.effects.push_back(Effect::Write(bytes));
+    }
+
+    fn set_state(&mut self, now: TsNs, state: AgentState, source: Source, text: String) {
+        if self.state != state {
+            self.state = state;
+            self.evidence = Evidence { source, text, offset: self.offset, at: now };
+            self.effects.push_back(Effect::StateChanged);
+        }
+    }
+
+    /// Applies a verdict; ready has to hold for a while first.
+    fn apply(&mut self, now: TsNs, verdict: Verdict) {
+        match verdict {
+            Verdict::Ready { source, text, hold } => {
+                let since = *self.ready_since.get_or_insert(now);
+                let due = since + hold;
+                if now >= due {
+                    self.set_state(now, AgentState::Ready, source, text);
+                } else if self.state != AgentState::Ready {
+                    self.wake_at(due);
+                }
+            }
+            Verdict::Busy { source, text, recheck } => {
+                self.ready_since = None;
+                recheck.into_iter().for_each(|at| self.wake_at(at));
+                if self.state != AgentState::Starting || source == Source::Title {
+                    self.set_state(now, AgentState::Busy, source, text);
+                }
+            }
+            Verdict::Blocked { kind, text, source } => {
+                self.ready_since = None;
+                let choices = self.reading.choices.iter().map(|choice| choice.label.clone()).collect();
+                self.set_state(now, AgentState::Blocked { kind, choices }, source, text);
+            }
+            Verdict::Unknown { recheck } => {
+                self.ready_since = None;
+                recheck.into_iter().for_each(|at| self.wake_at(at));
+            }
+        }
+    }
+
+    /// A line-based program's prompt, once it was ready, is how it looks when it is ready again.
+    fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
+        let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
+        if quiet && self.profile.composer.is_none() {
+            let row = verdict::before_cursor(view.screen);
+            self.learned_prompt = (!row.trim().is_empty()).then_some(row);
+        }
+    }
+}

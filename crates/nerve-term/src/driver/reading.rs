@@ -1,0 +1,213 @@
+//! One look at the screen: where the composer is, what it holds, and what the live region says.
+
+use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, RuleState};
+use crate::screen::{Row, Screen};
+
+/// What one look at the screen says, before it is weighed against other signals.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// The composer, if one is drawn.
+    pub composer: Option<ComposerView>,
+    /// What the screen and title say.
+    pub says: Option<Says>,
+    /// Choices of the dialog, top to bottom, if one is shown.
+    pub choices: Vec<ChoiceRow>,
+    /// All text of the dialog, its cursor left out; empty if none is shown.
+    pub dialog: String,
+}
+
+/// What a look can say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Says {
+    /// Waiting for a prompt.
+    Ready(String),
+    /// Working.
+    Busy(String),
+    /// Asking.
+    Blocked(BlockKind, String),
+}
+
+/// The composer as drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComposerView {
+    /// Rows of the screen it takes: first, and one past the last.
+    pub rows: (usize, usize),
+    /// What was typed into it; empty where only a placeholder shows.
+    pub draft: String,
+    /// A paste stands there as a chip.
+    pub chip: bool,
+}
+
+/// A choice of a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChoiceRow {
+    /// Its text.
+    pub label: String,
+    /// The dialog's cursor stands on it.
+    pub selected: bool,
+}
+
+/// Looks at a screen with a profile's eyes.
+pub fn look(profile: &Profile, screen: &Screen) -> Reading {
+    let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
+    let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
+    let rule = profile.rules.iter().find_map(|rule| {
+        let rows = match (rule.region, &composer) {
+            (Region::Footer, Some(view)) => view.rows.1..screen.rows.len(),
+            (Region::Status, Some(view)) => status_rows(screen, view.rows.0),
+            (Region::Dialog, None) => dialog.clone(),
+            (Region::Cursor, _) => {
+                let row = screen.cursor.row as usize;
+                row..(row + 1).min(screen.rows.len())
+            }
+            _ => 0..0,
+        };
+        let row = screen.rows.get(rows)?.iter().find(|row| rule.pattern.is_match(&row.text))?;
+        Some((rule, row.text.trim().to_string()))
+    });
+    let (choices, dialog) = match &rule {
+        Some((rule, _)) if rule.state == RuleState::Blocked => {
+            (choices(profile, &screen.rows[dialog.clone()]), dialog_text(profile, &screen.rows[dialog]))
+        }
+        _ => (Vec::new(), String::new()),
+    };
+    let says = match rule {
+        Some((rule, row)) => Some(match rule.state {
+            RuleState::Busy => Says::Busy(format!("row '{}'", clip(&row))),
+            RuleState::Ready => Says::Ready(format!("row '{}'", clip(&row))),
+            RuleState::Blocked => Says::Blocked(rule.kind, format!("row '{}'", clip(&row))),
+        }),
+        None => None,
+    };
+    let says = with_title(profile, screen, composer.is_some(), says);
+    Reading { composer, says, choices, dialog }
+}
+
+/// Title and screen have to agree before a screen with a composer counts as ready; either alone makes it busy.
+fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<Says>) -> Option<Says> {
+    let is = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
+    if says.is_some() {
+        return says;
+    }
+    if is(&profile.title.busy) {
+        return Some(Says::Busy(format!("title '{}'", clip(&screen.title))));
+    }
+    if is(&profile.title.blocked) {
+        return Some(Says::Blocked(BlockKind::Permission, format!("title '{}'", clip(&screen.title))));
+    }
+    let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
+    (composer && title_ok).then(|| {
+        let title = if screen.title.is_empty() { String::new() } else { format!(", title '{}'", clip(&screen.title)) };
+        Says::Ready(format!("composer without a busy sign{title}"))
+    })
+}
+
+fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
+    let cursor = screen.cursor.row as usize;
+    let (start, end) = match composer.layout {
+        Layout::Box => boxed(composer, &screen.rows)?,
+        Layout::Bar => barred(composer, &screen.rows)?,
+        Layout::Row => around_cursor(composer, &screen.rows, cursor)?,
+    };
+    // A drawn composer that does not hold the cursor is not where keys go.
+    if !(start..end).contains(&cursor) {
+        return None;
+    }
+    let typed = draft(composer, &screen.rows[start..end]);
+    let placeholder = composer.placeholder.iter().any(|p| p.is_match(&typed)) || is_dim(&screen.rows[start]);
+    let chip = composer.chip.as_ref().is_some_and(|p| p.is_match(&typed));
+    Some(ComposerView { rows: (start, end), draft: if placeholder { String::new() } else { typed }, chip })
+}
+
+fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+    let (above, below) = (composer.above.as_ref()?, composer.below.as_ref()?);
+    let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
+    let top = rows[..end].iter().rposition(|row| above.is_match(&row.text))?;
+    let first = rows.get(top + 1)?;
+    (top + 1 < end && composer.prompt.is_match(&first.text)).then_some((top + 1, end))
+}
+
+fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+    let below = composer.below.as_ref()?;
+    let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
+    let start = rows[..end].iter().rposition(|row| !composer.prompt.is_match(&row.text)).map_or(0, |at| at + 1);
+    (start < end).then_some((start, end))
+}
+
+fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(usize, usize)> {
+    let start = (0..=cursor.min(rows.len().checked_sub(1)?)).rev().find(|at| composer.prompt.is_match(&rows[*at].text))?;
+    // Rows of a draft are indented or blank; anything else between mark and cursor is conversation or a dialog.
+    let drafted = rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
+    let end = rows[cursor + 1..].iter().position(|row| row.text.is_empty()).map_or(rows.len(), |at| cursor + 1 + at);
+    drafted.then_some((start, end))
+}
+
+fn draft(composer: &Composer, rows: &[Row]) -> String {
+    let text = |row: &Row, first: bool| match composer.layout {
+        Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
+        _ if first => composer.prompt.after(&row.text).unwrap_or("").trim_end().to_string(),
+        _ => row.text.trim().to_string(),
+    };
+    let lines: Vec<String> = rows.iter().enumerate().map(|(at, row)| text(row, at == 0)).collect();
+    match composer.layout {
+        // The first paragraph is the draft, status rows follow it.
+        Layout::Bar => lines.iter().skip_while(|l| l.is_empty()).take_while(|l| !l.is_empty()).cloned().collect::<Vec<_>>().join("\n"),
+        _ => lines.join("\n").trim().to_string(),
+    }
+}
+
+/// Placeholders are drawn dim; drafts never are.
+fn is_dim(row: &Row) -> bool {
+    let text: Vec<_> = row.runs.iter().filter(|run| run.start >= 2).collect();
+    !text.is_empty() && text.iter().skip(1).all(|run| run.style.dim) && text.last().is_some_and(|run| run.style.dim)
+}
+
+fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
+    let rows = &screen.rows[..composer_top];
+    // Rules and single hint rows stand between the status block and the composer: look at the last few rows with text.
+    let start = rows.iter().enumerate().rev().filter(|(_, row)| !row.text.is_empty()).map(|(at, _)| at).nth(4).unwrap_or(0);
+    start..composer_top
+}
+
+fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
+    let end = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |at| at + 1);
+    let start = end.saturating_sub(profile.dialog.rows);
+    let above = profile.dialog.above.as_ref();
+    let above = above.and_then(|p| screen.rows[start..end].iter().rposition(|row| p.is_match(&row.text)));
+    above.map_or(start, |at| start + at)..end
+}
+
+fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
+    let found = rows.iter().filter_map(|row| profile.dialog.choice.choice(&row.text));
+    found.map(|(selected, label)| ChoiceRow { label: label.trim().to_string(), selected }).collect()
+}
+
+fn dialog_text(profile: &Profile, rows: &[Row]) -> String {
+    let text = |row: &Row| match profile.dialog.choice.choice(&row.text) {
+        Some((_, label)) => label.trim().to_string(),
+        None => row.text.clone(),
+    };
+    rows.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn clip(text: &str) -> String {
+    let mut clipped: String = text.chars().take(80).collect();
+    if clipped.len() < text.len() {
+        clipped.push('…');
+    }
+    clipped
+}
+
+/// Does a composer show (at least a telling part of) `text`? White space is drawn differently everywhere and left out.
+pub fn echoes(view: &ComposerView, text: &str) -> bool {
+    if view.chip {
+        return true;
+    }
+    let squeeze = |s: &str| s.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect::<String>();
+    let (shown, sent) = (squeeze(&view.draft), squeeze(text));
+    if shown.is_empty() {
+        return false;
+    }
+    // A tall draft is scrolled inside the composer: its end (or its start) is what shows.
+    shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24) || (!sent.is_empty() && shown.contains(&sent))
+}

@@ -1,0 +1,151 @@
+//! Weighs the signals of one moment.
+
+use std::time::Duration;
+
+use super::state::{Foreground, Source};
+use super::{Driver, Says, View};
+use crate::driver::AgentState;
+use crate::event::TsNs;
+use crate::profile::BlockKind;
+use crate::screen::Screen;
+use crate::terminal::MarkKind;
+
+/// What one moment's signals come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Ready, if it holds this long.
+    Ready { source: Source, text: String, hold: Duration },
+    /// Working; to be looked at again at `recheck` if no byte comes.
+    Busy { source: Source, text: String, recheck: Option<TsNs> },
+    /// Asking.
+    Blocked { kind: BlockKind, source: Source, text: String },
+    /// Nothing can be said; the state stays. `recheck` is when silence will mean something.
+    Unknown { recheck: Option<TsNs> },
+}
+
+impl Driver {
+    pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
+        let source = Source::Screen;
+        match &self.reading.says {
+            Some(Says::Blocked(kind, text)) => {
+                return Verdict::Blocked { kind: *kind, source, text: text.clone() };
+            }
+            Some(Says::Busy(text)) => {
+                let source = if text.starts_with("title") { Source::Title } else { source };
+                return Verdict::Busy { source, text: text.clone(), recheck: None };
+            }
+            Some(Says::Ready(text)) => {
+                let source = if view.screen.title.is_empty() { source } else { Source::Title };
+                return Verdict::Ready { source, text: text.clone(), hold: self.hold() };
+            }
+            None => {}
+        }
+        if self.profile.composer.is_some() { Verdict::Unknown { recheck: None } } else { self.judge_line(now, view) }
+    }
+
+    /// Line-based programs: marks, foreground group, the prompt, silence.
+    fn judge_line(&self, now: TsNs, view: &View<'_>) -> Verdict {
+        // The end of another group, or of the program's own work, shows in no byte for sure: look again.
+        let soon = now + self.profile.timing.settle();
+        let (source, recheck) = (Source::Foreground, Some(soon));
+        if view.foreground == Foreground::Other {
+            let text = "another process group has the terminal".to_string();
+            let recheck = Some(now + self.profile.timing.quiet());
+            return match self.state {
+                AgentState::Starting => Verdict::Unknown { recheck },
+                _ => Verdict::Busy { source, text, recheck },
+            };
+        }
+        if let Some(verdict) = self.judge_marks() {
+            return verdict;
+        }
+        if view.foreground == Foreground::Awake {
+            return Verdict::Unknown { recheck };
+        }
+        let row = before_cursor(view.screen);
+        if self.after_barrier(view) {
+            if self.is_prompt(&row) {
+                let text = format!("prompt '{}'", row.trim());
+                return self.at_rest(now, Source::Screen, text, self.hold());
+            }
+        }
+        self.judge_quiet(now, view)
+    }
+
+    fn judge_marks(&self) -> Option<Verdict> {
+        let mark = self.marks.last.as_ref()?;
+        let fresh = mark.offset > self.barrier.offset || !self.barrier.set;
+        let source = Source::Mark;
+        Some(match mark.kind {
+            MarkKind::CommandStart if fresh => {
+                let hold = if self.state == AgentState::Starting { self.profile.timing.start() } else { Duration::ZERO };
+                Verdict::Ready { source, text: "the shell's prompt is drawn".into(), hold }
+            }
+            MarkKind::OutputStart => {
+                Verdict::Busy { source, text: "a command runs".into(), recheck: None }
+            }
+            // Between two marks, or an old prompt after new input: the next mark will tell.
+            _ => Verdict::Unknown { recheck: None },
+        })
+    }
+
+    fn judge_quiet(&self, now: TsNs, view: &View<'_>) -> Verdict {
+        let timing = &self.profile.timing;
+        let silent = self.offset <= self.barrier.offset;
+        // A prompt once seen that is not back, or no byte since the input: silence has to be longer to mean anything.
+        let patience = match (self.state == AgentState::Starting, silent, self.learned_prompt.is_some()) {
+            (true, ..) => 1,
+            (_, true, _) => 3,
+            (.., true) => 5,
+            _ => 1,
+        };
+        let since = self.last_output.max(self.barrier.at);
+        let due = since + timing.quiet() * patience;
+        if now < due {
+            return Verdict::Unknown { recheck: Some(due) };
+        }
+        let source = if view.foreground == Foreground::Idle { Source::Foreground } else { Source::Quiet };
+        let text = format!("no output for {} ms", now.since(since).as_millis());
+        Verdict::Ready { source, text, hold: Duration::ZERO }
+    }
+
+    /// Ready as soon as nothing came for `hold`.
+    fn at_rest(&self, now: TsNs, source: Source, text: String, hold: Duration) -> Verdict {
+        let due = self.last_output.max(self.barrier.at) + hold;
+        if now >= due { Verdict::Ready { source, text, hold: Duration::ZERO } } else { Verdict::Unknown { recheck: Some(due) } }
+    }
+
+    /// Is this a prompt the profile knows, or the one the program had when it was silent?
+    pub(super) fn is_prompt(&self, row: &str) -> bool {
+        self.profile.prompt.as_ref().is_some_and(|prompt| prompt.is_match(row)) || self.learned_prompt.as_deref() == Some(row)
+    }
+
+    fn hold(&self) -> Duration {
+        match self.state {
+            AgentState::Starting => self.profile.timing.start(),
+            _ if self.unsure() => self.profile.timing.quiet(),
+            _ => self.profile.timing.settle(),
+        }
+    }
+
+    fn after_barrier(&self, view: &View<'_>) -> bool {
+        !self.barrier.set || (self.offset > self.barrier.offset && view.cursor_line > self.barrier.line)
+    }
+}
+
+/// The cursor's row up to the cursor: where a line-based program's prompt stands.
+pub(super) fn before_cursor(screen: &Screen) -> String {
+    let Some(row) = screen.rows.get(screen.cursor.row as usize) else { return String::new() };
+    let col = screen.cursor.col as usize;
+    let text = &row.text;
+    // Rows are cut at their last blank: what the cursor stands behind includes the blanks up to it.
+    let mut before: String = text.chars().take(col).collect();
+    if text.chars().count() <= col {
+        let width = before.chars().count();
+        before.extend(std::iter::repeat_n(' ', col.saturating_sub(width)));
+        before
+    } else {
+        // Text behind the cursor: somebody typed there, this is no bare prompt.
+        text.clone()
+    }
+}

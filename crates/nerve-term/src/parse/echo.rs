@@ -1,0 +1,118 @@
+//! Finds where the agent repeats the prompt: the answer starts below it.
+
+use super::rows::{compact, indent, is_blank};
+
+/// Enough characters (blanks not counted) to know a long prompt by its beginning, when its echo is cut short.
+const PREFIX: usize = 64;
+
+/// What agents show in place of a long paste.
+const CHIPS: [&str; 2] = ["[Pastedtext", "[PastedText"];
+
+/// How an agent draws echoes.
+pub(super) struct EchoStyle<'a> {
+    /// The text of the echo that starts in this row of the lines, if one does.
+    pub(super) head: &'a dyn Fn(usize) -> Option<&'a str>,
+    /// Columns by which the rows after the first are indented.
+    pub(super) indent: usize,
+}
+
+/// The first row after the echo of `prompt`.
+///
+/// The last echo that shows the prompt wins; failing that (an unknown prompt, or one drawn in a way we do not know) the last echo
+/// there is. `None` when there is no echo at all: it has scrolled away.
+pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
+    let wanted = compact(prompt);
+    let mut fallback = None;
+    for row in (0..lines.len()).rev() {
+        let Some(head) = (style.head)(row) else { continue };
+        if !wanted.is_empty()
+            && let Some(end) = match_echo(lines, row, head, &wanted, style.indent)
+        {
+            return Some(end);
+        }
+        fallback = fallback.or(Some(row));
+    }
+    fallback.map(|row| end_of_paragraph(lines, row + 1, style.indent))
+}
+
+/// How many rows at the top are the end of an echo whose beginning has scrolled away. `is_marker` tells rows that start something.
+pub(super) fn tail_of_echo(lines: &[String], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {
+    let end = lines.iter().position(|row| is_marker(row)).unwrap_or(lines.len());
+    let shown: String = lines[..end].iter().map(|row| compact(row)).collect();
+    if !shown.is_empty() && compact(prompt).ends_with(&shown) { end } else { 0 }
+}
+
+/// Matches one echo, row by row, with whitespace ignored: wrapping and indentation are the agent's.
+fn match_echo(lines: &[String], first: usize, head: &str, wanted: &str, indented: usize) -> Option<usize> {
+    let mut rest = wanted;
+    let mut row = first;
+    let mut shown = compact(head);
+    loop {
+        if let Some(left) = rest.strip_prefix(shown.as_str()) {
+            rest = left;
+            row += 1;
+            if rest.is_empty() {
+                return Some(row);
+            }
+        } else if chip_after_prefix(&shown, rest) || wanted.len() - rest.len() >= PREFIX {
+            return Some(end_of_paragraph(lines, row + 1, indented));
+        } else {
+            return None;
+        }
+        match lines.get(row) {
+            Some(line) if is_blank(line) || indent(line) >= indented => shown = compact(line),
+            _ => return (wanted.len() - rest.len() >= PREFIX).then_some(row),
+        }
+    }
+}
+
+/// A paste chip stands for text of unknown length: what comes before it has to fit.
+fn chip_after_prefix(shown: &str, rest: &str) -> bool {
+    CHIPS.iter().any(|chip| shown.find(chip).is_some_and(|at| rest.starts_with(&shown[..at])))
+}
+
+fn end_of_paragraph(lines: &[String], from: usize, indented: usize) -> usize {
+    let more =
+        lines[from.min(lines.len())..].iter().take_while(|row| !is_blank(row) && indent(row) >= indented);
+    from + more.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(lines: &[&str], prompt: &str) -> Option<usize> {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let head = |row: usize| lines[row].strip_prefix("> ");
+        end_of_last_echo(&lines, prompt, &EchoStyle { head: &head, indent: 2 })
+    }
+
+    #[test]
+    fn the_last_echo_of_the_prompt_wins() {
+        assert_eq!(end(&["> a", "", "x", "> b", "> a", "", "y"], "a"), Some(5));
+    }
+
+    #[test]
+    fn wrapped_rows_and_blank_rows_belong_to_it() {
+        assert_eq!(
+            end(&["> one two", "  three", "", "  four", "", "  not it"], "one  two three\n\nfour"),
+            Some(4)
+        );
+    }
+
+    #[test]
+    fn a_longer_echo_is_another_prompt() {
+        assert_eq!(end(&["> hello", "", "x", "> hello there", "y"], "hello"), Some(1));
+    }
+
+    #[test]
+    fn a_chip_stands_for_a_paste() {
+        assert_eq!(end(&["> see [Pasted text #1 +29 lines]", "", "x"], "see row 1\nrow 2"), Some(1));
+    }
+
+    #[test]
+    fn an_unknown_prompt_takes_the_last_echo() {
+        assert_eq!(end(&["> a", "> b", "  c", "x"], ""), Some(3));
+        assert_eq!(end(&["x", "y"], "a"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! Claude Code's session transcript (`~/.claude/projects/<cwd>/<session>.jsonl`): what was said, without the screen's losses.
+//!
+//! The format is not documented and changes: known lines are read, others counted. Lines form a tree by `parentUuid`; a rewound
+//! or forked conversation has several branches in one file, so a line counts only if it does not hang on a message before the
+//! prompt.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::rows::compact;
+use super::{Section, SectionKind, Tokens};
+use crate::event::TsNs;
+
+/// One turn as the transcript has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TranscriptTurn {
+    /// The prompt is in the transcript. When not, only `unknown` means something.
+    pub is_found: bool,
+    /// In the order they were written. Tool calls have `tool`, `args` (compact JSON), `id`, and once there is a result `status`
+    /// (`ok`, `error`, `rejected`) and the result as content.
+    pub sections: Vec<Section>,
+    /// Sums over the turn's requests, each counted once; input includes what was read from and written to the cache.
+    pub tokens: Option<Tokens>,
+    /// The turn is over: its duration was written, it was interrupted, the API refused it, or another prompt follows.
+    pub is_complete: bool,
+    /// The session the prompt belongs to.
+    pub session_id: Option<String>,
+    /// Lines and blocks nobody here knows, and malformed lines. A line cut off at the end (it is being written) is not counted.
+    pub unknown: usize,
+}
+
+/// Finds the last user message that says `prompt` and takes what was answered to it.
+///
+/// Whitespace and control characters are not compared; wrappers of pasted text and system reminders are looked through. An empty
+/// prompt means the last message of the user, whatever it says. Messages stamped before `since` (milliseconds count) do not match:
+/// the same prompt may have been sent before.
+pub fn parse_turn<'a>(
+    lines: impl Iterator<Item = &'a str>,
+    prompt: &str,
+    since: Option<TsNs>,
+) -> TranscriptTurn {
+    let mut reader = Reader { wanted: compact(&bare(prompt)), since, ..Reader::default() };
+    let mut has_malformed = false;
+    for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
+        reader.unknown += usize::from(std::mem::take(&mut has_malformed));
+        match serde_json::from_str::<Line>(line) {
+            Ok(line) => reader.line(line),
+            Err(_) => has_malformed = true,
+        }
+    }
+    reader.finish()
+}
+
+/// The fields of a line that matter here; serde skips the rest without building it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    #[serde(rename = "type")]
+    kind: String,
+    uuid: Option<String>,
+    parent_uuid: Option<String>,
+    session_id: Option<String>,
+    timestamp: Option<String>,
+    subtype: Option<String>,
+    message: Option<Message>,
+    tool_denial_kind: Option<Value>,
+    #[serde(default)]
+    is_sidechain: bool,
+    #[serde(default)]
+    is_meta: bool,
+    #[serde(default)]
+    is_compact_summary: bool,
+    #[serde(default)]
+    is_api_error_message: bool,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    id: Option<String>,
+    model: Option<String>,
+    #[serde(default)]
+    content: Value,
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Usage {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    cache_creation_input_tokens: Option<u64>,
+    #[serde(default)]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+}
+
+#[derive(Default)]
+struct Reader {
+    wanted: String,
+    since: Option<TsNs>,
+    unknown: usize,
+    /// Messages before the prompt or on other branches.
+    outside: HashSet<String>,
+    inside: HashSet<String>,
+    turn: Option<Turn>,
+}
+
+#[derive(Default)]
+struct Turn {
+    sections: Vec<Section>,
+    /// Where the call with this id is in `sections`.
+    calls: HashMap<String, usize>,
+    usage: BTreeMap<String, Usage>,
+    is_complete: bool,
+    /// Another prompt follows: nothing more belongs to this turn.
+    is_closed: bool,
+    session_id: Option<String>,
+}
+
+impl Reader {
+    fn line(&mut self, line: Line) {
+        if line.is_sidechain {
+            return;
+        }
+        match line.kind.as_str() {
+            "user" | "assistant" | "system" | "attachment" => {}
+            "summary" | "file-history-snapshot" => return,
+            _ => self.unknown += 1,
+        }
+        let Some(said) = self.prompt_of(&line) else {
+            if self.belongs(&line) {
+                self.answer(line);
+            }
+            return;
+        };
+        if self.matches(&said, line.timestamp.as_deref()) {
+            self.outside.extend(self.inside.drain());
+            self.turn = Some(Turn { session_id: line.session_id, ..Turn::default() });
+            self.inside.extend(line.uuid);
+        } else if self.belongs(&line)
+            && let Some(turn) = &mut self.turn
+        {
+            turn.is_complete = true;
+            turn.is_closed = true;
+        }
+    }
+
+    /// What the user typed, if that is what this line is: not a tool's result, not an interruption, nothing the program added.
+    fn prompt_of(&self, line: &Line) -> Option<String> {
+        if line.kind != "user" || line.is_meta || line.is_compact_summary {
+            return None;
+        }
+        let content = &line.message.as_ref()?.content;
+        let said = match content {
+            Value::String(text) => text.clone(),
+            Value::Array(blocks) if blocks.iter().any(|block| block["type"] == "tool_result") => return None,
+            Value::Array(blocks) => {
+                blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+            }
+            _ => return None,
+        };
+        if interruption(&said).is_some() { None } else { Some(said) }
+    }
+
+    fn matches(&self, said: &str, timestamp: Option<&str>) -> bool {
+        let is_late_enough =
+            match (self.since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
+                (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
+                _ => true,
+            };
+        is_late_enough && (self.wanted.is_empty() || compact(&bare(said)) == self.wanted)
+    }
+
+    /// Notes which side of the prompt the line is on. Without a parent, or with one nobody saw, it is taken.
+    fn belongs(&mut self, line: &Line) -> bool {
+        let is_outside = self.turn.as_ref().is_none_or(|turn| turn.is_closed)
+            || line.parent_uuid.as_ref().is_some_and(|parent| self.outside.contains(parent));
+        let side = if is_outside { &mut self.outside } else { &mut self.inside };
+        side.extend(line.uuid.clone());
+        !is_outside
+    }
+
+    fn answer(&mut self, line: Line) {
+        let Some(turn) = &mut self.turn else { return };
+        match (line.kind.as_str(), line.message) {
+            ("system", _) => turn.is_complete |= line.subtype.as_deref() == Some("turn_duration"),
+            ("assistant", Some(message)) => {
+                self.unknown += turn.assistant(message, line.is_api_error_message)
+            }
+            ("user", Some(message)) => {
+                self.unknown += turn.tool_results(&message.content, line.tool_denial_kind.is_some())
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> TranscriptTurn {
+        let Some(turn) = self.turn else {
+            return TranscriptTurn { unknown: self.unknown, ..TranscriptTurn::default() };
+        };
+        let sum = |part: fn(&Usage) -> u64| turn.usage.values().map(part).fold(0, u64::saturating_add);
+        let tokens = (!turn.usage.is_empty()).then(|| Tokens {
+            input: Some(sum(|usage| {
+                let parts =
+                    [usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens];
+                parts.into_iter().flatten().fold(0, u64::saturating_add)
+            })),
+            output: Some(sum(|usage| usage.output_tokens.unwrap_or(0))),
+            total: None,
+        });
+        TranscriptTurn {
+            is_found: true,
+            sections: turn.sections,
+            tokens,
+            is_complete: turn.is_complete,
+            session_id: turn.session_id,
+            unknown: self.unknown,
+        }
+    }
+}
+
+impl Turn {
+    /// Adds the blocks of an assistant line; returns how many were unknown.
+    fn assistant(&mut self, message: Message, is_api_error: bool) -> usize {
+        // Messages the program made up itself cost nothing.
+        if let Some(usage) = message.usage.filter(|_| message.model.as_deref() != Some("<synthetic>")) {
+            // One line per block, each with the usage so far: the last one counts.
+            self.usage.insert(message.id.unwrap_or_default(), usage);
+        }
+        self.is_complete = is_api_error;
+        let blocks = match message.content {
+            Value::Array(blocks) => blocks,
+            Value::String(text) => vec![serde_json::json!({ "type": "text", "text": text })],
+            _ => return 1,
+        };
+        blocks.iter().filter(|block| !self.block(block, is_api_error)).count()
+    }
+
+    /// Adds one block, if it is of a known kind.
+    fn block(&mut self, block: &Value, is_api_error: bool) -> bool {
+        let text = |key: &str| block[key].as_str().unwrap_or_default().trim_start_matches('\n').trim_end();
+        match block["type"].as_str() {
+            Some("text") if is_api_error => self.push(SectionKind::Error, text("text")),
+            Some("text") => self.push(SectionKind::Text, text("text")),
+            Some("thinking") => self.push(SectionKind::Thinking, text("thinking")),
+            Some("redacted_thinking") => {}
+            Some("tool_use") => {
+                let call = Section::new(SectionKind::ToolCall, "")
+                    .with("tool", text("name"))
+                    .with("args", block["input"].to_string());
+                self.calls.insert(text("id").to_string(), self.sections.len());
+                self.sections.push(call.with("id", text("id")));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn push(&mut self, kind: SectionKind, text: &str) {
+        if !text.is_empty() {
+            self.sections.push(Section::new(kind, text));
+        }
+    }
+
+    /// Joins results with their calls and notes interruptions; returns how many results had no call here.
+    fn tool_results(&mut self, content: &Value, is_denied: bool) -> usize {
+        let whole = std::slice::from_ref(content);
+        let mut orphans = 0;
+        for block in content.as_array().map_or(whole, Vec::as_slice) {
+            if block["type"] == "tool_result" {
+                let id = block["tool_use_id"].as_str().unwrap_or_default();
+                let Some(call) = self.calls.get(id).and_then(|&at| self.sections.get_mut(at)) else {
+                    orphans += 1;
+                    continue;
+                };
+                let is_error = block["is_error"].as_bool().unwrap_or(false);
+                let status = if is_denied {
+                    "rejected"
+                } else if is_error {
+                    "error"
+                } else {
+                    "ok"
+                };
+                call.content = text_of(&block["content"]).trim_end().to_string();
+                call.metadata.insert("status".to_string(), status.to_string());
+            } else if let Some(words) = interruption(&text_of(block)) {
+                self.sections.push(Section::new(SectionKind::Interrupted, words));
+                self.is_complete = true;
+            }
+        }
+        orphans
+    }
+}
+
+/// Text of a string, of a text block, or of a list of them.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().map(text_of).collect::<Vec<_>>().join("\n"),
+        Value::Object(block) => block.get("text").and_then(Value::as_str).unwrap_or_default().to_string(),
+        _ => String::new(),
+    }
+}
+
+/// `[Request interrupted by user]`, `[Request interrupted by user for tool use]`: the words inside.
+fn interruption(text: &str) -> Option<&str> {
+    let words = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    words.starts_with("Request interrupted by user").then_some(words)
+}
+
+/// The message without system reminders, and pasted text without its wrapper.
+fn bare(said: &str) -> String {
+    let mut text = String::with_capacity(said.len());
+    let mut rest = said;
+    while let Some(open) = rest.find('<') {
+        text.push_str(&rest[..open]);
+        rest = &rest[open..];
+        if let Some(inner) = rest.strip_prefix("<system-reminder>")
+            && let Some(end) = inner.find("</system-reminder>")
+        {
+            rest = &inner[end + "</system-reminder>".len()..];
+        } else if (rest.starts_with("<pasted_content ") || rest.starts_with("</pasted_content"))
+            && let Some(end) = rest.find('>')
+        {
+            rest = &rest[end + 1..];
+        } else {
+            text.push('<');
+            rest = &rest[1..];
+        }
+    }
+    text + rest
+}

@@ -1,0 +1,187 @@
+//! The engine's cells as lines of text and looks.
+
+use alacritty_terminal::grid::Row;
+use alacritty_terminal::index::Column;
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::ansi::{Color as CellColor, NamedColor};
+
+use super::print::{EMOJI_STYLE, TONES, ZWJ};
+use super::line::{Line, Link, Look, Span, Underline};
+use crate::screen::{Color, Style};
+
+/// Flags that change how a cell looks, as opposed to what it is.
+const LOOKS: Flags = Flags::INVERSE
+    .union(Flags::BOLD_ITALIC)
+    .union(Flags::ALL_UNDERLINES)
+    .union(Flags::DIM)
+    .union(Flags::HIDDEN)
+    .union(Flags::STRIKEOUT);
+/// Flags that can be seen on a blank.
+const SEEN_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
+/// The colour of cells that were never coloured.
+pub(super) const NO_BG: CellColor = CellColor::Named(NamedColor::Background);
+
+/// Reads a row of cells into `line`. Nothing is in the columns from `bound` on.
+pub(super) fn read(row: &Row<Cell>, bound: usize, line: &mut Line) {
+    read_as(row, bound, line, false);
+}
+
+/// The same for a dump: see [`push_cell`].
+pub(super) fn read_for_dump(row: &Row<Cell>, line: &mut Line) {
+    read_as(row, row.len(), line, true);
+}
+
+fn read_as(row: &Row<Cell>, bound: usize, line: &mut Line, dump: bool) {
+    line.clear();
+    let cells = &row[Column(0)..Column(row.len())];
+    let Some(last) = cells.last() else { return };
+    line.wrapped = last.flags.contains(Flags::WRAPLINE);
+    let end = if line.wrapped {
+        cells.len() - usize::from(last.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER))
+    } else {
+        let bound = bound.min(cells.len());
+        cells[..bound].iter().rposition(shows).map_or(0, |col| col + 1)
+    };
+    Reader { line, model: None, start_cols: 0, start_bytes: 0, cols: 0, dump }.read(cells, end);
+}
+
+/// Whether a cell shows anything.
+pub(super) fn shows(cell: &Cell) -> bool {
+    cell.c != ' '
+        || cell.bg != NO_BG
+        || cell.flags.intersects(SEEN_ON_BLANKS)
+        || cell.zerowidth().is_some_and(|marks| !marks.is_empty())
+}
+
+struct Reader<'a> {
+    line: &'a mut Line,
+    /// The first cell of the span being read.
+    model: Option<&'a Cell>,
+    start_cols: usize,
+    start_bytes: usize,
+    cols: usize,
+    dump: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn read(mut self, cells: &'a [Cell], end: usize) {
+        for (col, cell) in cells[..end].iter().enumerate() {
+            if self.model.is_none_or(|model| !same_look(model, cell)) {
+                self.close();
+                self.model = Some(cell);
+            }
+            self.cols = col + 1;
+            self.take(cells, col, cell);
+        }
+        self.close();
+        if self.line.spans.iter().all(|span| span.look == Look::default()) {
+            self.line.spans.clear();
+        }
+    }
+
+    fn take(&mut self, cells: &[Cell], col: usize, cell: &Cell) {
+        let is = |at: usize, flag| cells.get(at).is_some_and(|cell| cell.flags.contains(flag));
+        if cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER) {
+            let whole = if cell.flags.contains(Flags::WIDE_CHAR) {
+                is(col + 1, Flags::WIDE_CHAR_SPACER)
+            } else {
+                col > 0 && is(col - 1, Flags::WIDE_CHAR)
+            };
+            if !whole {
+                self.line.text.push(' ');
+                return;
+            }
+            if cell.flags.contains(Flags::WIDE_CHAR_SPACER) {
+                return;
+            }
+        }
+        if self.dump {
+            push_cell(&mut self.line.text, cell);
+            return;
+        }
+        self.line.text.push(cell.c);
+        if let Some(marks) = cell.zerowidth() {
+            self.line.text.extend(marks);
+        }
+    }
+
+    fn close(&mut self) {
+        let (cols, bytes) = (self.cols - self.start_cols, self.line.text.len() - self.start_bytes);
+        if let Some(model) = self.model.take().filter(|_| cols > 0) {
+            let look = look_of(model, &mut self.line.links);
+            self.line.spans.push(Span { cols: cols as u16, bytes: bytes as u32, look });
+        }
+        self.start_cols = self.cols;
+        self.start_bytes = self.line.text.len();
+    }
+}
+
+/// Adds a cell's characters, with a NUL, which terminals ignore, wherever characters of two cells, or a character and a mark
+/// that was added to it later, would be taken for one grapheme.
+pub(super) fn push_cell(text: &mut String, cell: &Cell) {
+    const APART: char = '\0';
+    if text.ends_with(ZWJ) || TONES.contains(&cell.c) {
+        text.push(APART);
+    }
+    text.push(cell.c);
+    let marks = cell.zerowidth().unwrap_or_default();
+    if !cell.flags.contains(Flags::WIDE_CHAR) && marks.contains(&EMOJI_STYLE) {
+        text.push(APART);
+    }
+    text.extend(marks);
+}
+
+fn same_look(a: &Cell, b: &Cell) -> bool {
+    // A wide character and its spacer are one: a spacer never starts a span.
+    b.flags.contains(Flags::WIDE_CHAR_SPACER)
+        || a.fg == b.fg
+            && a.bg == b.bg
+            && (a.flags ^ b.flags).intersection(LOOKS).is_empty()
+            && ((a.extra.is_none() && b.extra.is_none())
+                || a.underline_color() == b.underline_color() && a.hyperlink() == b.hyperlink())
+}
+
+/// The look of a cell; its hyperlink is added to `links` if it is not the last one there.
+pub(super) fn look_of(cell: &Cell, links: &mut Vec<Link>) -> Look {
+    let flags = cell.flags;
+    let underline = underline_of(flags);
+    let style = Style {
+        fg: color_of(cell.fg),
+        bg: color_of(cell.bg),
+        bold: flags.contains(Flags::BOLD),
+        dim: flags.contains(Flags::DIM),
+        italic: flags.contains(Flags::ITALIC),
+        underline: underline != Underline::None,
+        inverse: flags.contains(Flags::INVERSE),
+        hidden: flags.contains(Flags::HIDDEN),
+        strikeout: flags.contains(Flags::STRIKEOUT),
+    };
+    let underline_color = cell.underline_color().map_or(Color::Default, color_of);
+    let link = cell.hyperlink().map_or(0, |link| {
+        let link = Link { id: link.id().to_string(), uri: link.uri().to_string() };
+        if links.last() != Some(&link) {
+            links.push(link);
+        }
+        u16::try_from(links.len()).unwrap_or(0)
+    });
+    Look { style, underline, underline_color, link }
+}
+
+fn underline_of(flags: Flags) -> Underline {
+    match flags.intersection(Flags::ALL_UNDERLINES) {
+        Flags::UNDERLINE => Underline::Single,
+        Flags::DOUBLE_UNDERLINE => Underline::Double,
+        Flags::UNDERCURL => Underline::Curl,
+        Flags::DOTTED_UNDERLINE => Underline::Dotted,
+        Flags::DASHED_UNDERLINE => Underline::Dashed,
+        _ => Underline::None,
+    }
+}
+
+fn color_of(color: CellColor) -> Color {
+    match color {
+        CellColor::Indexed(n) => Color::Indexed(n),
+        CellColor::Spec(rgb) => Color::Rgb(rgb.r, rgb.g, rgb.b),
+        CellColor::Named(name) => u8::try_from(name as usize).map_or(Color::Default, Color::Indexed),
+    }
+}

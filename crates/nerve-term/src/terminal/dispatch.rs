@@ -1,0 +1,161 @@
+//! From the parser's events to the model: our own `vte::Perform`.
+
+use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, StandardCharset};
+use alacritty_terminal::vte::{Params, Perform};
+
+use super::model::Model;
+use super::notice::Notice;
+
+/// Bytes of a DCS query that are read.
+const QUERY: usize = 1024;
+
+impl Perform for Model {
+    #[inline]
+    fn print(&mut self, c: char) {
+        match c {
+            ' '..='~' => self.collect(c as u8),
+            // Split over two feeds, C1 controls reach us here; DEL is ignored as in xterm.
+            '\u{7f}'..='\u{9f}' => {}
+            _ => {
+                self.flush();
+                self.print_char(c);
+            }
+        }
+    }
+
+    fn execute(&mut self, byte: u8) {
+        if byte >= 0x80 {
+            // C1 controls in their 8-bit form are not used with UTF-8.
+            return;
+        }
+        self.flush();
+        self.joinable = false;
+        match byte {
+            0x07 => self.changes.notice(Notice::Bell),
+            0x08 => {
+                let (row, col) = self.cursor();
+                self.place(row, col.saturating_sub(1));
+            }
+            b'\t' => self.tab(1),
+            b'\n' | 0x0b | 0x0c => {
+                self.linefeed();
+                if self.modes.newline {
+                    self.carriage_return();
+                }
+            }
+            b'\r' => self.carriage_return(),
+            0x0e => self.use_charset(CharsetIndex::G1),
+            0x0f => self.use_charset(CharsetIndex::G0),
+            _ => {}
+        }
+    }
+
+    fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        self.flush();
+        self.joinable = false;
+        self.query = match (intermediates, action) {
+            _ if ignore => None,
+            ([b'+'], 'q') => Some(('+', Vec::new())),
+            ([b'$'], 'q') => Some(('$', Vec::new())),
+            _ => None,
+        };
+    }
+
+    fn put(&mut self, byte: u8) {
+        if let Some((_, text)) = &mut self.query
+            && text.len() < QUERY
+        {
+            text.push(byte);
+        }
+    }
+
+    /// XTGETTCAP and DECRQSS: no capability and no setting can be asked for, and we say so.
+    fn unhook(&mut self) {
+        match self.query.take() {
+            Some(('+', text)) if text.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b';') => {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                self.replies.add(&format!("\x1bP0+r{text}\x1b\\"));
+            }
+            Some(('$', _)) => self.replies.add("\x1bP0$r\x1b\\"),
+            _ => {}
+        }
+    }
+
+    fn osc_dispatch(&mut self, params: &[&[u8]], bell_terminated: bool) {
+        self.flush();
+        if !self.string_broken {
+            self.osc(params, bell_terminated);
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
+        self.flush();
+        self.joinable &= action == 'm';
+        // SGR with more parameters than fit does what it can; nothing else has that many.
+        if !ignore || (action == 'm' && intermediates.is_empty()) {
+            self.csi(params, intermediates, action);
+        }
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
+        self.flush();
+        // The end of a string is no reason for a grapheme to end.
+        if byte == b'\\' && intermediates.is_empty() {
+            return;
+        }
+        self.joinable = false;
+        if !ignore {
+            self.esc(intermediates, byte);
+        }
+    }
+
+    fn terminated(&self) -> bool {
+        self.stop
+    }
+}
+
+impl Model {
+    fn esc(&mut self, intermediates: &[u8], byte: u8) {
+        match (intermediates, byte) {
+            ([], b'D') => self.linefeed(),
+            ([], b'E') => {
+                self.linefeed();
+                self.carriage_return();
+            }
+            ([], b'H') => self.set_tab(true),
+            ([], b'M') => self.reverse_index(),
+            ([], b'Z') => self.replies.primary_attributes(),
+            ([], b'c') => self.reset(),
+            ([], b'7') => self.save_cursor(),
+            ([], b'8') => self.restore_cursor(),
+            ([], b'=') => self.modes.keypad = true,
+            ([], b'>') => self.modes.keypad = false,
+            ([], b'n') => self.use_charset(CharsetIndex::G2),
+            ([], b'o') => self.use_charset(CharsetIndex::G3),
+            ([b'#'], b'8') => {
+                self.term.decaln();
+                self.touch_all();
+                self.set_region(1, 0);
+            }
+            ([b'('], set) => self.designate(CharsetIndex::G0, set),
+            ([b')'], set) => self.designate(CharsetIndex::G1, set),
+            ([b'*'], set) => self.designate(CharsetIndex::G2, set),
+            ([b'+'], set) => self.designate(CharsetIndex::G3, set),
+            _ => {}
+        }
+    }
+
+    /// Every set but DEC's line drawing is taken for ASCII.
+    fn designate(&mut self, index: CharsetIndex, set: u8) {
+        let charset = match set {
+            b'0' => StandardCharset::SpecialCharacterAndLineDrawing,
+            _ => StandardCharset::Ascii,
+        };
+        self.term.configure_charset(index, charset);
+    }
+
+    fn use_charset(&mut self, index: CharsetIndex) {
+        self.charset = index;
+        self.term.set_active_charset(index);
+    }
+}

@@ -1,0 +1,174 @@
+//! Operating system commands.
+
+use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
+
+use super::LineIndex;
+use super::model::Model;
+use super::notice::{Mark, MarkKind, Notice};
+use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
+
+/// Characters of a title, directory or notification that are kept.
+const TEXT: usize = 4096;
+/// Bytes of a hyperlink's target; a longer one is no link.
+const URI: usize = 2083;
+/// Bytes of a hyperlink's id; a longer one is none.
+const LINK_ID: usize = 250;
+
+impl Model {
+    pub(super) fn osc(&mut self, params: &[&[u8]], bell: bool) {
+        let [command, args @ ..] = params else { return };
+        match *command {
+            b"0" | b"2" if !args.is_empty() => self.set_title(text(args)),
+            b"4" => self.palette_entries(args, bell),
+            b"7" => self.directory(url_path(&text(args))),
+            b"8" => self.hyperlink(args),
+            b"9" => self.osc_9(args),
+            b"10" => self.dynamic_colors(FOREGROUND, args, bell),
+            b"11" => self.dynamic_colors(BACKGROUND, args, bell),
+            b"12" => self.dynamic_colors(CURSOR, args, bell),
+            b"104" => self.reset_palette(args),
+            b"110" => self.palette.reset(FOREGROUND),
+            b"111" => self.palette.reset(BACKGROUND),
+            b"112" => self.palette.reset(CURSOR),
+            b"133" => self.mark(args),
+            b"777" if args.first() == Some(&b"notify".as_slice()) => {
+                let parts: Vec<String> = args[1..].iter().map(|part| text(&[part])).collect();
+                self.changes.notice(Notice::Notify(parts.join(": ")));
+            }
+            b"1337" => {
+                if let Some(path) = text(args).strip_prefix("CurrentDir=") {
+                    self.directory(path.to_string());
+                }
+            }
+            // 52 among them: the clipboard is never touched.
+            _ => {}
+        }
+    }
+
+    fn palette_entries(&mut self, args: &[&[u8]], bell: bool) {
+        for pair in args.chunks_exact(2) {
+            let Some(index) = number(pair[0]).filter(|index| *index < 256) else { continue };
+            match pair[1] {
+                b"?" => self.replies.color(&format!("4;{index}"), self.palette.get(index), bell),
+                spec => {
+                    if let Some(color) = palette::parse(spec) {
+                        self.palette.set(index, color);
+                    }
+                }
+            }
+        }
+    }
+
+    fn reset_palette(&mut self, args: &[&[u8]]) {
+        if args.iter().all(|arg| arg.is_empty()) {
+            self.palette.reset_entries();
+        }
+        for index in args.iter().filter_map(|arg| number(arg)).filter(|index| *index < 256) {
+            self.palette.reset(index);
+        }
+    }
+
+    /// OSC 10, 11, 12: each further argument is for the next colour.
+    fn dynamic_colors(&mut self, first: u16, args: &[&[u8]], bell: bool) {
+        for (index, arg) in (first..=CURSOR).zip(args) {
+            let code = index - FOREGROUND + 10;
+            match *arg {
+                b"?" => self.replies.color(&code.to_string(), self.palette.get(index), bell),
+                spec => {
+                    if let Some(color) = palette::parse(spec) {
+                        self.palette.set(index, color);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `8 ; params ; uri`, where a semicolon in the target is not always encoded.
+    fn hyperlink(&mut self, args: &[&[u8]]) {
+        let [params, uri @ ..] = args else { return };
+        let uri = text(uri);
+        let link = (!uri.is_empty() && uri.len() <= URI).then(|| {
+            let id = params.split(|byte| *byte == b':').find_map(|param| param.strip_prefix(b"id="));
+            // An id of our own keeps the engine from counting them up.
+            let id = id.filter(|id| id.len() <= LINK_ID).map_or_else(String::new, |id| text(&[id]));
+            Hyperlink { id: Some(id), uri }
+        });
+        self.term.set_hyperlink(link);
+    }
+
+    /// ConEmu's progress (4) and directory (9), else iTerm2's notification.
+    fn osc_9(&mut self, args: &[&[u8]]) {
+        match args {
+            [b"4", state, rest @ ..] => {
+                let state = number(state).and_then(|state| u8::try_from(state).ok()).filter(|state| *state <= 4);
+                let value = rest.first().and_then(|value| number(value)).unwrap_or(0).min(100) as u8;
+                if let Some(state) = state {
+                    self.changes.notice(Notice::Progress { state, value });
+                }
+            }
+            [b"9", path @ ..] => self.directory(text(path).trim_matches('"').to_string()),
+            [] => {}
+            _ => self.changes.notice(Notice::Notify(text(args))),
+        }
+    }
+
+    fn directory(&mut self, path: String) {
+        if !path.is_empty() {
+            self.changes.notice(Notice::Cwd(path));
+        }
+    }
+
+    fn mark(&mut self, args: &[&[u8]]) {
+        let kind = match args {
+            [b"A", ..] => MarkKind::PromptStart,
+            [b"B", ..] => MarkKind::CommandStart,
+            [b"C", ..] => MarkKind::OutputStart,
+            [b"D", rest @ ..] => {
+                let code = rest.first().and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
+                MarkKind::CommandEnd(code)
+            }
+            _ => return,
+        };
+        let (row, col) = self.cursor();
+        let line = LineIndex(self.store.end() + row as u64);
+        // A row that is full keeps the cursor on its last cell until the next character: text up to here ends behind it.
+        let col = col + usize::from(self.grid().cursor.input_needs_wrap);
+        // The feed knows where in the stream we are: it fills in the offset.
+        self.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
+        self.stop = true;
+    }
+}
+
+/// Arguments joined again at their semicolons, as text without control characters.
+fn text(args: &[&[u8]]) -> String {
+    let joined = args.join(&b';');
+    String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
+}
+
+fn number(arg: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(arg).ok()?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The path of a `file:` URL, percent-decoded; any other text as it is.
+fn url_path(url: &str) -> String {
+    let Some(rest) = url.strip_prefix("file://") else { return url.to_string() };
+    let path = &rest[rest.find('/').unwrap_or(rest.len())..];
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut at = path.as_bytes();
+    while let Some((first, more)) = at.split_first() {
+        let hex = more.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let hex = hex.filter(|hex| *first == b'%' && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                at = &more[2..];
+            }
+            None => {
+                bytes.push(*first);
+                at = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,207 @@
+//! Writing characters: runs of ASCII straight into the cells, everything else through the engine, and what belongs to one
+//! grapheme into one cell.
+
+use alacritty_terminal::index::{Column, Line as GridLine};
+use alacritty_terminal::term::cell::{Cell, Flags};
+use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::model::Model;
+
+/// Marks (combining characters, joiners, joined emoji) a cell holds beyond its first character; more are dropped.
+const MARKS: usize = 16;
+pub(super) const ZWJ: char = '\u{200d}';
+/// Asks for the emoji, two columns wide, where the character alone has one.
+pub(super) const EMOJI_STYLE: char = '\u{fe0f}';
+/// Emoji skin tones.
+pub(super) const TONES: std::ops::RangeInclusive<char> = '\u{1f3fb}'..='\u{1f3ff}';
+
+impl Model {
+    /// Takes one printable ASCII character; it is written when the run ends.
+    pub(super) fn collect(&mut self, byte: u8) {
+        if self.run.len == self.run.bytes.len() {
+            self.flush();
+        }
+        self.run.bytes[self.run.len] = byte;
+        self.run.len += 1;
+    }
+
+    /// Writes what has been collected.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if self.run.len > 0 {
+            self.flush_run();
+        }
+    }
+
+    fn flush_run(&mut self) {
+        let (bytes, len) = (self.run.bytes, std::mem::take(&mut self.run.len));
+        let mut rest = &bytes[..len];
+        let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
+        while let Some((first, more)) = rest.split_first() {
+            if mapped || self.modes.insert || self.grid().cursor.input_needs_wrap || self.wide_ahead(rest.len()) {
+                self.input(char::from(*first));
+                rest = more;
+            } else {
+                let taken = self.write_ascii(rest);
+                rest = &rest[taken..];
+            }
+        }
+        self.last_char = bytes[..len].last().map(|byte| char::from(*byte));
+        self.joinable = true;
+    }
+
+    /// Whether wide characters are among the next `count` columns or reach into them.
+    fn wide_ahead(&self, count: usize) -> bool {
+        if !self.wide_seen {
+            return false;
+        }
+        let (row, col) = self.cursor();
+        let end = (col + count + 1).min(self.cols());
+        let cells = &self.grid()[GridLine(row)][Column(col)..Column(end)];
+        cells.iter().any(|cell| cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER))
+    }
+
+    /// Writes as many as the row has room for, and says how many.
+    fn write_ascii(&mut self, bytes: &[u8]) -> usize {
+        let cols = self.cols();
+        let (row, col) = self.cursor();
+        let count = bytes.len().min(cols - col);
+        let grid = self.term.grid_mut();
+        let template = grid.cursor.template.clone();
+        let cells = &mut grid[GridLine(row)][Column(col)..Column(col + count)];
+        for (cell, byte) in cells.iter_mut().zip(bytes) {
+            cell.c = char::from(*byte);
+            cell.fg = template.fg;
+            cell.bg = template.bg;
+            cell.flags = template.flags;
+            if cell.extra.is_some() || template.extra.is_some() {
+                cell.extra = template.extra.clone();
+            }
+        }
+        let end = col + count;
+        grid.cursor.point.column = Column(end.min(cols - 1));
+        grid.cursor.input_needs_wrap = end == cols;
+        self.touch(row, end);
+        count
+    }
+
+    /// Writes any character.
+    pub(super) fn print_char(&mut self, c: char) {
+        self.input(c);
+        self.last_char = Some(c);
+    }
+
+    fn input(&mut self, c: char) {
+        let Some(width) = c.width() else { return };
+        if width == 0 {
+            return self.combine(c);
+        }
+        if self.joinable && !c.is_ascii() && self.join(c) {
+            return;
+        }
+        if self.modes.autowrap && self.grid().cursor.input_needs_wrap {
+            self.wrap();
+        }
+        if width > 1 {
+            self.wide_seen = true;
+            self.make_room();
+        }
+        let (row, col) = self.cursor();
+        if self.modes.insert {
+            self.split_wide(row, col);
+            self.split_wide(row, self.cols().saturating_sub(width));
+            self.touch(row, self.cols());
+        }
+        self.term.input(c);
+        let (row, col) = self.cursor();
+        self.touch(row, col + 1);
+        self.joinable = true;
+    }
+
+    /// Leaves the last column free and goes on in the next row: a wide character needs two.
+    fn make_room(&mut self) {
+        let (row, col) = self.cursor();
+        if !self.modes.autowrap || col + 1 < self.cols() {
+            return;
+        }
+        self.split_wide(row, col);
+        let grid = self.term.grid_mut();
+        let mut cell = Cell { c: ' ', ..grid.cursor.template.clone() };
+        cell.flags.insert(Flags::LEADING_WIDE_CHAR_SPACER);
+        *grid.cursor_cell() = cell;
+        self.wrap();
+    }
+
+    /// The cell that what is printed next would combine with.
+    fn previous(&self) -> (GridLine, Column) {
+        let cursor = &self.grid().cursor;
+        let (line, mut col) = (cursor.point.line, cursor.point.column.0);
+        if !cursor.input_needs_wrap {
+            col = col.saturating_sub(1);
+        }
+        if self.grid()[line][Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER) {
+            col = col.saturating_sub(1);
+        }
+        (line, Column(col))
+    }
+
+    /// Adds a character without a width of its own to the cell before.
+    fn combine(&mut self, c: char) {
+        let (line, col) = self.previous();
+        let cell = &mut self.term.grid_mut()[line][col];
+        if cell.zerowidth().map_or(0, <[char]>::len) >= MARKS {
+            return;
+        }
+        cell.push_zerowidth(c);
+        let widens = c == EMOJI_STYLE
+            && !cell.flags.contains(Flags::WIDE_CHAR)
+            && self.joinable
+            && cluster(&self.grid()[line][col]).width() == 2;
+        if widens {
+            self.widen(line, col);
+        }
+        self.touch(line.0, col.0 + 2);
+    }
+
+    /// Makes the cell before the cursor two columns wide, if there is room.
+    fn widen(&mut self, line: GridLine, col: Column) {
+        let cursor = &self.grid().cursor;
+        if cursor.input_needs_wrap || cursor.point.line != line || cursor.point.column != col + 1 {
+            return;
+        }
+        self.wide_seen = true;
+        self.input(' ');
+        let row = &mut self.term.grid_mut()[line];
+        let first = row[col].clone();
+        row[col].flags.insert(Flags::WIDE_CHAR);
+        let second = &mut row[col + 1];
+        *second = Cell { c: ' ', extra: second.extra.take(), ..first };
+        second.flags.insert(Flags::WIDE_CHAR_SPACER);
+    }
+
+    /// Adds an emoji to the cell before if the two are one: after a joiner, or a skin tone after what can have one.
+    fn join(&mut self, c: char) -> bool {
+        let (line, col) = self.previous();
+        let cursor = &self.grid().cursor;
+        let printed = cursor.input_needs_wrap || cursor.point.column.0 > 0;
+        let cell = &self.grid()[line][col];
+        let marks = cell.zerowidth().unwrap_or_default();
+        let wanted = marks.last() == Some(&ZWJ) || TONES.contains(&c);
+        if !wanted || !printed || marks.len() >= MARKS || !cell.flags.contains(Flags::WIDE_CHAR) {
+            return false;
+        }
+        let mut text = cluster(cell);
+        text.push(c);
+        // Some only count as emoji with the style that is still to come.
+        if text.width() != 2 && format!("{text}{EMOJI_STYLE}").width() != 2 {
+            return false;
+        }
+        self.term.grid_mut()[line][col].push_zerowidth(c);
+        true
+    }
+}
+
+fn cluster(cell: &Cell) -> String {
+    std::iter::once(cell.c).chain(cell.zerowidth().unwrap_or_default().iter().copied()).collect()
+}

@@ -1,0 +1,51 @@
+//! Tests of what cannot be seen from outside.
+
+use super::*;
+
+#[test]
+fn a_panic_costs_the_screen_and_is_reported() {
+    let mut terminal = TerminalState::new(Size::new(20, 3));
+    terminal.process_data(TsNs(0), b"\x1b[?2004hone\r\ntwo\r\nthree\r\nfour");
+    terminal.guarded(terminal.size(), |_| panic!("the test's own"));
+    let changes = terminal.process_data(TsNs(0), b"five");
+    assert_eq!(changes.notices, [Notice::Rebuilt { reason: "the test's own".to_string() }]);
+    assert_eq!(terminal.screen().text(), "five");
+    assert_eq!(terminal.line_text(LineIndex(0)).as_deref(), Some("one"));
+    assert_eq!(terminal.modes(), Modes::default());
+    assert_eq!(terminal.offset(), 33);
+}
+
+/// Extents promise that nothing is to the right of them.
+pub(super) fn verify(model: &Model) {
+    use alacritty_terminal::index::{Column, Line as GridLine};
+    for row in 0..model.rows() {
+        let cells = &model.main_grid()[GridLine(row)];
+        let beyond = &cells[Column(model.extents.get(row))..Column(model.cols())];
+        let blank = beyond.iter().all(|cell| !cells::shows(cell));
+        assert!(blank, "row {row} beyond {}", model.extents.get(row));
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 2000, ..Default::default() })]
+    #[test]
+    fn extents_hold(
+        pieces in proptest::collection::vec(
+            "[ -~]{0,12}|\r\n|\t|日本|❤\u{fe0f}|e\u{301}|\x1b\\[[0-9]{0,2}(;[0-9]{1,2})?[A-HJ-MPSTXZ@bdfmr]|\x1b\\[4[hl]|\x1b\\[\\?(7|6|1049|47)[hl]|\x1b[78DEMc]|\x1b\\[4[0-9]m",
+            0..60,
+        ),
+        cols in 2u16..20,
+        rows in 1u16..8,
+        resize in 2u16..20,
+    ) {
+        let mut terminal = TerminalState::new(Size::new(cols, rows));
+        for (at, piece) in pieces.iter().enumerate() {
+            terminal.process_data(TsNs(0), piece.as_bytes());
+            verify(&terminal.model);
+            if at == 30 {
+                terminal.resize(Size::new(resize, rows));
+                verify(&terminal.model);
+            }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Hand-made terminals: one behaviour each, on simulated time.
+
+use std::time::Duration;
+
+use nerve_term::driver::{
+    AgentState, Delivery, Driver, Effect, Foreground, Outcome, Refused, Source, TurnEnd, View,
+};
+use nerve_term::event::{ExitStatus, Size, TsNs};
+use nerve_term::profile::{BlockKind, Profiles};
+use nerve_term::terminal::TerminalState;
+
+/// A terminal, a driver and a clock that only moves when told.
+struct Bench {
+    terminal: TerminalState,
+    driver: Driver,
+    now: TsNs,
+    foreground: Foreground,
+    written: Vec<u8>,
+    ended: Vec<TurnEnd>,
+}
+
+const RULE: &str = "────────────────────────────────────────────────────────────";
+
+impl Bench {
+    fn new(profile: &str) -> Bench {
+        Bench {
+            terminal: TerminalState::new(Size::new(60, 20)),
+            driver: Driver::new(Profiles::builtin().get(profile).unwrap(), TsNs(1)),
+            now: TsNs(1),
+            foreground: Foreground::Unknown,
+            written: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    fn look(&mut self) {
+        let screen = self.terminal.screen();
+        let cursor_line = self.terminal.cursor_line().0;
+        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
+        self.effects();
+    }
+
+    fn effects(&mut self) {
+        while let Some(effect) = self.driver.poll_effect() {
+            match effect {
+                Effect::Write(bytes) => self.written.extend(bytes),
+                Effect::TurnEnded(end) => self.ended.push(*end),
+                Effect::StateChanged => {}
+            }
+        }
+    }
+
+    fn feed(&mut self, text: &str) {
+        let changes = self.terminal.process_data(self.now, text.as_bytes());
+        self.driver.output(self.now, self.terminal.offset());
+        for notice in &changes.notices {
+            self.driver.notice(notice);
+        }
+        self.look();
+    }
+
+    fn pass(&mut self, milliseconds: u64) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.look();
+        }
+        self.now = until;
+    }
+
+    fn submit(&mut self, prompt: &str) -> Result<u64, Refused> {
+        let number =
+            self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
+        self.effects();
+        number
+    }
+
+    fn take_written(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.written)).unwrap()
+    }
+
+    /// Draws Claude's composer with a draft and a footer, from the top of the screen.
+    fn composer(&mut self, above: &str, draft: &str, footer: &str) {
+        let above = above.replace('\n', "\r\n");
+        let draft = draft.replace('\n', "\r\n  ");
+        self.feed(&format!(
+            "\x1b[H\x1b[2J\x1b[?2004h{above}\r\n{RULE}\r\n❯ {draft}\x1b7\r\n{RULE}\r\n  {footer}\x1b8"
+        ));
+    }
+
+    fn ready_claude() -> Bench {
+        let mut bench = Bench::new("claude");
+        bench.feed("\x1b]0;✳ Claude Code\x07");
+        bench.composer("", "", "? for shortcuts");
+        bench.pass(1000);
+        assert_eq!(*bench.driver.state(), AgentState::Ready);
+        bench
+    }
+}
+
+#[test]
+fn a_drawn_composer_is_ready_only_after_it_held_for_a_moment() {
+    let mut bench = Bench::new("claude");
+    bench.composer("", "", "? for shortcuts");
+    assert_eq!(*bench.driver.state(), AgentState::Starting);
+    bench.pass(149);
+    assert_eq!(*bench.driver.state(), AgentState::Starting);
+    bench.pass(1);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    assert_eq!(bench.driver.evidence().source, Source::Screen);
+}
+
+#[test]
+fn enter_follows_the_echo_and_never_the_clock() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    assert_eq!(bench.take_written(), "\x1b[200~hello\x1b[201~");
+    bench.pass(5000);
+    assert_eq!(bench.take_written(), "", "nothing is sent while the composer does not show the text");
+    bench.composer("", "hello", "");
+    assert_eq!(bench.take_written(), "\r");
+}
+
+#[test]
+fn a_prompt_that_never_shows_is_not_delivered() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.pass(10_000);
+    assert_eq!(bench.ended[0].outcome, Outcome::NotDelivered);
+    assert_eq!(bench.ended[0].delivery, Delivery::Typed);
+}
+
+#[test]
+fn a_swallowed_enter_is_sent_again() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.take_written();
+    bench.pass(800);
+    assert_eq!(bench.take_written(), "\r", "the text still stands in the composer");
+    bench.feed("\x1b]0;◐ Claude Code\x07");
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.pass(5000);
+    assert_eq!(bench.take_written(), "", "no Enter once it is gone");
+    assert_eq!(bench.driver.turn(), Some((1, Delivery::Started)));
+}
+
+#[test]
+fn an_enter_without_effect_is_told_in_the_end() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.pass(10_000);
+    assert_eq!(bench.take_written().matches('\r').count(), 4);
+    assert_eq!(bench.ended[0].outcome, Outcome::NotDelivered);
+}
+
+#[test]
+fn a_turn_ends_when_screen_and_title_agree() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.feed("\x1b]0;◐ Claude Code\x07");
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    bench.pass(10_000);
+    assert!(bench.ended.is_empty(), "the title still says busy");
+    bench.feed("\x1b]0;✳ Claude Code\x07");
+    bench.pass(39);
+    assert!(bench.ended.is_empty());
+    bench.pass(1);
+    assert_eq!(bench.ended[0].outcome, Outcome::Done);
+}
+
+#[test]
+fn a_turn_seen_busy_only_between_two_looks_still_counts_as_started() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
+    bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    bench.pass(100);
+    assert_eq!(bench.ended[0].delivery, Delivery::Started);
+}
+
+#[test]
+fn a_turn_without_any_sign_of_work_ends_by_a_longer_silence() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("/help").unwrap();
+    bench.composer("", "/help", "");
+    bench.composer("❯ /help\n  Some help\n", "", "? for shortcuts");
+    bench.pass(2000);
+    assert!(bench.ended.is_empty());
+    bench.pass(1000);
+    assert_eq!((bench.ended[0].outcome, bench.ended[0].delivery), (Outcome::Done, Delivery::Submitted));
+    assert!(bench.ended[0].evidence.contains("no sign of work"));
+}
+
+#[test]
+fn quoted_markers_in_the_conversation_fool_nobody() {
+    let mut bench = Bench::ready_claude();
+    let quote = format!(
+        "● You will see:\n  ❯ 1. Yes\n  Do you want to proceed?\n  esc to interrupt\n  {RULE}\n  Esc to cancel\n"
+    );
+    bench.composer(&quote, "", "? for shortcuts");
+    bench.pass(1000);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+}
+
+#[test]
+fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
+    let mut bench = Bench::ready_claude();
+    let dialog = |selected: usize| {
+        let mark = |at: usize| if at == selected { "❯" } else { " " };
+        format!(
+            "\x1b[H\x1b[2J● Bash(ls)\r\n{RULE}\r\n Bash command\r\n Do you want to proceed?\r\n {} 1. Yes\r\n {} 2. Yes, and always\r\n {} 3. No\r\n\r\n Esc to cancel · Tab to amend\x1b[5;2H",
+            mark(0),
+            mark(1),
+            mark(2)
+        )
+    };
+    bench.feed(&dialog(0));
+    let choices = vec!["Yes".to_string(), "Yes, and always".to_string(), "No".to_string()];
+    assert_eq!(
+        *bench.driver.state(),
+        AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
+    );
+    assert_eq!(bench.submit("hello"), Err(Refused::NotReady));
+    assert!(bench.driver.answer(bench.now, &choices, 2));
+    bench.effects();
+    assert_eq!(bench.take_written(), "\x1b[B");
+    bench.pass(600);
+    assert_eq!(bench.take_written(), "\x1b[B", "that key was swallowed");
+    bench.feed(&dialog(1));
+    assert_eq!(bench.take_written(), "\x1b[B", "one further");
+    bench.feed(&dialog(2));
+    assert_eq!(bench.take_written(), "\r");
+    bench.feed(&dialog(0).replace("(ls)", "(rm)").replace("Bash command", "Another command"));
+    bench.pass(5000);
+    assert_eq!(bench.take_written(), "", "the next dialog was not meant");
+    bench.feed(&dialog(0));
+    let other = vec!["Yes".to_string(), "No".to_string()];
+    assert!(!bench.driver.answer(bench.now, &other, 1), "a dialog that is not shown is not answered");
+}
+
+#[test]
+fn somebody_elses_draft_is_not_typed_into_and_our_own_is_cleared() {
+    let mut bench = Bench::ready_claude();
+    bench.composer("", "a thought of my own", "");
+    bench.pass(1000);
+    assert_eq!(bench.submit("hello"), Err(Refused::Draft("a thought of my own".into())));
+    assert_eq!(bench.take_written(), "");
+    // Escape before the first byte puts our prompt back into the composer.
+    bench.composer("", "", "? for shortcuts");
+    bench.submit("slow one").unwrap();
+    bench.composer("", "slow one", "");
+    bench.composer("", "", "esc to interrupt");
+    bench.driver.interrupt();
+    bench.composer("", "slow one", "? for shortcuts");
+    bench.pass(1000);
+    assert_eq!(bench.ended[0].outcome, Outcome::Interrupted);
+    bench.take_written();
+    bench.submit("next").unwrap();
+    assert_eq!(bench.take_written(), "\x15");
+    bench.composer("", "", "");
+    assert_eq!(bench.take_written(), "\x1b[200~next\x1b[201~");
+}
+
+#[test]
+fn a_shell_turn_ends_at_its_marks_at_once() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(100);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    bench.submit("printf x").unwrap();
+    assert_eq!(bench.take_written(), "printf x\r");
+    assert_eq!(*bench.driver.state(), AgentState::Busy, "the prompt on the screen is an old one");
+    bench.feed("printf x\r\n\x1b]133;C\x07x\x1b]133;D;0\x07");
+    assert!(bench.ended.is_empty());
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    let end = &bench.ended[0];
+    assert_eq!((end.outcome, end.delivery, end.exit_code), (Outcome::Done, Delivery::Started, Some(0)));
+    assert_eq!((end.span.lines, end.span.last_col), ((1, 2), Some(1)));
+}
+
+#[test]
+fn marks_that_a_program_prints_do_not_end_its_turn() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(100);
+    bench.submit("cat marks").unwrap();
+    bench.foreground = Foreground::Other;
+    bench.feed("cat marks\r\n\x1b]133;C\x07\x1b]133;D;0\x07\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(5000);
+    assert!(bench.ended.is_empty(), "cat still has the terminal");
+}
+
+#[test]
+fn a_repl_without_marks_is_known_by_its_prompt() {
+    let mut bench = Bench::new("python");
+    bench.feed("Python 3\r\n>>> ");
+    bench.pass(100);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    bench.submit("print('>>> ')").unwrap();
+    bench.feed("print('>>> ')\r\n");
+    bench.pass(50);
+    assert!(bench.ended.is_empty());
+    bench.feed(">>> \r\n>>> ");
+    bench.pass(50);
+    assert_eq!(bench.ended.len(), 1);
+    assert_eq!(bench.ended[0].span.lines.0, 2);
+}
+
+#[test]
+fn an_unknown_program_is_known_by_the_prompt_it_had_when_it_was_silent() {
+    let mut bench = Bench::new("generic");
+    bench.feed("welcome\r\nme: ");
+    bench.pass(2000);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    bench.submit("x").unwrap();
+    bench.feed("x\r\nworking at 100%");
+    bench.pass(500);
+    assert!(bench.ended.is_empty(), "an ending in % is no prompt");
+    bench.feed("\r\ndone\r\nme: ");
+    bench.pass(60);
+    assert_eq!(bench.ended.len(), 1, "its own prompt is, at once");
+}
+
+#[test]
+fn an_exit_ends_the_turn_and_the_state() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.driver.exited(bench.now, ExitStatus::Code(70));
+    bench.effects();
+    assert_eq!(bench.ended[0].outcome, Outcome::Exited(ExitStatus::Code(70)));
+    assert_eq!(*bench.driver.state(), AgentState::Exited(ExitStatus::Code(70)));
+    assert_eq!(bench.submit("more"), Err(Refused::NotReady));
+}
+
+#[test]
+fn nothing_and_two_at_once_are_refused() {
+    let mut bench = Bench::ready_claude();
+    assert_eq!(bench.submit(""), Err(Refused::Empty));
+    bench.submit("one").unwrap();
+    assert_eq!(bench.submit("two"), Err(Refused::Busy));
+}

@@ -1,0 +1,39 @@
+//! The parsers over saved screens of the real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at 120×40).
+
+mod any_text;
+mod claude;
+mod codex;
+mod gemini;
+mod ready;
+mod screens;
+mod transcript;
+
+use nerve_term::parse::ParserKind;
+use screens::{expect, parse};
+
+#[test]
+fn none_takes_the_whole_text() {
+    let lines: Vec<String> = ["", "$ echo hi", "hi", "", "$"].map(String::from).to_vec();
+    expect(
+        &parse(ParserKind::None, "echo hi", &lines),
+        "
+        text
+          $ echo hi
+          hi
+
+          $
+        complete",
+    );
+    expect(&parse(ParserKind::None, "", &[]), "complete");
+}
+
+#[test]
+fn every_name_has_its_parser() {
+    for name in ParserKind::NAMES {
+        let kind: ParserKind = name.parse().expect("a name");
+        assert_eq!(kind.as_str(), name);
+        assert!(
+            kind.parser().parse(&nerve_term::parse::TurnText { prompt: "x", lines: &[] }).sections.is_empty()
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Profiles as data: the built-in ones load, users' files override, broken ones are told by line and column.
+
+use nerve_term::profile::Profiles;
+
+fn argv(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_built_in_profiles_load() {
+    assert_eq!(
+        Profiles::builtin().names(),
+        ["claude", "codex", "gemini", "generic", "opencode", "python", "shell"]
+    );
+}
+
+#[test]
+fn a_command_finds_its_profile_through_paths_and_wrappers() {
+    let profiles = Profiles::builtin();
+    let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
+    assert_eq!(name(&["claude"]), "claude");
+    assert_eq!(name(&["/opt/bin/claude", "--model", "x"]), "claude");
+    assert_eq!(name(&["env", "A=b", "codex"]), "codex");
+    assert_eq!(name(&["npx", "-y", "gemini"]), "gemini");
+    assert_eq!(name(&["bash", "-c", "claude"]), "shell");
+    assert_eq!(name(&["vim", "claude"]), "generic");
+    assert_eq!(name(&["cat"]), "generic");
+}
+
+#[test]
+fn a_users_file_overrides_by_name_and_a_broken_one_is_told_and_left_out() {
+    let own = "name = \"claude\"\nprograms = [\"my-claude\"]\n";
+    let broken = "name = \"x\"\ncomposer = { layout = \"box\", prompt = '^[' }\n";
+    let wrong = "name = \"y\"\n\n[timing]\nsettle = 3\n";
+    let files = [("own.toml", own), ("broken.toml", broken), ("wrong.toml", wrong)];
+    let (profiles, errors) = Profiles::with_user(files.into_iter());
+    assert_eq!(profiles.get("claude").unwrap().programs, ["my-claude"]);
+    assert!(profiles.get("x").is_none());
+    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(told[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", told[0]);
+    assert!(told[0].contains("bad pattern '^['"), "{}", told[0]);
+    assert!(
+        told[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
+        "{}",
+        told[1]
+    );
+}

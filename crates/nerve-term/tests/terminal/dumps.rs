@@ -1,0 +1,145 @@
+//! Properties that hold for any output.
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::screen::Screen;
+use nerve_term::terminal::{LineIndex, Notice, TerminalState};
+use proptest::prelude::*;
+
+use crate::generate::{orderly_output, output};
+use crate::{all_lines, feed, fed};
+
+fn size() -> impl Strategy<Value = Size> {
+    (2u16..24, 1u16..12).prop_map(|(cols, rows)| Size::new(cols, rows))
+}
+
+/// What a dump must bring back: everything of a screen but its place in the stream.
+fn essence(terminal: &TerminalState) -> Screen {
+    Screen { first_line: 0, offset: 0, ..terminal.screen() }
+}
+
+/// Every line with its looks.
+fn contents(terminal: &TerminalState) -> Vec<(String, bool)> {
+    let kept = terminal.first_kept_line().0..terminal.line_count();
+    kept.map(|line| (terminal.line_content(LineIndex(line)).unwrap(), terminal.line_wrapped(LineIndex(line)))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_dump_brings_back_the_screen(size in size(), bytes in orderly_output()) {
+        let original = fed(size.cols, size.rows, &bytes);
+        let copy = fed(size.cols, size.rows, original.dump());
+        prop_assert_eq!(essence(&copy), essence(&original));
+    }
+
+    #[test]
+    fn what_follows_a_dump_looks_the_same(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+        let mut original = fed(cols, rows, &bytes);
+        let mut copy = fed(cols, rows, original.dump());
+        // What was printed last, which REP and combining characters look back at, is not in a dump, and a saved cursor has
+        // lost its pending wrap if its row has wrapped since.
+        let more = [b".\x1b7", &more[..]].concat();
+        feed(&mut original, &more);
+        feed(&mut copy, &more);
+        prop_assert_eq!(essence(&copy), essence(&original));
+    }
+
+    #[test]
+    fn chunks_make_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
+        let mut whole = TerminalState::new(size);
+        let whole_changes = feed(&mut whole, &bytes);
+        let mut split = TerminalState::new(size);
+        let (mut rest, mut replies, mut notices) = (bytes.as_slice(), Vec::new(), Vec::new());
+        for cut in cuts.iter().cycle() {
+            let (chunk, more) = rest.split_at((*cut).min(rest.len()));
+            let changes = split.process_data(TsNs(0), chunk);
+            replies.extend(changes.replies);
+            notices.extend(changes.notices);
+            rest = more;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(split.screen(), whole.screen());
+        prop_assert_eq!(contents(&split), contents(&whole));
+        prop_assert_eq!(replies, whole_changes.replies);
+        notices.dedup_by(|a, b| *a == Notice::Bell && *b == Notice::Bell);
+        prop_assert_eq!(notices, whole_changes.notices);
+        prop_assert_eq!(split.dump(), whole.dump());
+    }
+
+    #[test]
+    fn nothing_panics_and_numbers_never_go_back(
+        steps in prop::collection::vec((output(), prop::option::of(size())), 0..6),
+        first in size(),
+    ) {
+        let mut terminal = TerminalState::new(first).with_limits(50, 1 << 20);
+        let mut top = 0;
+        for (bytes, size) in steps {
+            let changes = feed(&mut terminal, &bytes);
+            let rebuilt = changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. }));
+            prop_assert!(!rebuilt, "{changes:?}");
+            if let Some(size) = size {
+                terminal.resize(size);
+            }
+            terminal.expire_frame(TsNs(u64::MAX));
+            let screen = terminal.screen();
+            prop_assert!(screen.first_line >= top);
+            top = screen.first_line;
+            prop_assert_eq!(screen.rows.len(), usize::from(screen.size.rows));
+            prop_assert!(screen.cursor.row < screen.size.rows && screen.cursor.col < screen.size.cols);
+            prop_assert!(terminal.first_kept_line().0 <= top && top - terminal.first_kept_line().0 <= 50);
+            prop_assert!(terminal.line_count() > top);
+            for row in &screen.rows {
+                let columns: u16 = row.runs.iter().map(|run| run.len).sum();
+                prop_assert!(columns <= screen.size.cols);
+            }
+            all_lines(&terminal);
+            terminal.text(LineIndex(0)..LineIndex(u64::MAX));
+            terminal.tail(9);
+            let copy = fed(screen.size.cols, screen.size.rows, terminal.dump());
+            prop_assert_eq!(copy.title(), terminal.title());
+            prop_assert!(feed(&mut terminal, "").notices.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_scrolls_off_is_kept_as_it_was_shown(size in size(), bytes in orderly_output()) {
+        // Off the alternate screen, where nothing is kept, and with the margins at the edges.
+        let mut terminal = fed(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
+        let first = terminal.screen().first_line;
+        let shown: Vec<_> = (first..first + u64::from(size.rows))
+            .map(|line| (terminal.line_content(LineIndex(line)), terminal.line_text(LineIndex(line)), terminal.line_wrapped(LineIndex(line))))
+            .collect();
+        feed(&mut terminal, format!("\x1b[{}S", size.rows));
+        prop_assert_eq!(terminal.screen().first_line, first + u64::from(size.rows));
+        for (line, was) in (first..).zip(shown) {
+            let line = LineIndex(line);
+            prop_assert_eq!((terminal.line_content(line), terminal.line_text(line), terminal.line_wrapped(line)), was);
+        }
+    }
+
+    #[test]
+    fn readers_only_see_finished_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
+        // Each frame is drawn between marks; whatever the chunks, a reader sees one of the finished states.
+        let mut finished = vec![essence(&fed(12, 5, ""))];
+        let mut reference = TerminalState::new(Size::new(12, 5));
+        let mut bytes = Vec::new();
+        for frame in &frames {
+            let frame = [b"\x1b[?2026h", &frame[..], b"\x1b[?2026l"].concat();
+            feed(&mut reference, &frame);
+            finished.push(essence(&reference));
+            bytes.extend_from_slice(&frame);
+        }
+        let mut terminal = TerminalState::new(Size::new(12, 5));
+        for chunk in bytes.chunks(cut) {
+            feed(&mut terminal, chunk);
+            // RIS ends the frame it is in; what follows it is not in one.
+            if bytes.windows(2).any(|pair| pair == b"\x1bc") {
+                continue;
+            }
+            prop_assert!(finished.contains(&essence(&terminal)));
+        }
+    }
+}

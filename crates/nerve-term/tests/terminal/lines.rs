@@ -1,0 +1,170 @@
+//! Absolute line numbers, what is kept, and snapshots.
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::{LineIndex, Notice, Snapshot, TerminalState};
+
+use crate::{all_lines, fed, feed, shown};
+
+fn numbered(rows: std::ops::Range<u32>) -> String {
+    rows.map(|row| format!("line {row}\r\n")).collect()
+}
+
+#[test]
+fn rows_keep_their_number_when_they_scroll_off() {
+    let terminal = fed(20, 5, numbered(0..100));
+    assert_eq!(terminal.screen().first_line, 96);
+    assert_eq!(terminal.cursor_line(), LineIndex(100));
+    assert_eq!(terminal.line_count(), 101);
+    for line in 0..100 {
+        assert_eq!(terminal.line_text(LineIndex(line)), Some(format!("line {line}")));
+    }
+    assert_eq!(terminal.line_text(LineIndex(100)).as_deref(), Some(""));
+    assert_eq!(terminal.line_text(LineIndex(101)), None);
+    assert_eq!(terminal.line_text(LineIndex(u64::MAX)), None);
+}
+
+#[test]
+fn scroll_up_stores_what_it_pushes_off() {
+    let mut terminal = fed(20, 5, numbered(0..3));
+    feed(&mut terminal, "\x1b[2S");
+    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (2, "line 2"));
+    assert_eq!(all_lines(&terminal)[..3], ["line 0", "line 1", "line 2"]);
+    // A burst in few bytes is clamped to the screen.
+    feed(&mut terminal, "\x1b[99S".repeat(100));
+    assert_eq!(terminal.screen().first_line, 502);
+    assert_eq!(terminal.line_text(LineIndex(2)).as_deref(), Some("line 2"));
+}
+
+#[test]
+fn a_cleared_screen_is_kept() {
+    let mut terminal = fed(20, 5, "one\r\ntwo\x1b[2J");
+    assert_eq!(terminal.screen().first_line, 2);
+    assert_eq!(terminal.cursor_line(), LineIndex(3));
+    feed(&mut terminal, "\x1b[Hthree");
+    assert_eq!(all_lines(&terminal), ["one", "two", "three"]);
+    feed(&mut terminal, "\x1b[2J\x1b[2J\x1b[2J");
+    assert_eq!(terminal.screen().first_line, 3);
+}
+
+#[test]
+fn erased_scrollback_is_gone_and_numbering_goes_on() {
+    let mut terminal = fed(20, 5, numbered(0..50));
+    assert_eq!(feed(&mut terminal, "\x1b[3J").notices, [Notice::ScrollbackErased]);
+    assert_eq!(terminal.first_kept_line(), LineIndex(46));
+    assert_eq!(terminal.line_text(LineIndex(45)), None);
+    feed(&mut terminal, numbered(50..60));
+    assert_eq!(terminal.line_text(LineIndex(55)).as_deref(), Some("line 55"));
+    terminal.clear_scrollback();
+    assert_eq!(terminal.first_kept_line().0, terminal.screen().first_line);
+    feed(&mut terminal, "\x1bc");
+    assert_eq!(terminal.first_kept_line(), LineIndex(60));
+    assert_eq!(shown(&terminal), "");
+}
+
+#[test]
+fn a_region_at_the_top_stores_and_one_below_does_not() {
+    let terminal = fed(20, 5, format!("{}\x1b[1;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
+    assert_eq!(terminal.screen().first_line, 2);
+    assert_eq!(all_lines(&terminal)[..2], ["line 0", "line 1"]);
+    let terminal = fed(20, 5, format!("{}\x1b[2;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
+    assert_eq!(terminal.screen().first_line, 0);
+    let terminal = fed(20, 5, format!("{}\x1b[H\x1b[2M", numbered(0..4)));
+    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (0, "line 2\nline 3"));
+}
+
+#[test]
+fn wrapped_rows_are_joined() {
+    let long = "word ".repeat(10);
+    let terminal = fed(20, 3, format!("{long}\r\nshort\r\n\r\nend"));
+    assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), [long.trim_end(), "short", "", "end"]);
+    assert_eq!(terminal.text(LineIndex(1)..LineIndex(2)), ["word word word word"]);
+    assert!(terminal.line_wrapped(LineIndex(0)) && !terminal.line_wrapped(LineIndex(3)));
+    assert_eq!(terminal.tail(2), ["", "end"]);
+    assert_eq!(terminal.tail(4), ["word word", "short", "", "end"]);
+    assert_eq!(terminal.tail(0), [""; 0]);
+}
+
+#[test]
+fn a_terminal_of_one_row_joins_what_it_wraps() {
+    let terminal = fed(5, 1, "0123456789ab日cdef\r\nx");
+    assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), ["0123456789ab日cdef", "x"]);
+    let terminal = fed(5, 1, "0123日45\r\nx");
+    assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), ["0123日45", "x"]);
+}
+
+#[test]
+fn the_tail_of_the_alternate_screen_is_what_is_visible() {
+    let terminal = fed(20, 5, format!("{}\x1b[?1049h\x1b[Ha\r\nb", numbered(0..50)));
+    assert_eq!(terminal.tail(10), ["a", "b"]);
+    assert_eq!(terminal.tail(1), ["b"]);
+    assert_eq!(terminal.line_text(LineIndex(49)).as_deref(), Some("line 49"));
+    assert_eq!(terminal.line_count(), 51);
+}
+
+#[test]
+fn limits_are_kept() {
+    let mut terminal = TerminalState::new(Size::new(20, 5)).with_limits(100, 1 << 30);
+    feed(&mut terminal, numbered(0..10_000));
+    assert_eq!(terminal.first_kept_line().0, terminal.screen().first_line - 100);
+    let first = terminal.first_kept_line();
+    assert_eq!(terminal.line_text(first), Some(format!("line {}", first.0)));
+    assert_eq!(terminal.text(LineIndex(0)..LineIndex(u64::MAX)).len(), 105);
+    let mut terminal = TerminalState::new(Size::new(100, 5)).with_limits(u64::MAX, 1 << 20);
+    feed(&mut terminal, "x".repeat(10 << 20));
+    assert!(terminal.memory() < (1 << 20) + (128 << 10), "{}", terminal.memory());
+}
+
+#[test]
+fn a_narrower_screen_stores_what_no_longer_fits() {
+    let mut terminal = fed(20, 4, "0123456789abcdefghij\r\nsecond\r\nthird\r\n$ ");
+    terminal.resize(Size::new(10, 4));
+    assert_eq!(all_lines(&terminal), ["0123456789", "abcdefghij", "second", "third", "$"]);
+    assert_eq!(terminal.screen().first_line, 1);
+    assert_eq!(terminal.cursor_line(), LineIndex(4));
+    terminal.resize(Size::new(10, 2));
+    assert_eq!(terminal.screen().first_line, 3);
+    terminal.resize(Size::new(10, 6));
+    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (3, "third\n$"));
+    feed(&mut terminal, "go");
+    assert_eq!(all_lines(&terminal), ["0123456789", "abcdefghij", "second", "third", "$ go"]);
+}
+
+#[test]
+fn a_wider_screen_unwraps_what_is_on_it() {
+    let mut terminal = fed(10, 4, "0123456789abcdefghij\r\n$ ");
+    terminal.resize(Size::new(40, 4));
+    assert_eq!(shown(&terminal), "0123456789abcdefghij\n$");
+    assert_eq!(terminal.screen().size, Size::new(40, 4));
+}
+
+#[test]
+fn sizes_are_clamped() {
+    let mut terminal = TerminalState::new(Size { cols: 0, rows: 0 });
+    assert_eq!(terminal.size(), Size::new(2, 1));
+    feed(&mut terminal, "日本語abc\r\n");
+    terminal.resize(Size { cols: 1, rows: 0 });
+    terminal.resize(Size { cols: u16::MAX, rows: 1 });
+    assert_eq!(terminal.size(), Size::new(4096, 1));
+}
+
+#[test]
+fn snapshots_are_found_by_line() {
+    let snapshot = |id| Snapshot { id, label: None, at: TsNs(id), offset: 0 };
+    let mut terminal = fed(20, 5, numbered(0..10));
+    terminal.record_snapshot(snapshot(1));
+    feed(&mut terminal, numbered(10..20));
+    terminal.record_snapshot(snapshot(2));
+    terminal.record_snapshot(snapshot(3));
+    // Taken on a line further up: still sorted.
+    feed(&mut terminal, "\x1b[3A");
+    terminal.record_snapshot(snapshot(4));
+    let id = |found: Option<(LineIndex, &Snapshot)>| found.map(|(line, snapshot)| (line.0, snapshot.id));
+    assert!(terminal.has_snapshot_at_line(LineIndex(10)) && !terminal.has_snapshot_at_line(LineIndex(11)));
+    assert_eq!(terminal.get_snapshot_for_line(LineIndex(20)).map(|snapshot| snapshot.id), Some(3));
+    assert_eq!(terminal.get_snapshot_for_line(LineIndex(17)).map(|snapshot| snapshot.id), Some(4));
+    assert_eq!(id(terminal.last_snapshot_before_line(LineIndex(20))), Some((17, 4)));
+    assert_eq!(id(terminal.last_snapshot_before_line(LineIndex(10))), None);
+    assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(10))), Some((17, 4)));
+    assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(17))), Some((20, 2)));
+    assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(20))), None);
+}

@@ -1,0 +1,276 @@
+//! What is shown: cells, styles, modes, screens, notices.
+
+use nerve_term::event::Size;
+use nerve_term::screen::{Color, Style, StyleRun};
+use nerve_term::terminal::{LineIndex, Mark, MarkKind, Notice};
+
+use crate::{all_lines, fed, feed, shown};
+
+#[test]
+fn text_wraps_and_the_row_says_so() {
+    let screen = fed(10, 4, "0123456789abc\r\nnext").screen();
+    assert_eq!(screen.text(), "0123456789\nabc\nnext");
+    assert_eq!(screen.rows.iter().map(|row| row.wrapped).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!((screen.cursor.row, screen.cursor.col), (2, 4));
+}
+
+#[test]
+fn without_autowrap_the_last_column_is_overwritten() {
+    assert_eq!(shown(&fed(5, 2, "\x1b[?7l1234567\x1b[?7h8")), "12347\n8");
+}
+
+#[test]
+fn styles_run_without_gaps() {
+    let row = &fed(20, 2, "ab\x1b[1;31mcd\x1b[0mef\x1b[48;2;1;2;3m  \x1b[m").screen().rows[0];
+    let plain = Style::default();
+    let red = Style { bold: true, fg: Color::Indexed(1), ..plain };
+    let backed = Style { bg: Color::Rgb(1, 2, 3), ..plain };
+    assert_eq!(row.text, "abcdef");
+    let run = |start, len, style| StyleRun { start, len, style };
+    assert_eq!(row.runs, [run(0, 2, plain), run(2, 2, red), run(4, 2, plain), run(6, 2, backed)]);
+    assert_eq!(fed(20, 2, "plain").screen().rows[0].runs, []);
+}
+
+#[test]
+fn every_attribute_is_read() {
+    let style = |codes: &str| fed(20, 2, format!("\x1b[{codes}mx")).screen().rows[0].runs[0].style;
+    assert!(style("1").bold && style("2").dim && style("3").italic && style("4").underline);
+    assert!(style("7").inverse && style("8").hidden && style("9").strikeout && style("21").underline);
+    assert!(style("4:3").underline && style("4:5").underline);
+    assert_eq!(style("38;5;200").fg, Color::Indexed(200));
+    assert_eq!(style("38:5:200").fg, Color::Indexed(200));
+    assert_eq!(style("38:2::7:8:9").fg, Color::Rgb(7, 8, 9));
+    assert_eq!(style("38:2:7:8:9").fg, Color::Rgb(7, 8, 9));
+    assert_eq!(style("97").fg, Color::Indexed(15));
+    assert_eq!(style("104").bg, Color::Indexed(12));
+    // An unfinished colour takes nothing else with it.
+    assert!(style("38;9;1").bold);
+}
+
+#[test]
+fn modes_are_seen() {
+    let set = "\x1b[?1h\x1b=\x1b[?1004h\x1b[?1003h\x1b[?1006h\x1b[?2004h\x1b[>5u\x1b[?25l";
+    let mut terminal = fed(80, 24, set);
+    let modes = terminal.modes();
+    assert!(modes.application_cursor && modes.application_keypad && modes.focus_events);
+    assert!(modes.mouse && modes.mouse_sgr && modes.bracketed_paste && !modes.alternate);
+    assert_eq!(modes.kitty_keyboard, 5);
+    assert!(!terminal.screen().cursor.visible);
+    feed(&mut terminal, "\x1b[!p");
+    let modes = terminal.modes();
+    assert!(!modes.application_cursor && !modes.application_keypad && terminal.screen().cursor.visible);
+    feed(&mut terminal, "\x1bc");
+    assert_eq!(terminal.modes(), Default::default());
+}
+
+#[test]
+fn newline_mode_returns_the_carriage() {
+    assert_eq!(shown(&fed(9, 3, "ab\ncd\x1b[20h\nef")), "ab\n  cd\nef");
+}
+
+#[test]
+fn insert_mode_moves_the_rest() {
+    assert_eq!(shown(&fed(8, 1, "abcdef\r\x1b[4hXY\x1b[4lZ")), "XYZbcdef");
+}
+
+#[test]
+fn origin_mode_counts_from_the_margin() {
+    assert_eq!(shown(&fed(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")), "top\n\nin\n\nend");
+}
+
+#[test]
+fn soft_reset_forgets_margins_and_rendition() {
+    let terminal = fed(9, 4, "\x1b[2;3r\x1b[4;1H\x1b[1m\x1b(0\x1b[!pqqq");
+    assert_eq!(shown(&terminal), "\n\n\nqqq");
+    assert_eq!(terminal.screen().rows[3].runs, []);
+}
+
+#[test]
+fn line_drawing_is_translated() {
+    assert_eq!(shown(&fed(9, 2, "\x1b(0lqk\x1b(B lqk")), "┌─┐ lqk");
+    assert_eq!(shown(&fed(9, 2, "\x1b)0a\x0eqq\x0fq")), "a──q");
+}
+
+#[test]
+fn tabs() {
+    assert_eq!(shown(&fed(30, 2, "a\tb\tc")), "a       b       c");
+    assert_eq!(shown(&fed(30, 2, "\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy")), "    y");
+    assert_eq!(shown(&fed(30, 2, "\x1b[2Ix")), "                x");
+}
+
+#[test]
+fn erasing_and_shifting() {
+    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2X")), "abc  fgh");
+    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2P")), "abcfgh");
+    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2@")), "abc  defgh");
+    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[K")), "abc");
+    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[1K")), "    efgh");
+    assert_eq!(shown(&fed(10, 2, "abc\r\nabcdefgh\x1b[4G\x1b[1J")), "\n    efgh");
+    assert_eq!(shown(&fed(10, 3, "abc\r\nabcdefgh\r\nxyz\x1b[2;4H\x1b[J")), "abc\nabc");
+    assert_eq!(shown(&fed(10, 1, "abc\x1b[3b")), "abcccc");
+}
+
+#[test]
+fn a_rule_over_the_whole_width_survives_the_erase_behind_it() {
+    assert_eq!(shown(&fed(5, 2, "-----\x1b[K")), "-----");
+}
+
+#[test]
+fn rows_move_within_the_region() {
+    let rows = "1\r\n2\r\n3\r\n4\r\n5";
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[M"))), "1\n3\n4\n\n5");
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[L"))), "1\n\n2\n3\n5");
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1bM"))), "1\n\n2\n3\n5");
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[4;1H\n"))), "1\n3\n4\n\n5");
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2S"))), "3\n4\n5");
+    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2T"))), "\n\n1\n2\n3");
+}
+
+#[test]
+fn cursor_moves_stop_at_the_margins() {
+    let at = |bytes: &str| {
+        let cursor = fed(20, 10, bytes).screen().cursor;
+        (cursor.row, cursor.col)
+    };
+    assert_eq!(at("\x1b[3;7r\x1b[5;1H\x1b[99A"), (2, 0));
+    assert_eq!(at("\x1b[3;7r\x1b[5;1H\x1b[99B"), (6, 0));
+    assert_eq!(at("\x1b[3;7r\x1b[2;1H\x1b[99A"), (0, 0));
+    assert_eq!(at("\x1b[3;7r\x1b[8;1H\x1b[99B"), (9, 0));
+    assert_eq!(at("\x1b[5;5H\x1b[99C\x1b[2D"), (4, 17));
+    assert_eq!(at("\x1b[5;5H\x1b[E"), (5, 0));
+    assert_eq!(at("\x1b[5;5H\x1b[2F"), (2, 0));
+    assert_eq!(at("\x1b[65535;65535H"), (9, 19));
+    assert_eq!(at("ab\x1b7\x1b[9;9H\x1b8"), (0, 2));
+    assert_eq!(at("ab\x1b[s\x1b[9;9H\x1b[u"), (0, 2));
+    assert_eq!(at("\x08\x08"), (0, 0));
+}
+
+#[test]
+fn the_alternate_screen_comes_and_goes() {
+    for (enter, leave) in [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1047h", "\x1b[?1047l"), ("\x1b[?47h", "\x1b[?47l")] {
+        let mut terminal = fed(20, 4, "main\r\n$ ");
+        let changes = feed(&mut terminal, enter);
+        assert_eq!(changes.notices, [Notice::Alternate(true)]);
+        assert_eq!(shown(&terminal), "");
+        feed(&mut terminal, "\x1b[Hfull\r\nscreen\r\n\r\n\r\n\r\nrolled");
+        assert!(terminal.modes().alternate);
+        assert_eq!(shown(&terminal), "\n\n\nrolled");
+        assert_eq!(terminal.screen().first_line, 0);
+        assert_eq!(terminal.line_text(LineIndex(0)).as_deref(), Some("main"));
+        assert_eq!(feed(&mut terminal, leave).notices, [Notice::Alternate(false)]);
+        assert_eq!(shown(&terminal), "main\n$");
+        assert_eq!(all_lines(&terminal)[..2], ["main", "$"]);
+    }
+}
+
+#[test]
+fn only_1049_brings_the_cursor_back() {
+    assert_eq!(shown(&fed(20, 4, "ab\x1b[?1049h\x1b[3;5H\x1b[?1049lX")), "abX");
+    assert_eq!(shown(&fed(20, 4, "ab\x1b[?47h\x1b[3;5H\x1b[?47lX")), "ab\n\n    X");
+    assert_eq!(shown(&fed(20, 4, "ab\x1b[?1048h\x1b[3;5H\x1b[?1048lX")), "abX");
+}
+
+#[test]
+fn resizing_on_the_alternate_screen_reflows_the_main_one() {
+    let mut terminal = fed(10, 3, "0123456789abcde\x1b[?1049h\x1b[HALTERNATE!");
+    terminal.resize(Size::new(20, 4));
+    assert_eq!(shown(&terminal), "ALTERNATE!");
+    feed(&mut terminal, "\x1b[?1049l");
+    assert_eq!(shown(&terminal), "0123456789abcde");
+    feed(&mut terminal, "\x1b[?1049h\x1b[H日本");
+    terminal.resize(Size::new(3, 4));
+    assert_eq!(shown(&terminal), "日");
+}
+
+#[test]
+fn titles() {
+    let mut terminal = fed(80, 24, "");
+    assert_eq!(feed(&mut terminal, "\x1b]0;✳ a;b\x07").notices, [Notice::Title("✳ a;b".into())]);
+    feed(&mut terminal, "\x1b[22t\x1b]2;other\x1b\\");
+    assert_eq!(terminal.title(), "other");
+    feed(&mut terminal, "\x1b[23;0t");
+    assert_eq!(terminal.screen().title, "✳ a;b");
+    feed(&mut terminal, "\x1b[22t".repeat(5000));
+    feed(&mut terminal, "\x1b]2;\x07");
+    assert_eq!(terminal.title(), "");
+}
+
+#[test]
+fn an_endless_title_is_ignored_and_what_follows_is_read() {
+    let mut terminal = fed(80, 24, "\x1b]2;good\x07");
+    feed(&mut terminal, format!("\x1b]2;{}", "x".repeat(3 << 20)));
+    feed(&mut terminal, format!("{}\x07text", "y".repeat(1 << 20)));
+    assert_eq!((terminal.title(), shown(&terminal).as_str()), ("good", "text"));
+}
+
+#[test]
+fn other_strings_are_swallowed() {
+    let long = "z".repeat(2 << 20);
+    assert_eq!(shown(&fed(80, 24, format!("a\x1b_Gi=1;{long}\x1b\\b\x1bP{long}\x1b\\c\x1b^{long}\x1b\\d\x1bX{long}\x1b\\e"))), "abcde");
+}
+
+#[test]
+fn notices() {
+    let mut terminal = fed(80, 24, "");
+    let mut notices = |bytes: &str| feed(&mut terminal, bytes).notices;
+    assert_eq!(notices("\x07\x07a\x07"), [Notice::Bell]);
+    assert_eq!(notices("\x1b]9;4;1;42\x07"), [Notice::Progress { state: 1, value: 42 }]);
+    assert_eq!(notices("\x1b]9;4;0\x1b\\"), [Notice::Progress { state: 0, value: 0 }]);
+    assert_eq!(notices("\x1b]9;4;77;1\x07"), []);
+    assert_eq!(notices("\x1b]9;All done; really\x07"), [Notice::Notify("All done; really".into())]);
+    assert_eq!(notices("\x1b]777;notify;Title;Body\x07"), [Notice::Notify("Title: Body".into())]);
+    assert_eq!(notices("\x1b]7;file://host/tmp/a%20b%zz\x07"), [Notice::Cwd("/tmp/a b%zz".into())]);
+    assert_eq!(notices("\x1b]9;9;\"/srv\"\x07"), [Notice::Cwd("/srv".into())]);
+    assert_eq!(notices("\x1b]1337;CurrentDir=/home\x07"), [Notice::Cwd("/home".into())]);
+    assert_eq!(notices("\x1b[3J"), [Notice::ScrollbackErased]);
+    assert_eq!(notices("\x1b[?2026h\x1b[?2026l\x1b[?2026l"), [Notice::FrameDone]);
+    assert!(notices(&"\x07\x1b]2;x\x07".repeat(20_000)).len() <= 4096);
+}
+
+#[test]
+fn marks_say_where_they_are() {
+    let marks = |parts: &[&str]| {
+        let mut terminal = fed(80, 24, "");
+        let notices = parts.iter().flat_map(|part| feed(&mut terminal, part).notices);
+        notices.collect::<Vec<_>>()
+    };
+    let mark = |kind, line, col, offset| Notice::Mark(Mark { kind, line: LineIndex(line), col, offset });
+    let bytes = "\x1b]133;A\x07$ \x1b]133;B\x1b\\ls\r\n\x1b]133;C;x=y\x07out\r\n\x1b]133;D;127\x07\x1b]133;D\x07\x1b]133;Z\x07";
+    let expected = [
+        mark(MarkKind::PromptStart, 0, 0, 8),
+        mark(MarkKind::CommandStart, 0, 2, 19),
+        mark(MarkKind::OutputStart, 1, 0, 35),
+        mark(MarkKind::CommandEnd(Some(127)), 2, 0, 52),
+        mark(MarkKind::CommandEnd(None), 2, 0, 60),
+    ];
+    assert_eq!(marks(&[bytes]), expected);
+    let pieces: Vec<&str> = bytes.split_inclusive(|_: char| true).collect();
+    assert_eq!(marks(&pieces), expected);
+}
+
+#[test]
+fn hyperlinks_are_in_the_line() {
+    let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
+    let terminal = fed(80, 24, format!("see {link}this\x1b[1m one\x1b]8;;\x1b\\\x1b[m."));
+    let content = terminal.line_content(LineIndex(0)).unwrap();
+    assert_eq!(content, format!("see {link}this\x1b[0;1m one\x1b]8;;\x1b\\\x1b[0m."));
+    let long = format!("\x1b]8;;https://{}\x07text", "x".repeat(3000));
+    assert_eq!(fed(80, 24, long).line_content(LineIndex(0)).unwrap(), "text");
+}
+
+#[test]
+fn a_row_as_ansi() {
+    let ansi = "a\x1b[0;1;4:3;31;48;5;200;58;2;1;2;3mb\x1b[0mc";
+    assert_eq!(fed(80, 2, ansi).line_content(LineIndex(0)).unwrap(), ansi);
+}
+
+#[test]
+fn decaln_fills_the_screen() {
+    assert_eq!(shown(&fed(3, 2, "\x1b#8")), "EEE\nEEE");
+}
+
+#[test]
+fn unknown_sequences_change_nothing() {
+    let junk = "\x1b[?9999h\x1b[>99m\x1b[1;2;3;4;5;6T\x1b]4242;x\x07\x1b%G\x1b[4:9:9:9y\x1bPzzz\x1b\\\x1b[ !\"p\x1b[38m\x1b[999z\x7f\u{85}";
+    assert_eq!(fed(20, 3, format!("a{junk}b")).screen().rows, fed(20, 3, "ab").screen().rows);
+}
