@@ -1,0 +1,122 @@
+//! Where a history is: `<base>/<server>/<node>.jsonl` (seed §4.3), or with the session's folder between, as the first nerve
+//! came to write it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::HistoryError;
+use crate::name;
+
+/// Folders between server and file are not followed deeper than one, and not more than this many of them.
+const MAX_SESSIONS: usize = 10_000;
+
+/// The path of a node's history, its parts checked.
+pub(super) fn of_node(
+    base: &Path,
+    server: &str,
+    session: Option<&str>,
+    node: &str,
+) -> Result<PathBuf, HistoryError> {
+    name::check("server", server)?;
+    name::check("node", node)?;
+    let mut path = base.join(server);
+    if let Some(session) = session {
+        name::check("session", session)?;
+        path.push(session);
+    }
+    path.push(format!("{node}.jsonl"));
+    Ok(path)
+}
+
+/// Finds a node's history: in the session's folder if one is given, else directly under the server, else, if no session is
+/// given, in the one folder below that has it.
+pub(super) fn find(
+    base: &Path,
+    server: &str,
+    session: Option<&str>,
+    node: &str,
+) -> Result<PathBuf, HistoryError> {
+    if session.is_some() {
+        let path = of_node(base, server, session, node)?;
+        if is_there(&path) {
+            return Ok(path);
+        }
+    }
+    let direct = of_node(base, server, None, node)?;
+    if session.is_some() || is_there(&direct) {
+        return Ok(direct);
+    }
+    let mut sessions = sessions_with(&base.join(server), node);
+    match sessions.len() {
+        0 => Ok(direct),
+        1 => of_node(base, server, sessions.pop().as_deref(), node),
+        _ => Err(HistoryError::Ambiguous { node: node.to_string(), server: server.to_string(), sessions }),
+    }
+}
+
+/// Names of the folders of `server` that hold a history of `node`, sorted. A folder that cannot be listed has none.
+fn sessions_with(server: &Path, node: &str) -> Vec<String> {
+    let file = format!("{node}.jsonl");
+    let Ok(listing) = fs::read_dir(server) else { return Vec::new() };
+    let mut sessions: Vec<String> = listing
+        .filter_map(Result::ok)
+        .take(MAX_SESSIONS)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|session| {
+            name::check("session", session).is_ok() && is_there(&server.join(session).join(&file))
+        })
+        .collect();
+    sessions.sort();
+    sessions
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Opens a history for appending and for reading its end; makes file (0600) and folders (0700) that are missing.
+pub(super) fn open_to_append(path: &Path) -> Result<File, HistoryError> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| HistoryError::Io {
+            action: "make the folder",
+            path: folder.into(),
+            source,
+        })?;
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    open_regular(path, &mut options)
+}
+
+/// Opens a history for reading.
+pub(super) fn open_to_read(path: &Path) -> Result<File, HistoryError> {
+    open_regular(path, OpenOptions::new().read(true))
+}
+
+/// Opens `path` if it is a regular file. Without O_NOFOLLOW a link would lead a server to write into any file of its user;
+/// without O_NONBLOCK a named pipe would hold it up for ever.
+fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File, HistoryError> {
+    options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
+    let not_a_file = || HistoryError::NotAFile { path: path.to_path_buf() };
+    let file =
+        options.open(path).map_err(|source| match source.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => not_a_file(),
+            _ => HistoryError::Io { action: "open", path: path.to_path_buf(), source },
+        })?;
+    let regular = file.metadata().map_err(|source| io_error("look at", path, source))?.is_file();
+    if regular { Ok(file) } else { Err(not_a_file()) }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
+
+pub(super) fn io_error(action: &'static str, path: &Path, source: io::Error) -> HistoryError {
+    HistoryError::Io { action, path: path.to_path_buf(), source }
+}

@@ -1,0 +1,270 @@
+//! Appends to a history (seed channel-history §5.3). Fails only when it is made; after that a failing disk costs entries, never
+//! an operation (seed §6).
+
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use nerve_term::event::TsNs;
+
+use super::entry::{Operation, SendEntry, SendStreamEntry};
+use super::lines::TailLines;
+use super::stored::{Reading, StoredEntry};
+use super::{HistoryError, path};
+
+/// So much of the file's end is looked at, at least, for the last sequence number.
+const RECOVERY_BYTES: u64 = 64 << 10;
+
+/// A line buffer that grew beyond this is not kept.
+const KEPT_BUFFER_BYTES: usize = 256 << 10;
+
+/// Appends entries to one node's history: one `write(2)` an entry, so that a line is there whole or torn at the very end.
+///
+/// Each `log_` method returns the entry's sequence number, or 0 when nothing was written: disabled, closed or failed. A failed
+/// entry's number is not given out again, so a gap shows that something is missing.
+#[derive(Debug, Default)]
+pub struct HistoryWriter {
+    path: Option<PathBuf>,
+    file: Option<LockedFile>,
+    seq: u64,
+    lost: u64,
+    /// Writes fail since some entry: it was reported, the next ones are only counted.
+    failing: bool,
+    /// The file ends inside a line. The next entry begins with a newline, so that nothing is glued together.
+    torn: bool,
+    line: Vec<u8>,
+}
+
+impl HistoryWriter {
+    /// Opens `<base>/<server>/<node>.jsonl` for appending and goes on after the highest sequence number at its end. Makes file
+    /// (mode 0600) and folders (0700) that are missing.
+    ///
+    /// # Errors
+    /// [`HistoryError::Name`] for a bad name, [`HistoryError::Locked`] when another writer has the file,
+    /// [`HistoryError::NotAFile`] for a link, pipe or folder in its place, [`HistoryError::Io`] for the rest.
+    pub fn create(base: &Path, server: &str, node: &str) -> Result<HistoryWriter, HistoryError> {
+        HistoryWriter::create_in_session(base, server, None, node)
+    }
+
+    /// The same for a node of a session that is not the server's default one: `<base>/<server>/<session>/<node>.jsonl`, so that
+    /// nodes of one name in two sessions do not meet.
+    ///
+    /// # Errors
+    /// As [`HistoryWriter::create`].
+    pub fn create_in_session(
+        base: &Path,
+        server: &str,
+        session: Option<&str>,
+        node: &str,
+    ) -> Result<HistoryWriter, HistoryError> {
+        let path = path::of_node(base, server, session, node)?;
+        let file = LockedFile::lock(path::open_to_append(&path)?, &path)?;
+        let (seq, torn) =
+            recover(&file.0).map_err(|source| path::io_error("read the end of", &path, source))?;
+        Ok(HistoryWriter { path: Some(path), file: Some(file), seq, torn, ..HistoryWriter::default() })
+    }
+
+    /// A writer that writes nothing and makes no file.
+    pub fn disabled() -> HistoryWriter {
+        HistoryWriter::default()
+    }
+
+    /// False for a disabled or closed writer.
+    pub fn enabled(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The sequence number given out last; 0 in a new file.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The file; `None` for a disabled writer.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Entries that could not be written since the writer was made.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Logs a prompt and its parsed answer.
+    pub fn log_send(&mut self, entry: SendEntry<'_>) -> u64 {
+        self.append(&Operation::Send(entry))
+    }
+
+    /// Logs a prompt and the text its streamed answer left.
+    pub fn log_send_stream(&mut self, entry: SendStreamEntry<'_>) -> u64 {
+        self.append(&Operation::SendStream(entry))
+    }
+
+    /// Logs raw data written to the terminal.
+    pub fn log_write(&mut self, ts: TsNs, input: &str) -> u64 {
+        self.append(&Operation::Write { ts, input })
+    }
+
+    /// Logs a command typed without waiting for its end.
+    pub fn log_run(&mut self, ts: TsNs, input: &str) -> u64 {
+        self.append(&Operation::Run { ts, input })
+    }
+
+    /// Logs a capture of the text; `lines` is how many lines were asked for, usually [`super::HISTORY_BUFFER_LINES`].
+    pub fn log_read(&mut self, ts: TsNs, buffer: &str, lines: usize) -> u64 {
+        self.append(&Operation::Read { ts, buffer, lines })
+    }
+
+    /// Logs an interrupt.
+    pub fn log_interrupt(&mut self, ts: TsNs) -> u64 {
+        self.append(&Operation::Interrupt { ts })
+    }
+
+    /// Logs the node's end.
+    pub fn log_close(&mut self, ts: TsNs, reason: Option<&str>) -> u64 {
+        self.append(&Operation::Close { ts, reason })
+    }
+
+    /// Lets the file go: another writer may have it. Dropping does the same.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
+    fn append(&mut self, operation: &Operation<'_>) -> u64 {
+        let Some(LockedFile(file)) = &self.file else { return 0 };
+        self.seq += 1;
+        self.line.clear();
+        if self.torn {
+            self.line.push(b'\n');
+        }
+        let outcome = operation
+            .encode(self.seq, &mut self.line)
+            .map_err(io::Error::from)
+            .and_then(|()| write_line(file, &self.line, &mut self.torn));
+        if self.line.capacity() > KEPT_BUFFER_BYTES {
+            self.line = Vec::new();
+        }
+        match outcome {
+            Ok(()) => self.written(),
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn written(&mut self) -> u64 {
+        if self.failing {
+            self.failing = false;
+            tracing::warn!(path = %self.shown_path(), lost = self.lost, "history is being written again");
+        }
+        self.seq
+    }
+
+    fn failed(&mut self, error: &io::Error) -> u64 {
+        self.lost += 1;
+        if !self.failing {
+            self.failing = true;
+            tracing::warn!(path = %self.shown_path(), %error, "history entry lost, and maybe the next ones");
+        }
+        0
+    }
+
+    fn shown_path(&self) -> std::path::Display<'_> {
+        self.path.as_deref().unwrap_or(Path::new("")).display()
+    }
+}
+
+/// A file under the advisory lock, without which two writers would give out the same sequence numbers.
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl LockedFile {
+    fn lock(file: File, path: &Path) -> Result<LockedFile, HistoryError> {
+        match file.try_lock() {
+            Ok(()) => Ok(LockedFile(file)),
+            Err(TryLockError::WouldBlock) => Err(HistoryError::Locked { path: path.to_path_buf() }),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                tracing::warn!(path = %path.display(), "this file system has no locks: history is written without one");
+                Ok(LockedFile(file))
+            }
+            Err(TryLockError::Error(source)) => Err(path::io_error("lock", path, source)),
+        }
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Explicit: a child between fork and exec has a copy of the descriptor, and with it the lock would live on.
+        let _ = self.0.unlock();
+    }
+}
+
+/// The highest sequence number of the entries in the last [`RECOVERY_BYTES`], further back while there is none at all; and
+/// whether the file ends inside a line.
+fn recover(file: &File) -> io::Result<(u64, bool)> {
+    let len = file.metadata()?.len();
+    let mut seq = None;
+    for line in TailLines::new(file, len) {
+        let line = line?;
+        if let Some(Reading::Entry(entry)) = line.bytes.map(|bytes| StoredEntry::read(&bytes, line.offset)) {
+            seq = seq.max(entry.seq());
+        }
+        if seq.is_some() && len - line.offset >= RECOVERY_BYTES {
+            break;
+        }
+    }
+    let mut last = [b'\n'];
+    if len > 0 {
+        file.read_exact_at(&mut last, len - 1)?;
+    }
+    Ok((seq.unwrap_or(0), last != *b"\n"))
+}
+
+/// Writes a line; keeps `torn` true to what the file then ends with.
+fn write_line(mut file: &File, line: &[u8], torn: &mut bool) -> io::Result<()> {
+    let mut written = 0;
+    while written < line.len() {
+        match file.write(&line[written..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                written += count;
+                *torn = line[written - 1] != b'\n';
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HistoryWriter, LockedFile};
+    use nerve_term::event::TsNs;
+    use std::fs::OpenOptions;
+
+    #[test]
+    fn on_a_full_device_entries_are_counted_and_nothing_else_happens() {
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let mut writer = HistoryWriter { file: Some(LockedFile(full)), seq: 7, ..HistoryWriter::default() };
+        assert_eq!(writer.log_run(TsNs(0), "a"), 0);
+        assert_eq!(writer.log_interrupt(TsNs(0)), 0);
+        assert_eq!((writer.lost(), writer.seq(), writer.enabled(), writer.failing), (2, 9, true, true));
+        writer.file = Some(LockedFile(tempfile::tempfile().unwrap()));
+        assert_eq!(writer.log_interrupt(TsNs(0)), 10);
+        assert_eq!((writer.lost(), writer.failing), (2, false));
+    }
+
+    #[test]
+    fn a_large_entry_does_not_keep_its_memory() {
+        let file = LockedFile(tempfile::tempfile().unwrap());
+        let mut writer = HistoryWriter { file: Some(file), ..HistoryWriter::default() };
+        assert_eq!(writer.log_write(TsNs(0), &"x".repeat(4 << 20)), 1);
+        assert_eq!(writer.line.capacity(), 0);
+        assert_eq!(writer.log_write(TsNs(0), "small"), 2);
+    }
+
+    #[test]
+    fn a_writer_can_be_moved_to_another_thread() {
+        fn is_send<T: Send>() {}
+        is_send::<HistoryWriter>();
+    }
+}

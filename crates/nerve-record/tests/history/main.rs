@@ -1,0 +1,71 @@
+//! The history through its public interface, with real files.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+
+mod full_disk;
+mod reader;
+mod round_trip;
+mod writer;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nerve_record::history::{HistoryReader, HistoryWriter};
+use nerve_term::event::TsNs;
+use tempfile::TempDir;
+
+/// 2025-12-22T10:30:00Z, the time of the seed's examples.
+const START: u64 = 1_766_399_400;
+
+/// `millis` after [`START`].
+fn at(millis: u64) -> TsNs {
+    TsNs(START * 1_000_000_000 + millis * 1_000_000)
+}
+
+/// A base folder and the history of node `node` on server `server` in it.
+struct Place {
+    base: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { base: tempfile::tempdir().unwrap() }
+    }
+
+    /// With this as the content of the file.
+    fn with(content: impl AsRef<[u8]>) -> Place {
+        let place = Place::new();
+        place.put("server/node.jsonl", content);
+        place
+    }
+
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.base.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn base(&self) -> &Path {
+        self.base.path()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.base().join("server/node.jsonl")
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.file()).unwrap()
+    }
+
+    fn writer(&self) -> HistoryWriter {
+        HistoryWriter::create(self.base(), "server", "node").unwrap()
+    }
+
+    fn reader(&self) -> HistoryReader {
+        HistoryReader::open(self.base(), "server", "node").unwrap()
+    }
+
+    /// The sequence number the next entry gets.
+    fn next_seq(&self) -> u64 {
+        self.writer().log_run(at(0), "next")
+    }
+}

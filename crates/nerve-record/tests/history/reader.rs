@@ -1,0 +1,222 @@
+use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, SendEntry};
+
+use super::{Place, at};
+
+/// The seed's sample: run, read, send, close.
+fn sample() -> Place {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.log_run(at(0), "claude");
+    writer.log_read(at(1), "Claude started", 50);
+    writer.log_send(SendEntry {
+        ts_start: at(2),
+        ts_end: at(3),
+        input: "Hello",
+        preceding_buffer_seq: Some(2),
+        response: Default::default(),
+    });
+    writer.log_close(at(4), Some("done"));
+    place
+}
+
+fn ops(place: &Place, filter: &Filter) -> Vec<String> {
+    let page = place.reader().query(filter).unwrap();
+    assert_eq!(page.total, page.entries.len());
+    page.entries
+        .iter()
+        .map(|text| {
+            let value: serde_json::Value = serde_json::from_str(text).unwrap();
+            format!("{}{}", value["seq"], value["op"].as_str().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn all_entries_in_order_with_their_lines() {
+    let place = sample();
+    let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.line_no, entry.seq(), entry.op())).collect();
+    assert_eq!(
+        seen,
+        [
+            (Some(1), Some(1), "run"),
+            (Some(2), Some(2), "read"),
+            (Some(3), Some(3), "send"),
+            (Some(4), Some(4), "close")
+        ]
+    );
+    let lines: Vec<String> = place.text().lines().map(str::to_string).collect();
+    assert_eq!(entries.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>(), lines);
+    let mut backwards: Vec<_> = place.reader().entries_from_end().map(Result::unwrap).collect();
+    backwards.reverse();
+    assert_eq!(
+        backwards.iter().map(|entry| entry.offset).collect::<Vec<_>>(),
+        entries.iter().map(|entry| entry.offset).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn filters_one_by_one_and_together() {
+    let place = sample();
+    let all = Filter::default();
+    let cases = [
+        (all.clone(), vec!["1run", "2read", "3send", "4close"]),
+        (Filter { last: Some(2), ..all.clone() }, vec!["3send", "4close"]),
+        (Filter { last: Some(100), ..all.clone() }, vec!["1run", "2read", "3send", "4close"]),
+        (Filter { last: Some(0), ..all.clone() }, vec![]),
+        (Filter { op: Some("send".into()), ..all.clone() }, vec!["3send"]),
+        (Filter { op: Some("nothing".into()), ..all.clone() }, vec![]),
+        (Filter { seq: Some(3), ..all.clone() }, vec!["3send"]),
+        (Filter { seq: Some(99), ..all.clone() }, vec![]),
+        (Filter { inputs_only: true, ..all.clone() }, vec!["1run", "3send"]),
+        (Filter { inputs_only: true, last: Some(1), ..all.clone() }, vec!["3send"]),
+        (Filter { op: Some("read".into()), last: Some(5), ..all.clone() }, vec!["2read"]),
+        (Filter { op: Some("read".into()), inputs_only: true, ..all.clone() }, vec![]),
+        (Filter { seq: Some(3), op: Some("read".into()), ..all.clone() }, vec![]),
+    ];
+    for (filter, expected) in cases {
+        assert_eq!(ops(&place, &filter), expected, "{filter:?}");
+    }
+}
+
+#[test]
+fn streamed_prompts_and_raw_writes_are_inputs_too() {
+    let content = ["send", "send_stream", "write", "run", "interrupt", "read", "close", "delete"]
+        .iter()
+        .enumerate()
+        .map(|(index, op)| format!("{{\"seq\": {index}, \"op\": \"{op}\"}}\n"))
+        .collect::<String>();
+    let inputs = Filter { inputs_only: true, ..Filter::default() };
+    assert_eq!(ops(&Place::with(content), &inputs), ["0send", "1send_stream", "2write", "3run"]);
+}
+
+#[test]
+fn a_byte_limit_keeps_the_near_end_and_says_so() {
+    let place = sample();
+    let size =
+        |from: usize, to: usize| place.text().lines().skip(from).take(to - from).map(str::len).sum::<usize>();
+    let page = place.reader().query(&Filter { max_bytes: Some(size(0, 2)), ..Filter::default() }).unwrap();
+    assert_eq!((page.total, page.truncated), (2, true));
+    assert!(page.entries[0].contains("\"seq\": 1"));
+    let limit = Some(size(2, 4));
+    let page =
+        place.reader().query(&Filter { last: Some(9), max_bytes: limit, ..Filter::default() }).unwrap();
+    assert_eq!((page.total, page.truncated), (2, true));
+    assert!(page.entries[1].contains("\"seq\": 4"));
+    let page = place.reader().query(&Filter { max_bytes: Some(size(0, 4)), ..Filter::default() }).unwrap();
+    assert_eq!((page.total, page.truncated), (4, false));
+}
+
+#[test]
+fn malformed_lines_are_passed_over_and_counted() {
+    let place = Place::with(
+        "{\"seq\": 1, \"op\": \"run\"}\nthis is not json\n\n{\"seq\": 2, \"op\": \"close\"}\n[3]\n",
+    );
+    let page = place.reader().query(&Filter::default()).unwrap();
+    assert_eq!((page.total, page.malformed), (2, 2));
+    let reader = place.reader();
+    let mut entries = reader.entries();
+    assert_eq!(entries.next().unwrap().unwrap().line_no, Some(1));
+    assert_eq!(entries.next().unwrap().unwrap().line_no, Some(4));
+    assert!(entries.next().is_none());
+    assert_eq!(entries.malformed(), 2);
+    let page = place.reader().query(&Filter { last: Some(1), ..Filter::default() }).unwrap();
+    assert_eq!((page.total, page.malformed), (1, 1));
+}
+
+#[test]
+fn nothing_and_garbage_are_no_entries() {
+    for (content, malformed) in
+        [(&b""[..], 0), (b"\n\r\n \n", 0), (b"\x00\x01\x02", 1), (b"a\nb\nc\n\xff\n", 4)]
+    {
+        let page = Place::with(content).reader().query(&Filter::default()).unwrap();
+        assert_eq!((page.total, page.malformed), (0, malformed), "{content:?}");
+    }
+}
+
+#[test]
+fn line_ends_byte_order_mark_and_bad_utf8_do_not_hide_entries() {
+    let place = Place::with(
+        b"\xef\xbb\xbf{\"seq\": 1, \"op\": \"run\", \"input\": \"a\"}\r\n{\"seq\": 2, \"op\": \"write\", \"input\": \"x\xffy\"}\r\n",
+    );
+    let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[0].text, r#"{"seq": 1, "op": "run", "input": "a"}"#);
+    assert_eq!(entries[1].value["input"], "x\u{fffd}y");
+    assert_eq!(place.reader().last(2).unwrap()[0].text, entries[0].text);
+}
+
+#[test]
+fn a_line_of_many_megabytes_reads_from_both_ends() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.log_run(at(0), "before");
+    writer.log_write(at(0), &"z".repeat(10 << 20));
+    writer.log_run(at(0), "after");
+    let last = place.reader().last(2).unwrap();
+    assert_eq!(last[0].value["input"].as_str().unwrap().len(), 10 << 20);
+    assert_eq!(ops(&place, &Filter::default()), ["1run", "2write", "3run"]);
+}
+
+#[test]
+fn a_missing_history_names_node_and_server() {
+    let place = Place::new();
+    let error = HistoryReader::open(place.base(), "test-server", "nonexistent").unwrap_err();
+    assert!(matches!(error, HistoryError::NotFound { .. }), "{error}");
+    let message = error.to_string();
+    assert!(message.contains("'nonexistent'") && message.contains("'test-server'"), "{message}");
+    for (server, node) in [("../..", "node"), ("server", "../../etc/passwd")] {
+        let error = HistoryReader::open(place.base(), server, node).unwrap_err();
+        assert!(matches!(error, HistoryError::Name(_)), "{error}");
+    }
+}
+
+/// As the first nerve writes it: escapes for all that is not ASCII, `+00:00`, an operation and fields that are ours no more.
+const FIRST_NERVE: &str = r#"{"seq": 1, "op": "run", "ts": "2025-12-24T09:00:00.123456+00:00", "input": "claude"}
+{"seq": 2, "op": "send", "ts_start": "2025-12-24T09:00:01+00:00", "ts_end": "2025-12-24T09:00:02+00:00", "input": "caf\u00e9 \ud83d\ude00 \udcff", "preceding_buffer_seq": null, "response": {"sections": [], "tokens": null, "is_complete": true, "is_ready": true}, "later": [1, 2.50]}
+{"seq": 3, "op": "delete", "ts": "2025-12-24T09:00:03+00:00", "reason": null}
+"#;
+
+#[test]
+fn a_history_of_the_first_nerve_reads_as_it_is() {
+    let place = Place::new();
+    place.put("server/main/node.jsonl", FIRST_NERVE);
+    assert_eq!(ops(&place, &Filter::default()), ["1run", "2send", "3delete"]);
+    let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
+    assert_eq!(entries[1].value["input"], "café 😀 \u{fffd}");
+    assert!(entries[1].text.ends_with(r#""later": [1, 2.50]}"#));
+    assert_eq!(entries[0].value["ts"], "2025-12-24T09:00:00.123456+00:00");
+    let with_session = HistoryReader::open_in_session(place.base(), "server", Some("main"), "node").unwrap();
+    assert_eq!(with_session.path(), place.base().join("server/main/node.jsonl"));
+}
+
+#[test]
+fn the_session_folder_is_looked_into_first_and_never_guessed() {
+    let place = Place::new();
+    place.put("server/a/node.jsonl", "{\"seq\": 1}\n");
+    place.put("server/b/node.jsonl", "{\"seq\": 2}\n");
+    place.put("server/b/deeper/other.jsonl", "{\"seq\": 3}\n");
+    let error = HistoryReader::open(place.base(), "server", "node").unwrap_err();
+    assert!(error.to_string().contains("several sessions of server 'server': a, b"), "{error}");
+    let error = HistoryReader::open(place.base(), "server", "other").unwrap_err();
+    assert!(matches!(error, HistoryError::NotFound { .. }), "{error}");
+    let path = |session: Option<&str>| {
+        let reader = HistoryReader::open_in_session(place.base(), "server", session, "node").unwrap();
+        reader.path().strip_prefix(place.base()).unwrap().to_str().unwrap().to_string()
+    };
+    assert_eq!(path(Some("b")), "server/b/node.jsonl");
+    place.put("server/node.jsonl", "");
+    assert_eq!(path(None), "server/node.jsonl");
+    assert_eq!(path(Some("a")), "server/a/node.jsonl");
+    assert_eq!(path(Some("c")), "server/node.jsonl");
+}
+
+#[test]
+fn a_reader_sees_the_file_as_it_was_opened() {
+    let place = sample();
+    let reader = place.reader();
+    let mut writer = HistoryWriter::create(place.base(), "server", "node").unwrap();
+    assert_eq!(writer.log_run(at(9), "later"), 5);
+    assert_eq!(reader.query(&Filter::default()).unwrap().total, 4);
+    assert_eq!(place.reader().last(1).unwrap()[0].seq(), Some(5));
+}

@@ -1,0 +1,307 @@
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use nerve_record::history::{
+    HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, ResponseData, SendEntry, SendStreamEntry,
+};
+use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
+
+use super::{Place, at};
+
+#[test]
+fn the_entries_of_the_seed_come_out_byte_for_byte() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    let response = ResponseData {
+        sections: vec![Section::new(SectionKind::Text, "Hi!")],
+        tokens: Some(Tokens { input: Some(10), output: Some(5), total: None }),
+        is_complete: true,
+        is_ready: true,
+    };
+    let seqs = [
+        writer.log_run(at(0), "claude"),
+        writer.log_read(at(1_500), "Claude started...", HISTORY_BUFFER_LINES),
+        writer.log_send(SendEntry {
+            ts_start: at(5_000),
+            ts_end: at(10_000),
+            input: "Hello!",
+            preceding_buffer_seq: Some(2),
+            response,
+        }),
+        writer.log_read(at(10_100), "...", HISTORY_BUFFER_LINES),
+        writer.log_send_stream(SendStreamEntry {
+            ts_start: at(15_000),
+            ts_end: at(25_000),
+            input: "Write code",
+            preceding_buffer_seq: Some(4),
+            final_buffer: "def hello()...",
+            parser: ParserKind::Claude,
+        }),
+        writer.log_read(at(25_100), "...", HISTORY_BUFFER_LINES),
+        writer.log_interrupt(at(30_000)),
+        writer.log_read(at(30_200), "^C...", HISTORY_BUFFER_LINES),
+        writer.log_close(at(300_000), None),
+    ];
+    assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // Seed channel-history §4.2, as it stands there.
+    let seed = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
+{"seq": 2, "op": "read", "ts": "2025-12-22T10:30:01.500Z", "buffer": "Claude started...", "lines": 50}
+{"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "ts_end": "2025-12-22T10:30:10.000Z", "input": "Hello!", "preceding_buffer_seq": 2, "response": {"sections": [{"type": "text", "content": "Hi!"}], "tokens": {"input": 10, "output": 5}, "is_complete": true, "is_ready": true}}
+{"seq": 4, "op": "read", "ts": "2025-12-22T10:30:10.100Z", "buffer": "...", "lines": 50}
+{"seq": 5, "op": "send_stream", "ts_start": "2025-12-22T10:30:15.000Z", "ts_end": "2025-12-22T10:30:25.000Z", "input": "Write code", "preceding_buffer_seq": 4, "final_buffer": "def hello()...", "parser": "claude"}
+{"seq": 6, "op": "read", "ts": "2025-12-22T10:30:25.100Z", "buffer": "...", "lines": 50}
+{"seq": 7, "op": "interrupt", "ts": "2025-12-22T10:30:30.000Z"}
+{"seq": 8, "op": "read", "ts": "2025-12-22T10:30:30.200Z", "buffer": "^C...", "lines": 50}
+{"seq": 9, "op": "close", "ts": "2025-12-22T10:35:00.000Z", "reason": null}
+"#;
+    assert_eq!(place.text(), seed);
+}
+
+#[test]
+fn what_is_missing_in_an_answer_is_null_and_metadata_is_kept() {
+    let place = Place::new();
+    let tool = Section::new(SectionKind::ToolCall, "ok").with("tool", "Bash").with("args", "ls");
+    let response =
+        ResponseData { sections: vec![tool], tokens: Some(Tokens::default()), ..ResponseData::default() };
+    place.writer().log_send(SendEntry {
+        ts_start: at(0),
+        ts_end: at(1),
+        input: "x",
+        preceding_buffer_seq: Some(0),
+        response,
+    });
+    assert_eq!(
+        place.text(),
+        r#"{"seq": 1, "op": "send", "ts_start": "2025-12-22T10:30:00.000Z", "ts_end": "2025-12-22T10:30:00.001Z", "input": "x", "preceding_buffer_seq": null, "response": {"sections": [{"type": "tool_call", "content": "ok", "metadata": {"args": "ls", "tool": "Bash"}}], "tokens": null, "is_complete": false, "is_ready": false}}
+"#
+    );
+}
+
+#[test]
+fn a_new_writer_has_an_empty_private_file() {
+    let place = Place::new();
+    let base = place.base().join("deep/history");
+    let writer = HistoryWriter::create(&base, "server", "node").unwrap();
+    assert!(writer.enabled());
+    assert_eq!((writer.seq(), writer.lost()), (0, 0));
+    let path = writer.path().unwrap();
+    assert_eq!(path, base.join("server/node.jsonl"));
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(path), 0o600);
+    assert_eq!(mode(&base.join("server")), 0o700);
+    assert_eq!(mode(&base), 0o700);
+}
+
+#[test]
+fn a_disabled_writer_makes_no_file_and_counts_nothing() {
+    let place = Place::new();
+    let mut writer = HistoryWriter::disabled();
+    assert!(!writer.enabled());
+    assert_eq!(writer.log_run(at(0), "echo hello"), 0);
+    writer.close();
+    assert_eq!((writer.seq(), writer.lost(), writer.path()), (0, 0, None));
+    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_closed_writer_writes_nothing_more() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    assert_eq!(writer.log_run(at(0), "a"), 1);
+    writer.close();
+    assert!(!writer.enabled());
+    assert_eq!((writer.log_run(at(0), "b"), writer.lost()), (0, 0));
+    writer.close();
+    assert_eq!(place.text().lines().count(), 1);
+}
+
+#[test]
+fn sequence_numbers_go_on_in_an_existing_file() {
+    let place = Place::new();
+    let mut first = place.writer();
+    first.log_run(at(0), "cmd1");
+    first.log_run(at(0), "cmd2");
+    first.close();
+    let mut second = place.writer();
+    assert_eq!(second.seq(), 2);
+    assert_eq!(second.log_run(at(0), "cmd3"), 3);
+}
+
+#[test]
+fn recovery_takes_the_highest_of_what_is_there() {
+    let cases: [(&str, &[u8], u64); 11] = [
+        ("empty", b"", 1),
+        ("only newlines", b"\n\n\n", 1),
+        ("garbage", b"this is not json\n\x00\xff\xfe\n[1,2]\n", 1),
+        ("not in order", b"{\"seq\": 9}\n{\"seq\": 4}\n", 10),
+        ("malformed last", b"{\"seq\": 3, \"op\": \"run\"}\n{\"seq\": 4, \"op\": \"ru\n", 4),
+        ("no seq last", b"{\"seq\": 3}\n{\"op\": \"note\"}\n", 4),
+        ("crlf", b"{\"seq\": 1}\r\n{\"seq\": 2}\r\n", 3),
+        ("byte order mark", b"\xef\xbb\xbf{\"seq\": 5}\n", 6),
+        ("bad utf-8 inside", b"{\"seq\": 5, \"input\": \"\xff\"}\n", 6),
+        ("absurd", b"{\"seq\": 2}\n{\"seq\": 18446744073709551615}\n{\"seq\": -5}\n{\"seq\": 1e3}\n", 3),
+        ("strings", b"{\"seq\": 2}\n{\"seq\": \"7\"}\n", 3),
+    ];
+    for (name, content, expected) in cases {
+        assert_eq!(Place::with(content).next_seq(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_torn_last_line_is_ended_before_the_next_entry() {
+    let place = Place::with("{\"seq\": 1, \"op\": \"run\"}\n{\"seq\": 2, \"op\": \"wri");
+    let mut writer = place.writer();
+    // Nothing is changed before there is something to add.
+    assert!(place.text().ends_with("wri"));
+    assert_eq!(writer.log_interrupt(at(0)), 2);
+    assert_eq!(writer.log_interrupt(at(0)), 3);
+    let text = place.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[1], "{\"seq\": 2, \"op\": \"wri");
+    let page = place.reader().query(&Default::default()).unwrap();
+    assert_eq!((page.total, page.malformed), (3, 1));
+}
+
+#[test]
+fn a_last_line_without_newline_that_is_whole_counts() {
+    let place = Place::with("{\"seq\": 6, \"op\": \"run\"}");
+    assert_eq!(place.next_seq(), 7);
+    assert_eq!(place.reader().query(&Default::default()).unwrap().total, 2);
+}
+
+#[test]
+fn recovery_reads_the_end_of_the_file_and_not_the_file() {
+    let place = Place::with("");
+    let mut file = OpenOptions::new().write(true).open(place.file()).unwrap();
+    // A hole of 256 GiB: reading it would take minutes.
+    file.seek(SeekFrom::Start(256 << 30)).unwrap();
+    file.write_all(b"\n").unwrap();
+    for seq in 1..=1_000 {
+        writeln!(file, "{{\"seq\": {seq}, \"op\": \"read\", \"buffer\": \"{}\"}}", "x".repeat(100)).unwrap();
+    }
+    assert_eq!(place.next_seq(), 1_001);
+    let last = place.reader().last(2).unwrap();
+    assert_eq!(last.iter().map(|entry| entry.seq()).collect::<Vec<_>>(), [Some(1_000), Some(1_001)]);
+}
+
+#[test]
+fn recovery_goes_back_over_a_last_line_of_many_megabytes() {
+    let place = Place::new();
+    let mut writer = place.writer();
+    writer.log_run(at(0), "small");
+    assert_eq!(writer.log_write(at(0), &"y".repeat(9 << 20)), 2);
+    writer.close();
+    assert_eq!(place.next_seq(), 3);
+}
+
+#[test]
+fn any_characters_stay_one_line_of_json() {
+    let place = Place::new();
+    let all: String =
+        (0..=0x2ff).filter_map(char::from_u32).chain("\u{2028}\u{2029}\u{feff}😀".chars()).collect();
+    let mut writer = place.writer();
+    writer.log_write(at(0), &all);
+    writer.log_write(at(0), "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}");
+    assert_eq!(place.text().matches('\n').count(), 2);
+    assert!(!place.text().contains('\u{1b}'));
+    let entries = place.reader().last(2).unwrap();
+    assert_eq!(entries[0].value["input"], all);
+    assert_eq!(entries[1].value["input"], "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}");
+}
+
+#[test]
+fn bad_names_make_nothing() {
+    let place = Place::new();
+    for (server, node) in
+        [("server", "../x"), ("../..", "node"), ("server", ""), ("Server", "node"), ("s", "a.b")]
+    {
+        let error = HistoryWriter::create(place.base(), server, node).unwrap_err();
+        assert!(matches!(error, HistoryError::Name(_)), "{error}");
+    }
+    let error = HistoryWriter::create_in_session(place.base(), "server", Some(".."), "node").unwrap_err();
+    assert!(error.to_string().contains("session name \"..\""), "{error}");
+    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_second_writer_is_refused_until_the_first_is_closed() {
+    let place = Place::new();
+    let mut first = place.writer();
+    let error = HistoryWriter::create(place.base(), "server", "node").unwrap_err();
+    assert!(matches!(error, HistoryError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("node.jsonl"), "{error}");
+    assert_eq!(first.log_run(at(0), "still mine"), 1);
+    first.close();
+    assert_eq!(place.next_seq(), 2);
+    drop(place.writer());
+    place.writer();
+}
+
+#[test]
+fn links_pipes_and_folders_are_refused() {
+    let place = Place::new();
+    place.put("outside", "");
+    fs::create_dir(place.base().join("server")).unwrap();
+    let refused = |what: &str| {
+        let error = HistoryWriter::create(place.base(), "server", "node").unwrap_err();
+        assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
+        let error = nerve_record::history::HistoryReader::open(place.base(), "server", "node").unwrap_err();
+        assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
+    };
+    symlink("../outside", place.file()).unwrap();
+    refused("a link");
+    fs::remove_file(place.file()).unwrap();
+    symlink("nowhere", place.file()).unwrap();
+    refused("a link to nothing");
+    fs::remove_file(place.file()).unwrap();
+    fs::create_dir(place.file()).unwrap();
+    refused("a folder");
+    fs::remove_dir(place.file()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.file(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+        .unwrap();
+    refused("a pipe");
+    assert_eq!(fs::read(place.base().join("outside")).unwrap(), b"");
+}
+
+#[test]
+fn a_file_where_the_folder_should_be_is_an_error() {
+    let place = Place::new();
+    place.put("history/test-server", "");
+    let error = HistoryWriter::create(&place.base().join("history"), "test-server", "node").unwrap_err();
+    assert!(matches!(error, HistoryError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("history/test-server"), "{error}");
+}
+
+#[test]
+fn threads_that_share_a_writer_lose_and_mix_nothing() {
+    let place = Place::new();
+    let writer = std::sync::Mutex::new(place.writer());
+    std::thread::scope(|scope| {
+        for start in [0, 100, 200] {
+            let writer = &writer;
+            scope.spawn(move || {
+                for index in 0..10 {
+                    writer.lock().unwrap().log_write(at(0), &format!("data_{start}_{index}"));
+                }
+            });
+        }
+    });
+    let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
+    let seqs: Vec<_> = entries.iter().map(|entry| entry.seq().unwrap()).collect();
+    assert_eq!(seqs, (1..=30).collect::<Vec<_>>());
+    let mut inputs: Vec<_> = entries.iter().map(|entry| entry.value["input"].as_str().unwrap()).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    assert_eq!(inputs.len(), 30);
+}
+
+#[test]
+fn nodes_of_one_name_in_two_sessions_have_a_file_each() {
+    let place = Place::new();
+    let mut direct = place.writer();
+    let mut other = HistoryWriter::create_in_session(place.base(), "server", Some("work"), "node").unwrap();
+    assert_eq!((direct.log_run(at(0), "a"), other.log_run(at(0), "b")), (1, 1));
+    assert_eq!(other.path().unwrap(), place.base().join("server/work/node.jsonl"));
+}
