@@ -1,0 +1,204 @@
+//! A node on a server, seen from a client (seed node-refactoring §6.8).
+
+use std::time::Duration;
+
+use nerve_proto::CommandType;
+use nerve_proto::data::{
+    BufferData, ExecuteData, ExplainData, HistoryData, InterruptedData, NodeInfo, RunData, StateData,
+    StoppedData, WrittenData,
+};
+use nerve_proto::params::{
+    AnswerNodeParams, ExecuteInputParams, GetBufferParams, GetHistoryParams, NodeChoice, NodeParams,
+    ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WriteDataParams,
+};
+
+use crate::client::{NerveClient, value};
+use crate::error::ClientError;
+use crate::execute::{ExecuteOptions, ExecuteStream};
+
+/// A node on a server. All methods fail as [`NerveClient::request`] does.
+#[derive(Debug, Clone)]
+pub struct RemoteNode {
+    client: NerveClient,
+    node_id: String,
+    session_id: Option<String>,
+}
+
+impl RemoteNode {
+    pub(crate) fn new(client: NerveClient, node_id: String, session_id: Option<String>) -> RemoteNode {
+        RemoteNode { client, node_id, session_id }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.node_id
+    }
+
+    /// Its session; `None` is the server's default one.
+    pub fn session(&self) -> Option<&str> {
+        self.session_id.as_deref()
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn info(&self) -> Result<NodeInfo, ClientError> {
+        self.client.node_info(&self.params()).await
+    }
+
+    /// Sends a prompt and waits for the finished turn.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; of the server's, `timeout`, `blocked`, `busy` and `delivery_error` are to be expected.
+    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<ExecuteData, ClientError> {
+        self.client.call(CommandType::ExecuteInput, &self.prompt(text, options, false)).await
+    }
+
+    /// Sends a prompt and gives its answer as it grows, then the finished turn.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; those of the turn come from the stream.
+    pub async fn execute_stream(
+        &self,
+        text: &str,
+        options: &ExecuteOptions,
+    ) -> Result<ExecuteStream, ClientError> {
+        let params = value(&self.prompt(text, options, true))?;
+        let (sink, chunks) = ExecuteStream::queue(&self.node_id, self.session());
+        let reply = self.client.start(CommandType::ExecuteInput, params, Some(sink)).await?;
+        Ok(ExecuteStream::new(self.client.connection(), chunks, reply))
+    }
+
+    /// Writes data as it is; gives the number of bytes written.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn write(&self, data: &str) -> Result<u64, ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let params = WriteDataParams { node_id, session_id, data: data.to_string() };
+        Ok(self.client.call::<WrittenData>(CommandType::WriteData, &params).await?.written)
+    }
+
+    /// Types a command and does not wait for its end.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn run(&self, command: &str) -> Result<(), ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let params = RunCommandParams { node_id, session_id, command: command.to_string() };
+        self.client.call::<RunData>(CommandType::RunCommand, &params).await.map(drop)
+    }
+
+    /// The last `lines` lines of text, all if `None`.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn read(&self, lines: Option<usize>) -> Result<String, ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let params = GetBufferParams { node_id, session_id, lines };
+        Ok(self.client.call::<BufferData>(CommandType::GetBuffer, &params).await?.buffer)
+    }
+
+    /// Forgets the text so far; the screen stays.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn clear_buffer(&self) -> Result<(), ClientError> {
+        self.client.request(CommandType::ClearBuffer, value(&self.params())?).await.map(drop)
+    }
+
+    /// Interrupts what it does now.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn interrupt(&self) -> Result<(), ClientError> {
+        self.client.call::<InterruptedData>(CommandType::SendInterrupt, &self.params()).await.map(drop)
+    }
+
+    /// Gives its terminal another size.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn resize(&self, cols: u16, rows: u16) -> Result<(), ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let params = ResizeNodeParams { node_id, session_id, cols, rows };
+        self.client.request(CommandType::ResizeNode, value(&params)?).await.map(drop)
+    }
+
+    /// Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` when none came in time.
+    pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let until = States(until.iter().map(|state| state.to_string()).collect());
+        let params = WaitNodeParams { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
+        Ok(self.client.call::<StateData>(CommandType::WaitNode, &params).await?.state)
+    }
+
+    /// Its audit log; node and session of `filter` are not looked at.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn history(&self, filter: &GetHistoryParams) -> Result<HistoryData, ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let params = GetHistoryParams { node_id, session_id, ..filter.clone() };
+        self.client.call(CommandType::GetHistory, &params).await
+    }
+
+    /// Why it is in its state.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn why(&self) -> Result<ExplainData, ClientError> {
+        self.client.call(CommandType::ExplainNode, &self.params()).await
+    }
+
+    /// Answers the dialog it shows.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn answer(&self, choice: NodeChoice) -> Result<(), ClientError> {
+        self.answer_with(Some(choice)).await
+    }
+
+    /// Leaves the dialog it shows without an answer.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn cancel_dialog(&self) -> Result<(), ClientError> {
+        self.answer_with(None).await
+    }
+
+    /// Stops it.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn stop(&self) -> Result<(), ClientError> {
+        self.client.call::<StoppedData>(CommandType::StopNode, &self.params()).await.map(drop)
+    }
+
+    async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let cancel = choice.is_none();
+        let params = AnswerNodeParams { node_id, session_id, choice, cancel, wait: false, timeout: None };
+        self.client.request(CommandType::AnswerNode, value(&params)?).await.map(drop)
+    }
+
+    fn params(&self) -> NodeParams {
+        NodeParams { node_id: self.node_id.clone(), session_id: self.session_id.clone() }
+    }
+
+    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInputParams {
+        ExecuteInputParams {
+            session_id: self.session_id.clone(),
+            parser: options.parser.clone(),
+            stream,
+            timeout: options.timeout.map(Seconds::from),
+            fail_if_busy: options.fail_if_busy,
+            detach_on_timeout: options.detach_on_timeout,
+            ..ExecuteInputParams::new(self.node_id.as_str(), text)
+        }
+    }
+}

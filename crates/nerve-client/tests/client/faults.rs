@@ -1,0 +1,210 @@
+use std::time::Duration;
+
+use nerve_client::{ClientError, NerveClient};
+use nerve_proto::CommandType;
+use nerve_proto::framing::MAX_LINE_BYTES;
+use serde_json::json;
+use tokio::net::UnixListener;
+
+use super::{connected, socket, until};
+
+#[tokio::test]
+async fn nobody_there_is_told_with_path_and_hint() {
+    let (_folder, path) = socket();
+    // No socket at all, then one that a server left behind.
+    for _ in 0..2 {
+        let error = NerveClient::connect(&path).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains(path.to_str().unwrap()) && message.contains("nerve server start"),
+            "{message}"
+        );
+        if !path.exists() {
+            drop(UnixListener::bind(&path).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_no_socket_can_have_is_an_error_of_its_own() {
+    let (folder, _) = socket();
+    let error = NerveClient::connect(&folder.path().join("x".repeat(200))).await.unwrap_err();
+    assert!(matches!(error, ClientError::Io { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_leaves_nobody_waiting() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        for _ in 0..3 {
+            peer.request().await;
+        }
+        // In the middle of an answer.
+        peer.raw(b"{\"type\":\"result\",\"succ").await;
+        drop(peer);
+    };
+    let (a, b, c, ()) = tokio::join!(client.ping(), client.ping(), client.sessions(), server);
+    for error in [a.unwrap_err(), b.unwrap_err(), c.unwrap_err()] {
+        assert!(matches!(error, ClientError::Closed), "{error}");
+    }
+    assert_eq!(client.in_flight(), 0);
+    // And nobody after.
+    let error = client.ping().await.unwrap_err();
+    assert!(matches!(error, ClientError::Closed), "{error}");
+    assert!(client.events().next().await.is_none());
+}
+
+#[tokio::test]
+async fn garbage_ends_the_connection_with_the_reason() {
+    for garbage in [
+        &b"HTTP/1.1 400 Bad Request\n"[..],
+        b"[1]\n",
+        b"\xff\xfe\n",
+        b"{\"type\":\"result\",\"success\":\"maybe\"}\n",
+    ] {
+        let (client, mut peer) = connected().await;
+        let server = async {
+            peer.request().await;
+            peer.raw(garbage).await;
+        };
+        let (answer, ()) = tokio::join!(client.ping(), server);
+        let error = answer.unwrap_err();
+        assert!(matches!(error, ClientError::Protocol(_)), "{garbage:?}: {error}");
+        assert!(matches!(client.ping().await.unwrap_err(), ClientError::Protocol(_)));
+    }
+}
+
+#[tokio::test]
+async fn messages_and_answers_nobody_knows_are_passed_over() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        peer.send(json!({"type": "progress", "percent": 5})).await;
+        peer.send(json!({"type": "result", "success": true, "data": null, "request_id": "not ours"})).await;
+        peer.send(json!({"type": "result", "success": true, "data": null, "request_id": 99})).await;
+        peer.send(json!({"type": "result", "success": true, "data": null})).await;
+        peer.answer(&request, json!({"pong": true})).await;
+    };
+    let (answer, ()) = tokio::join!(client.ping(), server);
+    assert!(answer.unwrap().pong);
+}
+
+#[tokio::test]
+async fn an_error_that_names_no_request_fails_all_but_not_the_connection() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        peer.request().await;
+        peer.request().await;
+        peer.send(json!({"type": "error", "error": "line of 17000000 bytes refused", "request_id": null}))
+            .await;
+        let request = peer.request().await;
+        peer.answer(&request, json!({"pong": true})).await;
+    };
+    let asking = async {
+        let (a, b) = tokio::join!(client.ping(), client.ping());
+        assert!(a.unwrap_err().to_string().contains("refused"));
+        assert_eq!(b.unwrap_err().server().unwrap().error_type, "invalid_request_error");
+        assert!(client.ping().await.unwrap().pong);
+    };
+    tokio::join!(server, asking);
+}
+
+#[tokio::test]
+async fn a_request_that_no_line_holds_is_not_sent() {
+    let (client, mut peer) = connected().await;
+    let huge = json!({"text": "x".repeat(MAX_LINE_BYTES)});
+    let error = client.request(CommandType::ExecuteInput, huge).await.unwrap_err();
+    assert!(
+        matches!(error, ClientError::Protocol(_)) && error.to_string().contains("EXECUTE_INPUT"),
+        "{error}"
+    );
+    assert_eq!(client.in_flight(), 0);
+    let (answer, ()) = tokio::join!(client.ping(), async {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    });
+    assert!(answer.unwrap().pong);
+}
+
+#[tokio::test]
+async fn a_dropped_request_leaves_nothing_behind() {
+    let (client, mut peer) = connected().await;
+    let given_up = tokio::time::timeout(Duration::from_millis(10), client.ping()).await;
+    assert!(given_up.is_err());
+    assert_eq!(client.in_flight(), 0);
+    let server = async {
+        let late = peer.request().await;
+        peer.answer(&late, json!({"pong": false})).await;
+        let request = peer.request().await;
+        peer.answer(&request, json!({"pong": true})).await;
+    };
+    let (answer, ()) = tokio::join!(client.ping(), server);
+    assert!(answer.unwrap().pong);
+}
+
+#[tokio::test]
+async fn requests_dropped_while_the_server_does_not_read_tear_no_line() {
+    let (client, mut peer) = connected().await;
+    // More than socket and queue hold, given up in the middle.
+    let text = "x".repeat(100_000);
+    let many = async {
+        for number in 0..200 {
+            let params = json!({"number": number, "text": text});
+            let _ =
+                tokio::time::timeout(Duration::from_micros(200), client.request(CommandType::Ping, params))
+                    .await;
+        }
+    };
+    many.await;
+    assert_eq!(client.in_flight(), 0);
+    let server = async {
+        loop {
+            // Each line is a whole request, or parsing it fails here.
+            let request = peer.request().await;
+            if request["command_type"] == "LIST_SESSIONS" {
+                peer.answer(&request, json!({"sessions": []})).await;
+                break;
+            }
+            assert_eq!(request["params"]["text"].as_str().unwrap().len(), 100_000);
+        }
+    };
+    let (answer, ()) = tokio::join!(client.sessions(), server);
+    assert!(answer.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_client_closes_its_connection() {
+    let (client, mut peer) = connected().await;
+    let copy = client.clone();
+    let node = client.node("a", None);
+    drop((client, copy));
+    let (state, ()) = tokio::join!(node.wait(&["ready"], None), async {
+        peer.expect("WAIT_NODE", json!({"node_id": "a", "until": ["ready"]}), json!({"state": "ready"}))
+            .await;
+    });
+    assert_eq!(state.unwrap(), "ready");
+    drop(node);
+    let frame = peer.lines.next().await.unwrap();
+    assert_eq!(frame, nerve_proto::framing::Frame::Eof { partial: vec![] });
+}
+
+#[tokio::test]
+async fn a_server_that_stops_reading_holds_up_only_who_asks() {
+    let (client, mut peer) = connected().await;
+    let asking = {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let text = "x".repeat(8 << 20);
+            client.request(CommandType::Ping, json!({ "text": text })).await
+        })
+    };
+    until("the request is on its way", || client.in_flight() == 1).await;
+    peer.chunk("a", json!({"chunk": "still heard"})).await;
+    let mut events = client.events();
+    peer.chunk("a", json!({"chunk": "and this"})).await;
+    let event = tokio::time::timeout(Duration::from_secs(60), events.next()).await.unwrap().unwrap();
+    assert_eq!(event.node_id.as_deref(), Some("a"));
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    assert_eq!(client.in_flight(), 0);
+}

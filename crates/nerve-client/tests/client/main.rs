@@ -1,0 +1,86 @@
+//! The client against a server that is made to behave well, badly or not at all.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+
+mod answers;
+mod faults;
+mod streams;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_client::NerveClient;
+use nerve_proto::framing::{Frame, LineReader};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// The server's end of one connection.
+struct Peer {
+    lines: LineReader<OwnedReadHalf>,
+    output: OwnedWriteHalf,
+    _folder: TempDir,
+}
+
+/// A client and the other end of its connection.
+async fn connected() -> (NerveClient, Peer) {
+    let (folder, path) = socket();
+    let listener = UnixListener::bind(&path).unwrap();
+    let (client, accepted) = tokio::join!(NerveClient::connect(&path), listener.accept());
+    let (input, output) = accepted.unwrap().0.into_split();
+    (client.unwrap(), Peer { lines: LineReader::new(input), output, _folder: folder })
+}
+
+fn socket() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    (folder, path)
+}
+
+impl Peer {
+    /// The next request.
+    async fn request(&mut self) -> Value {
+        match self.lines.next().await.unwrap() {
+            Frame::Line(line) => serde_json::from_slice(&line).unwrap(),
+            frame => panic!("{frame:?}"),
+        }
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.raw(format!("{message}\n").as_bytes()).await;
+    }
+
+    async fn raw(&mut self, bytes: &[u8]) {
+        self.output.write_all(bytes).await.unwrap();
+    }
+
+    /// Answers a request.
+    async fn answer(&mut self, request: &Value, data: Value) {
+        self.send(json!({"type": "result", "success": true, "data": data, "error": null, "request_id": request["request_id"]}))
+            .await;
+    }
+
+    /// Checks the next request and answers it.
+    async fn expect(&mut self, command: &str, params: Value, data: Value) {
+        let request = self.request().await;
+        assert_eq!((&request["type"], &request["command_type"]), (&json!("command"), &json!(command)));
+        assert_eq!(request["params"], params);
+        self.answer(&request, data).await;
+    }
+
+    async fn chunk(&mut self, node: &str, data: Value) {
+        self.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": node, "data": data, "timestamp": 1.5, "seq": 1}))
+            .await;
+    }
+}
+
+/// Waits for a condition; a minute is a failure.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}

@@ -1,0 +1,189 @@
+use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
+use nerve_proto::EventType;
+use nerve_proto::params::SubscribeParams;
+use serde_json::json;
+
+use super::connected;
+
+/// Chunks joined by `|`, then the response's text.
+async fn all(mut stream: ExecuteStream) -> (String, String) {
+    let mut chunks = Vec::new();
+    loop {
+        match stream.next().await.unwrap().unwrap() {
+            StreamItem::Chunk(chunk) => chunks.push(chunk),
+            StreamItem::Missed(missed) => chunks.push(format!("missed {missed}")),
+            StreamItem::Response(data) => {
+                assert!(stream.next().await.is_none());
+                return (chunks.join("|"), data.response.text);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn chunks_come_before_the_response() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        assert_eq!(request["params"]["stream"], true);
+        for chunk in ["one ", "two ", "three"] {
+            peer.chunk("a", json!({"turn": 4, "chunk": chunk})).await;
+        }
+        peer.answer(&request, json!({"response": {"text": "one two three"}, "node_id": "a", "turn": 4}))
+            .await;
+        // Of the next turn, in the same breath.
+        peer.chunk("a", json!({"turn": 5, "chunk": "later"})).await;
+    };
+    let asking = async {
+        let node = client.node("a", None);
+        let stream = node.execute_stream("count", &ExecuteOptions::default()).await.unwrap();
+        all(stream).await
+    };
+    let ((chunks, text), ()) = tokio::join!(asking, server);
+    assert_eq!((chunks.as_str(), text.as_str()), ("one |two |three", "one two three"));
+}
+
+#[tokio::test]
+async fn chunks_of_others_are_not_mixed_in() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        let ours = request["request_id"].clone();
+        peer.chunk("b", json!({"chunk": "another node"})).await;
+        peer.chunk("a", json!({"chunk": "another request", "request_id": "77"})).await;
+        peer.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": "a", "session_id": "other", "data": {"chunk": "another session"}}))
+            .await;
+        peer.send(json!({"type": "event", "event_type": "NODE_BUSY", "node_id": "a", "data": {"chunk": "no chunk"}})).await;
+        peer.chunk("a", json!({"chunk": "ours", "request_id": ours})).await;
+        peer.answer(&request, json!({"response": {"text": "done"}})).await;
+    };
+    let asking = async {
+        let node = client.node("a", Some("work"));
+        all(node.execute_stream("x", &ExecuteOptions::default()).await.unwrap()).await
+    };
+    let ((chunks, text), ()) = tokio::join!(asking, server);
+    assert_eq!((chunks.as_str(), text.as_str()), ("ours", "done"));
+}
+
+#[tokio::test]
+async fn a_stream_outlives_client_and_node() {
+    let (client, mut peer) = connected().await;
+    let stream = client.node("a", None).execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    drop(client);
+    let server = async {
+        let request = peer.request().await;
+        peer.chunk("a", json!({"chunk": "c"})).await;
+        peer.answer(&request, json!({"response": {"text": "t"}})).await;
+    };
+    let (got, ()) = tokio::join!(all(stream), server);
+    assert_eq!(got, ("c".into(), "t".into()));
+}
+
+#[tokio::test]
+async fn a_stream_read_too_late_misses_chunks_and_says_so() {
+    let (client, mut peer) = connected().await;
+    let node = client.node("a", None);
+    let stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    let request = peer.request().await;
+    for number in 0..3_000 {
+        peer.chunk("a", json!({"chunk": number.to_string()})).await;
+    }
+    peer.answer(&request, json!({"response": {"text": "whole"}})).await;
+    super::until("the answer is read", || client.in_flight() == 0).await;
+    let (chunks, text) = all(stream).await;
+    assert!(chunks.starts_with("0|1|") && chunks.ends_with("|1023|missed 1976"), "{chunks}");
+    assert_eq!(text, "whole");
+}
+
+#[tokio::test]
+async fn chunks_lost_in_the_middle_are_told_in_the_middle() {
+    let (client, mut peer) = connected().await;
+    let node = client.node("a", None);
+    let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+    let request = peer.request().await;
+    for number in 0..1_030 {
+        peer.chunk("a", json!({"chunk": number.to_string()})).await;
+    }
+    let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    });
+    pong.unwrap();
+    assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("0".into()));
+    peer.chunk("a", json!({"chunk": "end"})).await;
+    peer.answer(&request, json!({"response": {"text": "whole"}})).await;
+    let (chunks, _) = all(stream).await;
+    assert!(chunks.starts_with("1|2|") && chunks.ends_with("|1023|missed 6|end"), "{chunks}");
+}
+
+#[tokio::test]
+async fn errors_end_a_stream() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        peer.chunk("a", json!({"chunk": "begun"})).await;
+        peer.send(json!({"type": "result", "success": false, "error": "timed out", "data": {"error_type": "timeout"}, "request_id": request["request_id"]}))
+            .await;
+        peer.request().await;
+        drop(peer);
+    };
+    let asking = async {
+        let node = client.node("a", None);
+        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+        assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("begun".into()));
+        let error = stream.next().await.unwrap().unwrap_err();
+        assert_eq!(error.server().unwrap().error_type, "timeout");
+        assert!(stream.next().await.is_none());
+
+        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+        let error = stream.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, nerve_client::ClientError::Closed), "{error}");
+        assert!(stream.next().await.is_none());
+    };
+    tokio::join!(server, asking);
+}
+
+#[tokio::test]
+async fn a_subscription_misses_nothing_that_comes_before_its_answer() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        assert_eq!(
+            request["params"],
+            json!({"node_id": "a", "types": ["NODE_READY"], "since": 5, "aliases": false})
+        );
+        peer.send(json!({"type": "event", "event_type": "NODE_READY", "node_id": "a", "data": {}, "timestamp": 1.0, "seq": 6})).await;
+        peer.answer(&request, json!({"subscribed": true, "seq": 6})).await;
+        peer.send(json!({"type": "event", "event_type": "CHANNEL_READY", "node_id": "a", "channel_id": "a", "seq": 7})).await;
+    };
+    let asking = async {
+        let filter = SubscribeParams {
+            node_id: Some("a".into()),
+            types: Some(vec!["NODE_READY".into()]),
+            since: Some(5),
+            ..SubscribeParams::default()
+        };
+        client.subscribe(&filter).await.unwrap()
+    };
+    let (mut events, ()) = tokio::join!(asking, server);
+    drop((client, peer));
+    let seqs =
+        [events.next().await.unwrap(), events.next().await.unwrap()].map(|event| (event.seq, event.kind()));
+    assert_eq!(seqs, [(6, Some(EventType::NodeReady)), (7, Some(EventType::NodeReady))]);
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test]
+async fn slow_readers_of_events_are_told_how_many_they_lost() {
+    let (client, mut peer) = connected().await;
+    let mut events = client.events();
+    for seq in 0..2_000 {
+        peer.send(json!({"type": "event", "event_type": "NODE_BUSY", "node_id": "a", "seq": seq})).await;
+    }
+    let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    });
+    pong.unwrap();
+    let first = events.next().await.unwrap();
+    assert_eq!((first.kind(), &first.data["dropped"]), (Some(EventType::EventsDropped), &json!(976)));
+    assert_eq!(events.next().await.unwrap().seq, 976);
+}

@@ -1,0 +1,88 @@
+//! Results that concern server, sessions and connection, and what an error carries.
+
+use serde::{Deserialize, Serialize};
+
+/// The `data` of a result that is a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ErrorData {
+    /// Which kind: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
+    #[serde(default)]
+    pub error_type: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// What the terminal showed, where that explains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<String>,
+    /// The choices of the dialog that blocks, if one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    /// How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
+}
+
+impl ErrorData {
+    /// The `error_type` of a request that could not be understood.
+    pub const INVALID_REQUEST: &'static str = "invalid_request_error";
+
+    /// An error of a kind, with nothing more known.
+    pub fn of(error_type: impl Into<String>) -> ErrorData {
+        ErrorData { error_type: error_type.into(), ..ErrorData::default() }
+    }
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Its name, unique on the server.
+    pub name: String,
+    /// In words.
+    #[serde(default)]
+    pub description: String,
+    /// Labels.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Ids of its nodes.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+    /// When it was made: seconds since the Unix epoch.
+    #[serde(default)]
+    pub created_at: f64,
+}
+
+/// Of LIST_SESSIONS.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SessionsData {
+    /// All sessions.
+    pub sessions: Vec<SessionInfo>,
+}
+
+/// Of SUBSCRIBE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscribedData {
+    /// Always true.
+    pub subscribed: bool,
+    /// The `seq` of the newest event so far: what to give as `since` later.
+    #[serde(default)]
+    pub seq: u64,
+}
+
+/// Of PING.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PongData {
+    /// Always true.
+    pub pong: bool,
+    /// How many nodes there are.
+    #[serde(default)]
+    pub nodes: usize,
+    /// How many graphs there are.
+    #[serde(default)]
+    pub graphs: usize,
+    /// How many sessions there are.
+    #[serde(default)]
+    pub sessions: usize,
+    /// Of the server.
+    #[serde(default)]
+    pub version: String,
+}

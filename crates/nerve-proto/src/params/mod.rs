@@ -1,0 +1,20 @@
+//! What goes with each command. Unknown fields are passed over, `null` is the same as absent, and wrong types are told with the
+//! field's name. `session_id` is optional everywhere: absent is the server's default session.
+
+mod history;
+mod node;
+mod read;
+mod server;
+mod session;
+mod value;
+
+pub use history::GetHistoryParams;
+pub use node::{
+    AnswerNodeParams, CreateNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, NodeParams,
+    ResizeNodeParams, RunCommandParams, WaitNodeParams, WriteDataParams,
+};
+pub use server::{ShutdownParams, SubscribeParams};
+pub use session::{CreateSessionParams, ListNodesParams, SessionParams};
+pub use value::{CommandLine, NodeChoice, Seconds, States};
+
+pub(crate) use read::{modernise, read};

@@ -1,0 +1,269 @@
+//! Parameters of the commands that concern nodes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::value::{CommandLine, NodeChoice, Seconds, States};
+
+/// CREATE_NODE.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CreateNodeParams {
+    /// The new node's id: 1–32 of `a-z 0-9 -`.
+    pub node_id: String,
+    /// The session it is to be in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What to run; the user's shell if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandLine>,
+    /// `pty`, `tmux`, `wezterm`, `claude-wezterm`, `bash`, `chat` …
+    #[serde(default = "pty")]
+    pub backend: String,
+    /// The working directory; the server's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Variables on top of the server's environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// A pane to take over instead of starting something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pane_id: Option<String>,
+    /// Columns of the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cols: Option<u16>,
+    /// Rows of the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u16>,
+    /// Profile by name; found from the command if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// `claude`, `codex`, `gemini`, `none`; the profile's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parser: Option<String>,
+    /// Keep an audit log.
+    #[serde(default = "yes")]
+    pub history: bool,
+    /// Keep a recording.
+    #[serde(default = "yes")]
+    pub record: bool,
+    /// How long the start may take until the node is ready; 60 s if absent.
+    #[serde(default = "a_minute")]
+    pub ready_timeout: Seconds,
+    /// How long a turn may take where it does not say itself; 1800 s if absent.
+    #[serde(default = "half_an_hour")]
+    pub response_timeout: Seconds,
+    /// The Claude Code session to go on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claude_session_id: Option<String>,
+    /// Settings of a proxy between agent and model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Value>,
+    /// Settings of a kept conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Value>,
+}
+
+fn pty() -> String {
+    "pty".to_string()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn a_minute() -> Seconds {
+    Seconds::from(std::time::Duration::from_secs(60))
+}
+
+fn half_an_hour() -> Seconds {
+    Seconds::from(std::time::Duration::from_secs(1800))
+}
+
+impl CreateNodeParams {
+    /// A node with all defaults.
+    pub fn new(node_id: impl Into<String>) -> CreateNodeParams {
+        CreateNodeParams {
+            node_id: node_id.into(),
+            session_id: None,
+            command: None,
+            backend: pty(),
+            cwd: None,
+            env: BTreeMap::new(),
+            pane_id: None,
+            cols: None,
+            rows: None,
+            profile: None,
+            parser: None,
+            history: true,
+            record: true,
+            ready_timeout: a_minute(),
+            response_timeout: half_an_hour(),
+            claude_session_id: None,
+            proxy: None,
+            conversation: None,
+        }
+    }
+}
+
+/// STOP_NODE, GET_NODE, SEND_INTERRUPT, EXPLAIN_NODE, CLEAR_BUFFER: a node and nothing more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// FORK_NODE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkNodeParams {
+    /// The node to start from.
+    pub source_id: String,
+    /// The new node's id.
+    pub target_id: String,
+    /// A snapshot to start from; the present if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The session of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// RUN_COMMAND.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCommandParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What to type.
+    pub command: String,
+}
+
+/// EXECUTE_INPUT.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecuteInputParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The prompt.
+    pub text: String,
+    /// `claude`, `codex`, `gemini`, `none`; the node's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parser: Option<String>,
+    /// Send OUTPUT_CHUNK events while the answer grows.
+    #[serde(default)]
+    pub stream: bool,
+    /// Limit of the whole turn, waiting included; the node's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Seconds>,
+    /// Fail at once when another turn runs instead of queueing.
+    #[serde(default)]
+    pub fail_if_busy: bool,
+    /// When the time is over, let the turn go on to its end instead of interrupting it.
+    #[serde(default)]
+    pub detach_on_timeout: bool,
+    /// Settings of a kept conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Value>,
+}
+
+impl ExecuteInputParams {
+    /// A prompt with all defaults.
+    pub fn new(node_id: impl Into<String>, text: impl Into<String>) -> ExecuteInputParams {
+        ExecuteInputParams {
+            node_id: node_id.into(),
+            session_id: None,
+            text: text.into(),
+            parser: None,
+            stream: false,
+            timeout: None,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+            conversation: None,
+        }
+    }
+}
+
+/// WRITE_DATA.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriteDataParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// What to write, as UTF-8.
+    pub data: String,
+}
+
+/// RESIZE_NODE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResizeNodeParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+/// GET_BUFFER.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBufferParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Only the last so many lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+}
+
+/// WAIT_NODE.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitNodeParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// States that end the wait; `ready` if absent.
+    #[serde(default)]
+    pub until: States,
+    /// How long; the node's response timeout if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Seconds>,
+}
+
+/// ANSWER_NODE: a choice, or `cancel` to leave the dialog without one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnswerNodeParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Which answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<NodeChoice>,
+    /// Leave the dialog.
+    #[serde(default)]
+    pub cancel: bool,
+    /// Wait for the end of the turn the dialog interrupted, and answer with its response if there is one.
+    #[serde(default)]
+    pub wait: bool,
+    /// Limit of that wait; the node's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Seconds>,
+}

@@ -1,0 +1,31 @@
+//! Parameters of the commands that concern server and connection.
+
+use serde::{Deserialize, Serialize};
+
+/// SHUTDOWN.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ShutdownParams {
+    /// Leave hosted nodes running.
+    #[serde(default)]
+    pub keep_nodes: bool,
+}
+
+/// SUBSCRIBE: from now on this connection gets only the events that match. Without it a connection gets all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SubscribeParams {
+    /// Only of this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// Only of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Only of these types; all if absent, none if empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub types: Option<Vec<String>>,
+    /// Also those after this `seq`, as far as the server still has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+    /// Also each event under its older name.
+    #[serde(default)]
+    pub aliases: bool,
+}

@@ -1,0 +1,155 @@
+//! Kinds of values that JSON has no type for.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// A command as given: one text (split like a shell would, without running one) or a list of arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum CommandLine {
+    /// To be split into words.
+    Text(String),
+    /// Already split.
+    Argv(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for CommandLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CommandLine, D::Error> {
+        match deserializer.deserialize_any(TextOrList("a string or a list of strings"))? {
+            OneOrMany::One(text) => Ok(CommandLine::Text(text)),
+            OneOrMany::Many(argv) => Ok(CommandLine::Argv(argv)),
+        }
+    }
+}
+
+/// States to wait for: `starting`, `ready`, `busy`, `blocked`, `stopping`, `stopped`. One alone may stand without a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct States(pub Vec<String>);
+
+impl Default for States {
+    /// `ready`.
+    fn default() -> States {
+        States(vec!["ready".to_string()])
+    }
+}
+
+impl<'de> Deserialize<'de> for States {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<States, D::Error> {
+        match deserializer.deserialize_any(TextOrList("a state or a list of states"))? {
+            OneOrMany::One(state) => Ok(States(vec![state])),
+            OneOrMany::Many(states) => Ok(States(states)),
+        }
+    }
+}
+
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+struct TextOrList(&'static str);
+
+impl<'de> Visitor<'de> for TextOrList {
+    type Value = OneOrMany;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OneOrMany, E> {
+        Ok(OneOrMany::One(text.to_string()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = list.next_element()? {
+            texts.push(text);
+        }
+        Ok(OneOrMany::Many(texts))
+    }
+}
+
+/// A length of time in seconds, fractions allowed, from 0 to [`Seconds::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Seconds(f64);
+
+impl Seconds {
+    /// A year: longer waits are mistakes.
+    pub const MAX: f64 = 31_536_000.0;
+
+    /// `None` outside of the range.
+    pub fn new(seconds: f64) -> Option<Seconds> {
+        (0.0..=Seconds::MAX).contains(&seconds).then_some(Seconds(seconds))
+    }
+
+    /// The same as a duration.
+    pub fn duration(self) -> Duration {
+        Duration::from_secs_f64(self.0)
+    }
+}
+
+impl From<Duration> for Seconds {
+    /// More than [`Seconds::MAX`] becomes that.
+    fn from(duration: Duration) -> Seconds {
+        Seconds(duration.as_secs_f64().min(Seconds::MAX))
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seconds, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Seconds;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "seconds from 0 to {}", Seconds::MAX)
+            }
+            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Seconds, E> {
+                Seconds::new(seconds).ok_or_else(|| E::invalid_value(de::Unexpected::Float(seconds), &self))
+            }
+            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Seconds, E> {
+                self.visit_f64(seconds as f64)
+            }
+            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Seconds, E> {
+                self.visit_f64(seconds as f64)
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+/// An answer of a dialog: its place, from 1, or a part of its label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum NodeChoice {
+    /// The choice that stands at this place, 1-based.
+    Number(usize),
+    /// The choice whose label contains this.
+    Label(String),
+}
+
+impl<'de> Deserialize<'de> for NodeChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NodeChoice, D::Error> {
+        struct NumberOrLabel;
+        impl Visitor<'_> for NumberOrLabel {
+            type Value = NodeChoice;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a choice: its number, from 1, or a part of its label")
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<NodeChoice, E> {
+                match usize::try_from(number) {
+                    Ok(number) if number > 0 => Ok(NodeChoice::Number(number)),
+                    _ => Err(E::invalid_value(de::Unexpected::Unsigned(number), &self)),
+                }
+            }
+            fn visit_str<E: de::Error>(self, label: &str) -> Result<NodeChoice, E> {
+                Ok(NodeChoice::Label(label.to_string()))
+            }
+        }
+        deserializer.deserialize_any(NumberOrLabel)
+    }
+}
