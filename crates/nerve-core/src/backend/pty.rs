@@ -1,0 +1,239 @@
+//! A pseudo-terminal in this process.
+//!
+//! Reads are coalesced, writes are queued and partial ones finished, the child's real end is known, and its whole process
+//! group is ended with it. What the kernel does is in tty(4), pty(7) and tty_ioctl(2).
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::driver::Foreground;
+use nerve_term::event::{ExitStatus, Size};
+use rustix::process::{Pid, Signal};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
+use tokio::io::unix::AsyncFd;
+use tokio::process::Child;
+
+use super::spawn::{Program, SpawnError};
+use super::system::watch;
+
+/// What one call of [`Output::read`] returns at most. The kernel hands out 4 KiB at a time; a fast child fills this.
+pub const READ_LIMIT: usize = 128 * 1024;
+
+/// How much may wait for a child that does not read.
+pub const WRITE_LIMIT: usize = 64 * 1024 * 1024;
+
+/// A started program and the three ends of its terminal.
+#[derive(Debug)]
+pub struct Pty {
+    /// Bytes from the child.
+    pub output: Output,
+    /// Bytes to the child.
+    pub input: Input,
+    /// Size, foreground, signals.
+    pub control: Control,
+    /// The child itself.
+    pub child: ChildProcess,
+}
+
+impl Pty {
+    /// Opens a terminal and starts a program on it.
+    ///
+    /// # Errors
+    /// [`SpawnError`]: the program or its folder is missing, or the system refused. Nothing is left behind.
+    pub fn spawn(program: &Program, size: Size) -> Result<Pty, SpawnError> {
+        let (master, slave) = open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
+        let child = program.spawn(&slave)?;
+        drop(slave);
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let master = watch(master).map_err(SpawnError::system("watch the terminal"))?;
+        let master = Arc::new(master);
+        Ok(Pty {
+            output: Output(master.clone()),
+            input: Input { master: master.clone(), queue: VecDeque::new() },
+            control: Control { master, pid },
+            child: ChildProcess(child),
+        })
+    }
+}
+
+fn open(size: Size) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&master, true)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    let slave = rustix::fs::open(name, flags, rustix::fs::Mode::empty())?;
+    tcsetwinsize(&slave, winsize(size))?;
+    Ok((master, slave))
+}
+
+fn winsize(size: Size) -> Winsize {
+    Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Bytes from the child.
+#[derive(Debug)]
+pub struct Output(Arc<AsyncFd<OwnedFd>>);
+
+impl Output {
+    /// Waits for output and appends what there is, up to [`READ_LIMIT`], to `buffer`. 0 = the terminal is closed.
+    ///
+    /// # Errors
+    /// What the system says; EIO (all ends on the child's side are closed) is the end, not an error.
+    pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let before = buffer.len();
+        loop {
+            let mut ready = self.0.readable().await?;
+            loop {
+                let room = READ_LIMIT - (buffer.len() - before);
+                if room == 0 {
+                    return Ok(READ_LIMIT);
+                }
+                buffer.reserve(room.min(16 * 1024));
+                match rustix::io::read(&*self.0, rustix::buffer::spare_capacity(buffer)) {
+                    Ok(0) | Err(rustix::io::Errno::IO) => return Ok(buffer.len() - before),
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(rustix::io::Errno::AGAIN) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            ready.clear_ready();
+            if buffer.len() > before {
+                return Ok(buffer.len() - before);
+            }
+        }
+    }
+}
+
+/// Bytes to the child.
+#[derive(Debug)]
+pub struct Input {
+    master: Arc<AsyncFd<OwnedFd>>,
+    queue: VecDeque<u8>,
+}
+
+impl Input {
+    /// Queues bytes. `false` if more than [`WRITE_LIMIT`] would wait: nothing was taken.
+    #[must_use]
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        if self.queue.len() + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        self.queue.extend(bytes);
+        true
+    }
+
+    /// Bytes that wait.
+    pub fn pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Writes what the child takes now. Waits until it takes some.
+    ///
+    /// # Errors
+    /// What the system says; what waited is dropped then, for nobody reads it any more.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        let mut ready = self.master.writable().await?;
+        while !self.queue.is_empty() {
+            let (front, _) = self.queue.as_slices();
+            match rustix::io::write(&*self.master, front) {
+                Ok(written) => drop(self.queue.drain(..written)),
+                Err(rustix::io::Errno::AGAIN) => {
+                    ready.clear_ready();
+                    return Ok(());
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    self.queue.clear();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Size, foreground and signals of the terminal.
+#[derive(Debug)]
+pub struct Control {
+    master: Arc<AsyncFd<OwnedFd>>,
+    pid: Option<Pid>,
+}
+
+impl Control {
+    /// The child's process id.
+    pub fn pid(&self) -> Option<i32> {
+        self.pid.map(|pid| pid.as_raw_nonzero().get())
+    }
+
+    /// Gives the terminal another size; the child is told by SIGWINCH.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn resize(&self, size: Size) -> io::Result<()> {
+        tcsetwinsize(&*self.master, winsize(size)).map_err(io::Error::from)
+    }
+
+    /// Who has the terminal.
+    pub fn foreground(&self) -> Foreground {
+        let (Some(pid), Ok(group)) = (self.pid, tcgetpgrp(&*self.master)) else { return Foreground::Unknown };
+        if group != pid {
+            return Foreground::Other;
+        }
+        match process_state(pid) {
+            Some('S') => Foreground::Idle,
+            Some(_) => Foreground::Awake,
+            None => Foreground::Unknown,
+        }
+    }
+
+    /// Signals the child's process group and whatever group has the terminal.
+    pub fn signal(&self, signal: Signal) {
+        let Some(pid) = self.pid else { return };
+        // Gone already is what a signal is for.
+        let _ = rustix::process::kill_process_group(pid, signal);
+        if let Ok(group) = tcgetpgrp(&*self.master)
+            && group != pid
+        {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+}
+
+/// The state letter of a process (proc_pid_stat(5), field 3).
+fn process_state(pid: Pid) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name in field 2 may hold anything, parentheses included: the last one ends it.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The child.
+#[derive(Debug)]
+pub struct ChildProcess(Child);
+
+impl ChildProcess {
+    /// Waits for its end. May be called again after it.
+    pub async fn wait(&mut self) -> ExitStatus {
+        match self.0.wait().await {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => ExitStatus::Code(code),
+                (None, Some(signal)) => ExitStatus::Signal(signal),
+                (None, None) => ExitStatus::Unknown,
+            },
+            Err(_) => ExitStatus::Unknown,
+        }
+    }
+}
+
+/// Signals sent to a child that is to end, each after the pause that follows the one before.
+pub const ESCALATION: [(Signal, Duration); 3] = [
+    (Signal::HUP, Duration::from_millis(300)),
+    (Signal::TERM, Duration::from_millis(300)),
+    (Signal::KILL, Duration::from_millis(2000)),
+];

@@ -1,0 +1,112 @@
+//! Starts a program on a terminal: found and checked before the fork, so that errors reach the caller and nobody else.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+use super::system::own_terminal;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program and its arguments; at least one.
+    pub argv: Vec<String>,
+    /// Its working directory; ours if `None`.
+    pub cwd: Option<PathBuf>,
+    /// Variables set on top of our own environment.
+    pub env: BTreeMap<String, String>,
+    /// Variables taken out of our own environment.
+    pub env_remove: Vec<String>,
+}
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// No words in the command.
+    #[error("the command is empty")]
+    Empty,
+    /// There is no such program.
+    #[error("no program '{program}' {place}")]
+    NoProgram {
+        /// As it was given.
+        program: String,
+        /// Where it was looked for.
+        place: String,
+    },
+    /// There is no such folder.
+    #[error("working directory '{0}' is not a directory")]
+    NoDirectory(PathBuf),
+    /// A word holds a zero byte.
+    #[error("the command holds a zero byte")]
+    ZeroByte,
+    /// The system refused.
+    #[error("cannot {what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        error: std::io::Error,
+    },
+}
+
+impl SpawnError {
+    pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
+        move |error| SpawnError::System { what, error }
+    }
+}
+
+impl Program {
+    /// Starts it with `slave` as its controlling terminal, stdin, stdout and stderr, in a session of its own.
+    pub(super) fn spawn(&self, slave: &OwnedFd) -> Result<Child, SpawnError> {
+        let program = self.find()?;
+        let stdio = || slave.try_clone().map(Stdio::from).map_err(SpawnError::system("share the terminal"));
+        let mut command = Command::new(program);
+        command.args(&self.argv[1..]).stdin(stdio()?).stdout(stdio()?).stderr(stdio()?).kill_on_drop(false);
+        if let Some(name) = self.argv.first() {
+            command.arg0(name);
+        }
+        if let Some(cwd) = &self.cwd {
+            command.current_dir(cwd);
+        }
+        for name in self.env_remove.iter().map(String::as_str).chain(["LINES", "COLUMNS"]) {
+            command.env_remove(name);
+        }
+        command.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").envs(&self.env);
+        own_terminal(&mut command);
+        command.spawn().map_err(SpawnError::system("start the program"))
+    }
+
+    /// Looks the program up as `execvp` would, with the child's PATH and folder, so that a misspelt name is told by name.
+    fn find(&self) -> Result<PathBuf, SpawnError> {
+        let name = self.argv.first().filter(|name| !name.is_empty()).ok_or(SpawnError::Empty)?;
+        if self.argv.iter().any(|word| word.contains('\0')) {
+            return Err(SpawnError::ZeroByte);
+        }
+        let cwd = match &self.cwd {
+            Some(cwd) if !cwd.is_dir() => return Err(SpawnError::NoDirectory(cwd.clone())),
+            Some(cwd) => cwd.clone(),
+            None => PathBuf::from("."),
+        };
+        let missing = |place: String| SpawnError::NoProgram { program: name.clone(), place };
+        if name.contains('/') {
+            let path = if Path::new(name).is_absolute() { PathBuf::from(name) } else { cwd.join(name) };
+            // Made absolute, for the child changes its folder before it looks.
+            let path = std::path::absolute(&path).map_err(SpawnError::system("resolve the program"))?;
+            return if is_program(&path) { Ok(path) } else { Err(missing("at that path, or it is not executable".into())) };
+        }
+        let path = self.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        let found = std::env::split_paths(&path).map(|folder| cwd.join(folder).join(name)).find(|path| is_program(path));
+        found.map_or_else(
+            || Err(missing("in PATH".into())),
+            |path| std::path::absolute(path).map_err(SpawnError::system("resolve the program")),
+        )
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

@@ -1,0 +1,33 @@
+//! The two calls that Rust cannot check: what happens between fork and exec, and the promise that a descriptor stays open.
+#![expect(unsafe_code, reason = "both have no safe form; each says why it holds")]
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::unix::AsyncFd;
+use tokio::process::Command;
+
+/// Between fork and exec: a session of its own with the terminal (file descriptor 0) as its controlling one, and no other
+/// descriptor of ours.
+pub(super) fn own_terminal(command: &mut Command) {
+    // SAFETY: setsid, ioctl and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            // Marked, not closed: the standard library still reports a failing exec through one of them.
+            let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+            if libc::close_range(3, libc::c_uint::MAX, flag) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Lets the runtime watch a non-blocking descriptor.
+pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the
+    // `AsyncFd` from here on.
+    unsafe { AsyncFd::register(descriptor) }.map_err(io::Error::from)
+}

@@ -1,0 +1,357 @@
+//! What the engine can be asked, and what it answers. `nerve-server` maps these to and from the wire; nothing here is
+//! serialised.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::parse::{ParserKind, Section, Tokens};
+
+use crate::error::EngineError;
+
+/// A request to the engine. `session: None` is the server's default session.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Start a node and wait until its program runs (not until it is ready).
+    CreateNode(NodeSpec),
+    /// Stop a node and release what it holds.
+    StopNode(NodeRef),
+    /// All nodes of a session.
+    ListNodes { session: Option<String> },
+    /// One node.
+    GetNode(NodeRef),
+    /// Type a command and do not wait for its end (seed: fire and forget).
+    RunCommand { node: NodeRef, command: String },
+    /// Send a prompt and wait for the finished turn.
+    ExecuteInput(Execute),
+    /// Interrupt what the node does now, in the way its profile says.
+    SendInterrupt(NodeRef),
+    /// Write bytes as they are.
+    WriteData { node: NodeRef, data: Vec<u8> },
+    /// Give the terminal another size.
+    ResizeNode { node: NodeRef, size: Size },
+    /// The last `lines` lines of text (all if `None`), scrollback included.
+    GetBuffer { node: NodeRef, lines: Option<usize> },
+    /// Forget the text so far (seed: clear_buffer); the screen stays.
+    ClearBuffer(NodeRef),
+    /// Read the audit log.
+    GetHistory(HistoryQuery),
+    /// Why the node is in its state.
+    ExplainNode(NodeRef),
+    /// Wait until a node is in one of these states; answers at once when it is.
+    WaitNode { node: NodeRef, until: Vec<StateName>, timeout: Option<Duration> },
+    /// Choose an answer of the dialog a blocked node shows. With `wait`, the answer is the response of the turn the dialog
+    /// interrupted ([`Reply::Response`]), if there is one; else [`Reply::Done`] as soon as the dialog is gone.
+    AnswerNode { node: NodeRef, choice: Choice, wait: bool, timeout: Option<Duration> },
+    /// Make a session.
+    CreateSession { name: String, description: String, tags: Vec<String> },
+    /// One session.
+    GetSession { name: String },
+    /// All sessions.
+    ListSessions,
+    /// Stop a session's nodes and forget it.
+    DeleteSession { name: String },
+    /// Stop everything. `keep_nodes` leaves hosted nodes running.
+    Shutdown { keep_nodes: bool },
+    /// Is anybody there?
+    Ping,
+}
+
+/// A node in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeRef {
+    /// `None` is the default session.
+    pub session: Option<String>,
+    /// The node's id.
+    pub node: String,
+}
+
+/// How a node is to be made.
+#[derive(Debug, Clone)]
+pub struct NodeSpec {
+    /// Session and id; the id follows the name rule.
+    pub node: NodeRef,
+    /// What to run; empty takes the user's shell.
+    pub command: CommandLine,
+    /// Kind of node.
+    pub backend: BackendKind,
+    /// Working directory; the server's own if `None`.
+    pub cwd: Option<PathBuf>,
+    /// Variables set on top of the server's environment.
+    pub env: BTreeMap<String, String>,
+    /// Size of the terminal.
+    pub size: Size,
+    /// Profile by name; found from the command if `None`.
+    pub profile: Option<String>,
+    /// Parser of this node; the profile's if `None`.
+    pub parser: Option<ParserKind>,
+    /// Keep an audit log.
+    pub history: bool,
+    /// How long a start may take until the first ready state.
+    pub ready_timeout: Duration,
+    /// How long a turn may take where the caller sets nothing.
+    pub response_timeout: Duration,
+}
+
+/// A command as given: one string (split like a shell would, without running one) or a list of arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandLine {
+    /// To be split into words.
+    Text(String),
+    /// Already split.
+    Argv(Vec<String>),
+}
+
+/// Kinds of nodes the engine can make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackendKind {
+    /// A terminal in this process.
+    Pty,
+    /// One-shot `bash -c`, no terminal.
+    Bash,
+}
+
+/// A prompt for a node.
+#[derive(Debug, Clone)]
+pub struct Execute {
+    /// To whom.
+    pub node: NodeRef,
+    /// The prompt, any bytes that are UTF-8.
+    pub text: String,
+    /// Parser of this turn; the node's if `None`.
+    pub parser: Option<ParserKind>,
+    /// Publish [`EventKind::OutputChunk`] while the answer grows, and log `send_stream` instead of `send`.
+    pub stream: bool,
+    /// Limit of the whole turn, waiting included; the node's `response_timeout` if `None`.
+    pub timeout: Option<Duration>,
+    /// Fail at once when another turn runs instead of queueing.
+    pub fail_if_busy: bool,
+    /// On timeout leave the turn running (it ends in the history) instead of interrupting it.
+    pub detach_on_timeout: bool,
+}
+
+/// Which entries of an audit log.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryQuery {
+    /// The node; it need not exist any more.
+    pub node: String,
+    /// Session the node is or was in.
+    pub session: Option<String>,
+    /// Another server's log; this server's if `None`.
+    pub server: Option<String>,
+    /// Only the last N of what the other filters let through.
+    pub last: Option<usize>,
+    /// Only this operation.
+    pub op: Option<String>,
+    /// Only this sequence number.
+    pub seq: Option<u64>,
+    /// Only send, send_stream, write and run.
+    pub inputs_only: bool,
+}
+
+/// Which answer of a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The choice that stands at this place, 1-based.
+    Number(usize),
+    /// The choice whose label contains this, without regard to case; it must be the only one.
+    Label(String),
+    /// Leave the dialog without choosing (Escape).
+    Cancel,
+}
+
+/// States a node can be in, without their details.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StateName {
+    /// The program runs and has not been ready yet.
+    Starting,
+    /// Waiting for a prompt.
+    Ready,
+    /// Working.
+    Busy,
+    /// Asking something a prompt must not answer.
+    Blocked,
+    /// Being stopped.
+    Stopping,
+    /// Gone.
+    Stopped,
+}
+
+impl StateName {
+    /// The name on the wire, lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StateName::Starting => "starting",
+            StateName::Ready => "ready",
+            StateName::Busy => "busy",
+            StateName::Blocked => "blocked",
+            StateName::Stopping => "stopping",
+            StateName::Stopped => "stopped",
+        }
+    }
+}
+
+/// What the engine answers.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// The node that was made.
+    Created(NodeInfo),
+    /// The node is stopped.
+    Stopped { node: String },
+    /// Nodes, by id.
+    Nodes(Vec<NodeInfo>),
+    /// One node.
+    Node(Box<NodeInfo>),
+    /// The command was typed.
+    Ran { node: String },
+    /// The finished turn.
+    Response(Box<Response>),
+    /// The interrupt was sent.
+    Interrupted { node: String },
+    /// So many bytes were written.
+    Written { bytes: usize },
+    /// Done, nothing to say.
+    Done,
+    /// Text of the terminal.
+    Buffer { text: String },
+    /// Entries as they stand in the log, each one JSON object's text.
+    History { node: String, server: String, entries: Vec<String>, total: usize, note: Option<String> },
+    /// State and evidence.
+    Explained(Box<Explanation>),
+    /// The state a wait ended in.
+    State(StateName),
+    /// One session.
+    Session(SessionInfo),
+    /// All sessions.
+    Sessions(Vec<SessionInfo>),
+    /// The server goes down.
+    ShuttingDown,
+    /// Here.
+    Pong { nodes: usize, sessions: usize },
+}
+
+/// What is known of a node (seed REQ-N0).
+#[derive(Debug, Clone)]
+pub struct NodeInfo {
+    /// Its id.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// `pty` or `bash`.
+    pub kind: &'static str,
+    /// Where it is in its life.
+    pub state: StateName,
+    /// Keeps state between executions.
+    pub persistent: bool,
+    /// Facts for people: command, cwd, pid, profile, size, title, exit, blocked kind …
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// A finished turn.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The node.
+    pub node: String,
+    /// Number of the turn on this node, from 1.
+    pub turn: u64,
+    /// All text of the turn as the terminal showed it.
+    pub raw: String,
+    /// What the agent said.
+    pub text: String,
+    /// The parts of the answer.
+    pub sections: Vec<Section>,
+    /// Tokens, where known.
+    pub tokens: Option<Tokens>,
+    /// The end of the turn was seen.
+    pub is_complete: bool,
+    /// The node waits for the next prompt.
+    pub is_ready: bool,
+    /// Where sections and text come from: `transcript`, `screen` or `process`.
+    pub source: &'static str,
+    /// How far the prompt is proved to have come.
+    pub delivery: &'static str,
+    /// Which evidence ended the turn.
+    pub ended_by: String,
+    /// Output bytes of the turn: first and one past the last.
+    pub bytes: (u64, u64),
+    /// When it was taken up and when it ended.
+    pub time: (TsNs, TsNs),
+    /// More facts: `exit_code`, `stdout`, `stderr` of a bash node.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// A node's state in words.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The node.
+    pub info: NodeInfo,
+    /// What the state rests on.
+    pub evidence: String,
+    /// Which kind of signal that is: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
+    pub source: &'static str,
+    /// The byte offset at which it was seen.
+    pub offset: u64,
+    /// The choices of the dialog, if blocked.
+    pub choices: Vec<String>,
+    /// What the terminal shows.
+    pub screen: String,
+    /// The turn that runs, if one does, and how far its prompt came.
+    pub turn: Option<(u64, &'static str)>,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// Its name, unique on the server.
+    pub name: String,
+    /// In words.
+    pub description: String,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Ids of its nodes.
+    pub nodes: Vec<String>,
+    /// When it was made.
+    pub created: TsNs,
+}
+
+/// Something that happened, for subscribers.
+#[derive(Debug, Clone)]
+pub struct EngineEvent {
+    /// Counts up by one for each event of this server, from 1.
+    pub seq: u64,
+    /// When.
+    pub at: TsNs,
+    /// Whose, if a node's.
+    pub node: Option<String>,
+    /// Which session's, if a node's.
+    pub session: Option<String>,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// Kinds of events (facts: the wire).
+#[derive(Debug, Clone)]
+pub enum EventKind {
+    /// A node was made.
+    NodeCreated { kind: &'static str },
+    /// It waits for a prompt.
+    NodeReady { evidence: String },
+    /// It works.
+    NodeBusy { evidence: String },
+    /// It asks something.
+    NodeBlocked { kind: &'static str, choices: Vec<String>, evidence: String },
+    /// It is gone.
+    NodeStopped { reason: String },
+    /// More of an answer (only of turns that stream).
+    OutputChunk { turn: u64, chunk: String },
+    /// A turn ended and was parsed.
+    OutputParsed { turn: u64, sections: usize, is_complete: bool },
+    /// Something went wrong that no caller was told.
+    Error { message: String },
+    /// The server goes down.
+    ServerShutdown,
+}
+
+/// The engine's answer to a command.
+pub type Outcome = Result<Reply, EngineError>;

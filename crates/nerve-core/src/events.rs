@@ -1,0 +1,55 @@
+//! Events on their way to subscribers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::broadcast;
+
+use crate::clock::Clock;
+use crate::command::{EngineEvent, EventKind, NodeRef};
+
+/// Events kept for a subscriber that is slow; the oldest go first, and it is told how many.
+const BACKLOG: usize = 4096;
+
+/// Numbers events and hands them out. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Publisher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sender: broadcast::Sender<EngineEvent>,
+    /// Held while an event is numbered and sent: subscribers see numbers in order.
+    order: Mutex<()>,
+    seq: AtomicU64,
+    clock: Clock,
+}
+
+impl Publisher {
+    /// A publisher without subscribers.
+    pub fn new(clock: Clock) -> Publisher {
+        let sender = broadcast::channel(BACKLOG).0;
+        Publisher { shared: Arc::new(Shared { sender, order: Mutex::new(()), seq: AtomicU64::new(0), clock }) }
+    }
+
+    /// Tells all subscribers. Never waits for one.
+    pub fn publish(&self, node: Option<&NodeRef>, kind: EventKind) {
+        let shared = &self.shared;
+        let _order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = EngineEvent {
+            seq: shared.seq.fetch_add(1, Ordering::Relaxed) + 1,
+            at: shared.clock.now(),
+            node: node.map(|node| node.node.clone()),
+            session: node.and_then(|node| node.session.clone()),
+            kind,
+        };
+        // Nobody listens: that is fine.
+        let _ = shared.sender.send(event);
+    }
+
+    /// All events from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
+        self.shared.sender.subscribe()
+    }
+}

@@ -1,0 +1,132 @@
+//! Time limits, stopping, and the child's end.
+
+use nerve_term::driver::AgentState;
+use nerve_term::event::{ExitStatus, TsNs};
+use tokio::sync::oneshot;
+
+use super::{Actor, tail_of};
+use crate::backend::pty::ESCALATION;
+use crate::command::EventKind;
+use crate::error::{EngineError, ErrorKind};
+
+/// A stop on its way: signals are escalated until the child is gone.
+pub(super) struct Stopping {
+    pub(super) reason: String,
+    level: usize,
+    pub(super) next: TsNs,
+    pub(super) replies: Vec<oneshot::Sender<()>>,
+}
+
+impl Actor {
+    pub(super) fn expire(&mut self, now: TsNs) {
+        let node = self.spec.node.node.clone();
+        let state = match self.driver.state() {
+            AgentState::Starting => "it has not become ready",
+            AgentState::Busy => "it is busy",
+            _ => "another turn runs",
+        };
+        let screen = self.pump.terminal().screen().text();
+        let late = |what: &str| {
+            let mut error = EngineError::new(ErrorKind::Timeout, format!("node '{node}': {what}"));
+            error.screen = Some(screen.clone());
+            error.delivery = Some("unknown");
+            error.hint("`nerve server node why` tells what its state rests on")
+        };
+        self.queue.expire(now, || late(&format!("the prompt was not sent in time: {state}")));
+        if *self.driver.state() == AgentState::Starting && now >= self.start_deadline() {
+            let limit = self.spec.ready_timeout;
+            self.queue.fail_all(|| late(&format!("it did not become ready within {limit:?} of its start")));
+        }
+        self.expire_turn(now);
+    }
+
+    pub(super) fn expire_turn(&mut self, now: TsNs) {
+        let Some(active) = self.active.as_mut().filter(|active| active.deadline.is_some_and(|at| at <= now)) else { return };
+        let detach = active.prompt.detach_on_timeout;
+        let delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        let after = if detach { "it goes on and will be in the history" } else { "it was interrupted" };
+        let message = format!("node '{}': the turn did not end in time; {after}", self.spec.node.node);
+        let mut error = EngineError::new(ErrorKind::Timeout, message);
+        error.screen = Some(self.pump.terminal().screen().text());
+        error.delivery = delivery;
+        active.answer(Err(error));
+        if !detach {
+            self.driver.interrupt();
+        }
+    }
+
+    pub(super) fn begin_stop(&mut self, reason: String, reply: Option<oneshot::Sender<()>>) {
+        let now = self.clock.now();
+        let stop = self.stop.get_or_insert_with(|| Stopping { reason, level: 0, next: now, replies: Vec::new() });
+        stop.replies.extend(reply);
+        let error = self.stopped_error();
+        self.queue.fail_all(|| error.clone());
+        if !self.buried {
+            self.escalate(now);
+        }
+    }
+
+    pub(super) fn escalate(&mut self, now: TsNs) {
+        let Some(stop) = &mut self.stop else { return };
+        match ESCALATION.get(stop.level) {
+            Some((signal, pause)) => {
+                stop.level += 1;
+                stop.next = now + *pause;
+                self.control.signal(*signal);
+            }
+            // Killed and still not reaped: it hangs in the kernel. Nobody waits for that.
+            None => {
+                self.exit.get_or_insert(ExitStatus::Unknown);
+                self.bury();
+            }
+        }
+    }
+
+    /// The child is gone and all its output is in: everything that waited for it is told.
+    pub(super) fn bury(&mut self) {
+        if std::mem::replace(&mut self.buried, true) {
+            return;
+        }
+        let now = self.clock.now();
+        let exit = self.exit.unwrap_or(ExitStatus::Unknown);
+        self.open = false;
+        self.drain_until = None;
+        // Whatever its group left behind must not outlive it.
+        self.control.signal(rustix::process::Signal::HUP);
+        self.pump.exit(now, exit);
+        self.driver.exited(now, exit);
+        self.effects();
+        let error = self.stopped_error();
+        self.queue.fail_all(|| error.clone());
+        let reason = self.stop.as_ref().map_or_else(|| exit.to_string(), |stop| stop.reason.clone());
+        let pump = &self.pump;
+        self.spec.journal.closed(now, Some(&reason), || tail_of(pump));
+        self.spec.events.publish(Some(&self.spec.node), EventKind::NodeStopped { reason });
+    }
+
+    pub(super) fn with_screen(&self, mut error: EngineError) -> EngineError {
+        error.screen = Some(self.pump.terminal().screen().text());
+        error
+    }
+
+    pub(super) fn blocked_error(&self) -> EngineError {
+        let AgentState::Blocked { kind, choices } = self.driver.state() else {
+            return EngineError::new(ErrorKind::Internal, "not blocked");
+        };
+        let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
+        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        error.choices.clone_from(choices);
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        self.with_screen(error.hint("answer it with `nerve server node answer`, then go on"))
+    }
+
+    pub(super) fn stopped_error(&self) -> EngineError {
+        let how = match (self.exit, &self.stop) {
+            (_, Some(stop)) => stop.reason.clone(),
+            (Some(exit), None) => format!("its program ended with {exit}"),
+            _ => "gone".to_string(),
+        };
+        let error = EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped: {how}", self.spec.node.node));
+        self.with_screen(error)
+    }
+}

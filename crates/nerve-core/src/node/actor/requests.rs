@@ -1,0 +1,185 @@
+//! What callers ask of a node, one at a time.
+
+use std::time::Duration;
+
+use nerve_term::driver::AgentState;
+use nerve_term::event::TsNs;
+use nerve_term::keys::{paste, unescape};
+use tokio::sync::oneshot;
+
+use super::{Actor, AnswerReply, Request, tail_of};
+use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
+use crate::error::{EngineError, ErrorKind};
+use crate::node::queue::{Reply, Waiting};
+use crate::node::terminal::Prompt;
+
+impl Actor {
+    pub(super) fn request(&mut self, request: Request) {
+        let now = self.clock.now();
+        match request {
+            Request::Execute { prompt, reply } => self.execute(now, prompt, reply),
+            Request::Write { data, reply } => {
+                let (bytes, text) = (data.len(), String::from_utf8_lossy(&data).into_owned());
+                let written = self.guard_input(|actor| actor.type_bytes(now, &data)).map(|()| bytes);
+                if written.is_ok() {
+                    let pump = &self.pump;
+                    self.spec.journal.wrote(now, &text, || tail_of(pump));
+                }
+                let _ = reply.send(written);
+            }
+            Request::Run { command, reply } => {
+                let _ = reply.send(self.run_command(now, &command));
+            }
+            Request::Read { lines, reply } => {
+                let _ = reply.send(self.text(lines));
+            }
+            Request::Clear { reply } => {
+                self.pump.terminal_mut().clear_scrollback();
+                let _ = reply.send(());
+            }
+            Request::Interrupt { reply } => {
+                let alive = self.guard_input(|actor| {
+                    actor.driver.interrupt();
+                    true
+                });
+                if alive.is_ok() {
+                    let pump = &self.pump;
+                    self.spec.journal.interrupted(now, || tail_of(pump));
+                }
+                let _ = reply.send(alive);
+            }
+            Request::Resize { size, reply } => {
+                let resized = self.control.resize(size).map(|()| self.pump.resize(now, size));
+                self.look_due = Some(now);
+                let _ = reply.send(resized.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string())));
+            }
+            Request::Answer { choice, wait, timeout, reply } => self.answer(now, &choice, wait, timeout, reply),
+            Request::Explain { reply } => {
+                let _ = reply.send(self.explain());
+            }
+            Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
+            Request::Finished { response } => self.finish(*response),
+        }
+    }
+
+    fn execute(&mut self, now: TsNs, prompt: Prompt, reply: Reply) {
+        let error = if prompt.text.is_empty() {
+            EngineError::new(ErrorKind::InvalidRequest, "the prompt is empty").hint("give it some text")
+        } else if self.buried || self.stop.is_some() {
+            self.stopped_error()
+        } else if prompt.fail_if_busy && (self.active.is_some() || self.queue.len() > 0) {
+            EngineError::new(ErrorKind::Busy, format!("node '{}' runs another turn", self.spec.node.node))
+        } else {
+            let timeout = prompt.timeout.unwrap_or(self.spec.response_timeout);
+            self.queue.push(Waiting { prompt, reply, deadline: now + timeout });
+            return;
+        };
+        let _ = reply.send(Err(error));
+    }
+
+    fn run_command(&mut self, now: TsNs, command: &str) -> Result<(), EngineError> {
+        let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
+        let modes = self.pump.terminal().modes();
+        let line = self.pump.terminal().cursor_line().0;
+        let mut bytes = if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
+        bytes.extend(enter);
+        self.guard_input(|actor| actor.type_bytes(now, &bytes))?;
+        self.driver.typed(now, line);
+        let pump = &self.pump;
+        self.spec.journal.ran(now, command, || tail_of(pump));
+        Ok(())
+    }
+
+    fn answer(&mut self, now: TsNs, choice: &Choice, wait: bool, timeout: Option<Duration>, reply: AnswerReply) {
+        let AgentState::Blocked { choices, .. } = self.driver.state().clone() else {
+            let error = EngineError::new(ErrorKind::InvalidRequest, format!("node '{}' asks nothing", self.spec.node.node));
+            let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
+            return;
+        };
+        let picked = match pick(choice, &choices) {
+            Ok(picked) => picked,
+            Err(message) => {
+                let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
+                error.choices = choices;
+                let _ = reply.send(Err(error));
+                return;
+            }
+        };
+        match picked {
+            None => self.driver.dismiss(),
+            Some(target) => {
+                if !self.driver.answer(now, &choices, target) {
+                    let error = EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed");
+                    let _ = reply.send(Err(self.with_screen(error)));
+                    return;
+                }
+            }
+        }
+        let timeout = timeout.unwrap_or(self.spec.response_timeout);
+        match self.active.as_mut().filter(|_| wait) {
+            Some(active) => {
+                active.deadline = Some(now + timeout);
+                active.reply = Some(forward(reply));
+            }
+            None => drop(reply.send(Ok(None))),
+        }
+    }
+
+    fn explain(&self) -> Explanation {
+        let evidence = self.driver.evidence();
+        let choices = match self.driver.state() {
+            AgentState::Blocked { choices, .. } => choices.clone(),
+            _ => Vec::new(),
+        };
+        let info = NodeInfo {
+            id: self.spec.node.node.clone(),
+            session: String::new(),
+            kind: "pty",
+            state: StateName::Starting,
+            persistent: true,
+            metadata: Default::default(),
+        };
+        Explanation {
+            info,
+            evidence: evidence.text.clone(),
+            source: evidence.source.as_str(),
+            offset: evidence.offset,
+            choices,
+            screen: self.pump.terminal().screen().text(),
+            turn: self.driver.turn().map(|(number, delivery)| (number, delivery.as_str())),
+        }
+    }
+}
+
+/// Which choice is meant: its place, or `None` for leaving the dialog.
+fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
+    let offered = || choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ");
+    match choice {
+        Choice::Cancel => Ok(None),
+        Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),
+        Choice::Number(number) => Err(format!("there is no choice {number}: {}", offered())),
+        Choice::Label(label) => {
+            let label = label.to_lowercase();
+            let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
+            let fits: Vec<usize> =
+                (0..choices.len()).filter(|at| choices[*at].to_lowercase().contains(&label)).collect();
+            match (exact, fits.as_slice()) {
+                (Some(at), _) => Ok(Some(at)),
+                (None, [at]) => Ok(Some(*at)),
+                (None, []) => Err(format!("no choice contains '{label}': {}", offered())),
+                (None, _) => Err(format!("'{label}' fits several choices: {}", offered())),
+            }
+        }
+    }
+}
+
+/// Lets the answer of a turn go where the answer of a dialog is awaited.
+fn forward(reply: AnswerReply) -> Reply {
+    let (sender, receiver) = oneshot::channel::<Result<Response, EngineError>>();
+    tokio::spawn(async move {
+        if let Ok(answer) = receiver.await {
+            let _ = reply.send(answer.map(Some));
+        }
+    });
+    sender
+}

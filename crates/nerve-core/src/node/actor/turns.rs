@@ -1,0 +1,194 @@
+//! Turns: taken up, streamed, ended, logged, answered.
+
+use nerve_record::history::ResponseData;
+use nerve_term::driver::{AgentState, Outcome, Span, TurnEnd};
+use nerve_term::event::TsNs;
+use nerve_term::parse::TurnText;
+use nerve_term::profile::TranscriptKind;
+
+use super::{Actor, Request, tail_of};
+use crate::command::{EventKind, Response};
+use crate::error::{EngineError, ErrorKind};
+use crate::node::journal::Sent;
+use crate::node::queue::{Active, Waiting};
+use crate::node::response::{from_screen, turn_lines};
+use crate::node::transcript;
+
+impl Actor {
+    /// Gives the next prompt its turn if the node can take one. Prompts do not wait behind a dialog: nobody may be there to
+    /// answer it.
+    pub(super) fn take_up(&mut self) {
+        while self.queue.len() > 0 {
+            match self.driver.state() {
+                AgentState::Blocked { .. } => {
+                    let error = self.blocked_error();
+                    return self.queue.fail_all(|| error.clone());
+                }
+                AgentState::Exited(_) => {
+                    let error = self.stopped_error();
+                    return self.queue.fail_all(|| error.clone());
+                }
+                AgentState::Ready if self.active.is_none() => {}
+                AgentState::Ready | AgentState::Starting | AgentState::Busy => return,
+            }
+            let Some(waiting) = self.queue.pop() else { return };
+            self.begin(waiting);
+        }
+    }
+
+    fn begin(&mut self, waiting: Waiting) {
+        let now = self.clock.now();
+        // The screen may have changed since the last look: a draft must not be typed into.
+        self.look(now);
+        if *self.driver.state() != AgentState::Ready {
+            return self.queue.unpop(waiting);
+        }
+        let (modes, line) = (self.pump.terminal().modes(), self.pump.terminal().cursor_line().0);
+        let Waiting { prompt, reply, deadline } = waiting;
+        let number = match self.driver.submit(now, &prompt.text, modes, line) {
+            Ok(number) => number,
+            Err(refused) => {
+                let error = EngineError::new(ErrorKind::Blocked, format!("node '{}': {refused}", self.spec.node.node));
+                let hint = "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)";
+                let _ = reply.send(Err(self.with_screen(error.hint(hint))));
+                return;
+            }
+        };
+        self.turns = number;
+        let pump = &self.pump;
+        let preceding = self.spec.journal.before_send(now, || tail_of(pump));
+        self.active = Some(Active {
+            prompt,
+            number,
+            reply: Some(reply),
+            deadline: Some(deadline),
+            preceding,
+            streamed: 0,
+            stream_due: None,
+            finishing: false,
+        });
+    }
+
+    pub(super) fn turn_ended(&mut self, end: TurnEnd) {
+        let Some(active) = &mut self.active else { return };
+        active.deadline = None;
+        let lines = turn_lines(self.pump.terminal(), &end.span);
+        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
+        let ready = *self.driver.state() == AgentState::Ready;
+        let node = self.spec.node.node.as_str();
+        let response = from_screen(node, &active.prompt.text, parser, &end, &lines, ready);
+        match end.outcome {
+            Outcome::Done | Outcome::Interrupted => {
+                active.finishing = true;
+                match self.transcript() {
+                    Some(source) => self.read_transcript(source, response),
+                    None => self.finish(response),
+                }
+            }
+            Outcome::NotDelivered => {
+                let message = format!("node '{node}': the prompt did not arrive: {}", end.evidence);
+                let mut error = EngineError::new(ErrorKind::Delivery, message);
+                error.delivery = Some(end.delivery.as_str());
+                let error = self.with_screen(error.hint("look at the screen; the text may still stand in the composer"));
+                self.fail_turn(response, error);
+            }
+            Outcome::Exited(exit) => {
+                let message = format!("node '{node}': its program ended with {exit} in the middle of the turn");
+                let mut error = EngineError::new(ErrorKind::Process, message);
+                error.delivery = Some(end.delivery.as_str());
+                let error = self.with_screen(error);
+                self.fail_turn(response, error);
+            }
+        }
+    }
+
+    fn transcript(&self) -> Option<transcript::Source> {
+        let TranscriptKind::Claude = self.spec.profile.transcript?;
+        let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
+        let full_screen = self.pump.terminal().modes().alternate;
+        Some(transcript::Source { home, pid: self.control.pid()?, full_screen })
+    }
+
+    /// Off this task: reading another program's files must not hold up the terminal.
+    fn read_transcript(&self, source: transcript::Source, mut response: Response) {
+        let prompt = self.active.as_ref().map(|active| active.prompt.text.clone()).unwrap_or_default();
+        let requests = self.requests.clone();
+        tokio::spawn(async move {
+            if let Some(parsed) = source.turn(prompt, response.time.0).await {
+                response.text = parsed.text();
+                response.sections = parsed.sections;
+                response.tokens = parsed.tokens.or(response.tokens);
+                response.source = "transcript";
+            }
+            if let Some(requests) = requests.upgrade() {
+                // The node is gone: so is whoever waited.
+                let _ = requests.send(Request::Finished { response: Box::new(response) }).await;
+            }
+        });
+    }
+
+    pub(super) fn finish(&mut self, response: Response) {
+        let now = self.clock.now();
+        self.stream_rest(&response);
+        self.log(&response, now);
+        let Some(mut active) = self.active.take() else { return };
+        let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
+        self.spec.events.publish(Some(&self.spec.node), EventKind::OutputParsed { turn, sections, is_complete });
+        active.answer(Ok(response));
+    }
+
+    fn fail_turn(&mut self, response: Response, error: EngineError) {
+        self.log(&response, self.clock.now());
+        if let Some(mut active) = self.active.take() {
+            active.answer(Err(error));
+        }
+    }
+
+    fn log(&mut self, response: &Response, now: TsNs) {
+        let Some(active) = self.active.as_ref().filter(|_| self.spec.journal.enabled()) else { return };
+        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
+        let time = (response.time.0, now);
+        let sent = Sent { input: &active.prompt.text, preceding: active.preceding, time, parser };
+        if active.prompt.stream {
+            self.spec.journal.streamed(&sent, &tail_of(&self.pump));
+        } else {
+            let data = ResponseData {
+                sections: response.sections.clone(),
+                tokens: response.tokens,
+                is_complete: response.is_complete,
+                is_ready: response.is_ready,
+            };
+            self.spec.journal.sent(&sent, data);
+        }
+    }
+
+    /// Publishes what the answer has grown by: whole rows only, for the last one may still be rewritten.
+    pub(super) fn stream(&mut self) {
+        let Some(start) = self.driver.turn_start_line() else { return };
+        let Some(active) = &mut self.active else { return };
+        active.stream_due = None;
+        let end = self.pump.terminal().line_count();
+        let span = Span { bytes: (0, 0), lines: (start, end), last_col: None };
+        let lines = turn_lines(self.pump.terminal(), &span);
+        let parser = active.prompt.parser.unwrap_or(self.spec.parser);
+        let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
+        let text = parsed.text();
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        if whole > active.streamed {
+            let chunk = text[active.streamed..whole].to_string();
+            active.streamed = whole;
+            let turn = active.number;
+            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, chunk });
+        }
+    }
+
+    fn stream_rest(&mut self, response: &Response) {
+        let Some(active) = self.active.as_ref().filter(|active| active.prompt.stream) else { return };
+        let from = active.streamed.min(response.text.len());
+        let rest = response.text.get(from..).unwrap_or_default();
+        if !rest.is_empty() {
+            let kind = EventKind::OutputChunk { turn: response.turn, chunk: rest.to_string() };
+            self.spec.events.publish(Some(&self.spec.node), kind);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Units of work. A terminal node drives a program on a terminal, turn by turn; a bash node runs one command at a time.
+
+pub mod bash;
+pub mod terminal;
+
+mod actor;
+mod journal;
+mod queue;
+mod response;
+mod transcript;
+
+use crate::command::{NodeInfo, StateName};
+
+/// A node of any kind.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// A program on a terminal.
+    Terminal(terminal::TerminalNode),
+    /// One-shot commands.
+    Bash(bash::BashNode),
+}
+
+impl Node {
+    /// What is known of it.
+    pub fn info(&self) -> NodeInfo {
+        match self {
+            Node::Terminal(node) => node.info(),
+            Node::Bash(node) => node.info(),
+        }
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> StateName {
+        self.info().state
+    }
+
+    /// Stops it; returns when it is gone.
+    pub async fn stop(&self, reason: &str) {
+        match self {
+            Node::Terminal(node) => node.stop(reason).await,
+            Node::Bash(node) => node.stop(reason).await,
+        }
+    }
+}

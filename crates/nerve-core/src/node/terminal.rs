@@ -1,0 +1,301 @@
+//! The handle of a terminal node: what callers can ask of a program on a terminal (seed REQ-N4).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::driver::{AgentState, Evidence};
+use nerve_term::event::Size;
+use nerve_term::parse::ParserKind;
+use nerve_term::profile::Profile;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::actor::{self, Request};
+use crate::backend::{Program, SpawnError, pty::Pty};
+use crate::clock::Clock;
+use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
+use crate::error::{EngineError, ErrorKind};
+use crate::events::Publisher;
+use crate::tap::Tap;
+
+pub use super::journal::Journal;
+
+/// How a terminal node is started.
+pub struct TerminalSpec {
+    /// Session and id.
+    pub node: NodeRef,
+    /// What to run.
+    pub program: Program,
+    /// Size of the terminal.
+    pub size: Size,
+    /// What is known of the program.
+    pub profile: Arc<Profile>,
+    /// Parser where a turn names none.
+    pub parser: ParserKind,
+    /// Limit of a start.
+    pub ready_timeout: Duration,
+    /// Limit of a turn that names none.
+    pub response_timeout: Duration,
+    /// The audit log.
+    pub journal: Journal,
+    /// Who gets every byte before the model.
+    pub taps: Vec<Box<dyn Tap>>,
+    /// Where events go.
+    pub events: Publisher,
+}
+
+/// A program on a terminal. Cheap to clone; all clones are the same node.
+#[derive(Debug, Clone)]
+pub struct TerminalNode {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    node: NodeRef,
+    command: String,
+    cwd: Option<String>,
+    profile: Arc<Profile>,
+    parser: ParserKind,
+    pid: Option<i32>,
+    requests: mpsc::Sender<Request>,
+    status: watch::Receiver<Status>,
+}
+
+/// What the node's task publishes.
+#[derive(Debug, Clone)]
+pub(super) struct Status {
+    pub(super) state: AgentState,
+    pub(super) evidence: Evidence,
+    pub(super) stopping: bool,
+    pub(super) closed: bool,
+    pub(super) title: String,
+    pub(super) size: Size,
+    pub(super) turns: u64,
+    pub(super) queued: usize,
+}
+
+impl Status {
+    pub(super) fn name(&self) -> StateName {
+        match (&self.state, self.stopping) {
+            _ if self.closed => StateName::Stopped,
+            (AgentState::Exited(_), _) => StateName::Stopped,
+            (_, true) => StateName::Stopping,
+            (AgentState::Starting, _) => StateName::Starting,
+            (AgentState::Ready, _) => StateName::Ready,
+            (AgentState::Busy, _) => StateName::Busy,
+            (AgentState::Blocked { .. }, _) => StateName::Blocked,
+        }
+    }
+}
+
+/// A prompt for a terminal node.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// Parser of this turn.
+    pub parser: Option<ParserKind>,
+    /// Publish chunks, log `send_stream`.
+    pub stream: bool,
+    /// Limit, waiting in the queue included.
+    pub timeout: Option<Duration>,
+    /// Do not queue.
+    pub fail_if_busy: bool,
+    /// Do not interrupt on timeout.
+    pub detach_on_timeout: bool,
+}
+
+impl TerminalNode {
+    /// Starts the program. The node lives until it is stopped; dropping the handle does not end it.
+    ///
+    /// # Errors
+    /// [`SpawnError`]: nothing was started.
+    pub fn start(spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
+        let pty = Pty::spawn(&spec.program, spec.size)?;
+        let (requests, inbox) = mpsc::channel(256);
+        let inner = |status| Inner {
+            node: spec.node.clone(),
+            command: spec.program.argv.join(" "),
+            cwd: spec.program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
+            profile: spec.profile.clone(),
+            parser: spec.parser,
+            pid: pty.control.pid(),
+            requests: requests.clone(),
+            status,
+        };
+        let clock = Clock::start();
+        let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
+        let inner = Arc::new(inner(watcher));
+        tokio::spawn(actor::run(spec, pty, clock, inbox, requests.downgrade(), status));
+        Ok(TerminalNode { inner })
+    }
+
+    /// Sends a prompt, waits for the finished turn, returns it parsed.
+    ///
+    /// # Errors
+    /// Blocked (with screen and choices), Timeout, Busy, Delivery, Process, NodeStopped, InvalidRequest.
+    pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
+        self.ask(|reply| Request::Execute { prompt, reply }).await?
+    }
+
+    /// Types bytes as they are.
+    ///
+    /// # Errors
+    /// NodeStopped; Busy if too much waits already for a child that does not read.
+    pub async fn write(&self, data: Vec<u8>) -> Result<usize, EngineError> {
+        self.ask(|reply| Request::Write { data, reply }).await?
+    }
+
+    /// Types a command and Enter and does not wait for its end.
+    ///
+    /// # Errors
+    /// As [`TerminalNode::write`].
+    pub async fn run(&self, command: String) -> Result<(), EngineError> {
+        self.ask(|reply| Request::Run { command, reply }).await?
+    }
+
+    /// All text, scrollback included.
+    ///
+    /// # Errors
+    /// NodeStopped when the node is gone from memory.
+    pub async fn read(&self) -> Result<String, EngineError> {
+        self.ask(|reply| Request::Read { lines: None, reply }).await
+    }
+
+    /// The last `lines` rows of text.
+    ///
+    /// # Errors
+    /// As [`TerminalNode::read`].
+    pub async fn read_tail(&self, lines: usize) -> Result<String, EngineError> {
+        self.ask(|reply| Request::Read { lines: Some(lines), reply }).await
+    }
+
+    /// Forgets the scrollback.
+    ///
+    /// # Errors
+    /// NodeStopped.
+    pub async fn clear_buffer(&self) -> Result<(), EngineError> {
+        self.ask(|reply| Request::Clear { reply }).await
+    }
+
+    /// Interrupts what runs, the profile's way.
+    ///
+    /// # Errors
+    /// NodeStopped.
+    pub async fn interrupt(&self) -> Result<(), EngineError> {
+        self.ask(|reply| Request::Interrupt { reply }).await?
+    }
+
+    /// Gives the terminal another size.
+    ///
+    /// # Errors
+    /// NodeStopped, Internal.
+    pub async fn resize(&self, size: Size) -> Result<(), EngineError> {
+        self.ask(|reply| Request::Resize { size, reply }).await?
+    }
+
+    /// Picks an answer of the dialog shown. With `wait`: the response of the turn it belongs to.
+    ///
+    /// # Errors
+    /// InvalidRequest (no dialog, no such choice), and what [`TerminalNode::execute`] says.
+    pub async fn answer(
+        &self,
+        choice: Choice,
+        wait: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Response>, EngineError> {
+        self.ask(|reply| Request::Answer { choice, wait, timeout, reply }).await?
+    }
+
+    /// State, evidence and screen.
+    ///
+    /// # Errors
+    /// NodeStopped when the node is gone from memory.
+    pub async fn explain(&self) -> Result<Explanation, EngineError> {
+        let mut explanation = self.ask(|reply| Request::Explain { reply }).await?;
+        explanation.info = self.info();
+        Ok(explanation)
+    }
+
+    /// Waits until the node is in one of `states`; answers at once when it is.
+    ///
+    /// # Errors
+    /// Timeout; NodeStopped or Blocked when it can no longer come to that.
+    pub async fn wait(&self, states: &[StateName], timeout: Option<Duration>) -> Result<StateName, EngineError> {
+        let mut status = self.inner.status.clone();
+        let reached = async {
+            let found = status.wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped).await;
+            found.map_or(StateName::Stopped, |status| status.name())
+        };
+        let state = match timeout {
+            Some(limit) => tokio::time::timeout(limit, reached).await.map_err(|_| self.still(states, limit))?,
+            None => reached.await,
+        };
+        if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
+    }
+
+    /// Ends the program and its process group; returns when they are gone.
+    pub async fn stop(&self, reason: &str) {
+        let reason = reason.to_string();
+        // An error means that it is gone already.
+        let _ = self.ask(|reply| Request::Stop { reason, reply }).await;
+    }
+
+    /// What is known of it.
+    pub fn info(&self) -> NodeInfo {
+        let status = self.inner.status.borrow();
+        let inner = &self.inner;
+        let mut metadata = BTreeMap::from([
+            ("command".to_string(), inner.command.clone()),
+            ("profile".to_string(), inner.profile.name.clone()),
+            ("parser".to_string(), inner.parser.to_string()),
+            ("cols".to_string(), status.size.cols.to_string()),
+            ("rows".to_string(), status.size.rows.to_string()),
+            ("turns".to_string(), status.turns.to_string()),
+            ("evidence".to_string(), format!("{}: {}", status.evidence.source.as_str(), status.evidence.text)),
+        ]);
+        let mut add = |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
+        add("cwd", inner.cwd.clone());
+        add("pid", inner.pid.map(|pid| pid.to_string()));
+        add("title", (!status.title.is_empty()).then(|| status.title.clone()));
+        add("queued", (status.queued > 0).then(|| status.queued.to_string()));
+        match &status.state {
+            AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
+            AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
+            _ => {}
+        }
+        NodeInfo {
+            id: inner.node.node.clone(),
+            session: inner.node.session.clone().unwrap_or_default(),
+            kind: "pty",
+            state: status.name(),
+            persistent: true,
+            metadata,
+        }
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.requests.send(request(reply)).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())
+    }
+
+    fn gone(&self) -> EngineError {
+        let status = self.inner.status.borrow();
+        let how = match status.state {
+            AgentState::Exited(exit) => format!(": its program ended with {exit}"),
+            _ => String::new(),
+        };
+        EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped{how}", self.inner.node.node))
+    }
+
+    fn still(&self, states: &[StateName], limit: Duration) -> EngineError {
+        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let status = self.inner.status.borrow();
+        let (id, now) = (&self.inner.node.node, status.name().as_str());
+        let message = format!("node '{id}' is still {now}, not {}, after {:?}", wanted.join(" or "), limit);
+        let why = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
+        EngineError::new(ErrorKind::Timeout, message).hint(why)
+    }
+}

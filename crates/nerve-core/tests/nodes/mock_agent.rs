@@ -1,0 +1,186 @@
+//! Terminal nodes over the mock agent: everything that goes wrong with agents, on purpose. (The real ones have tests of their
+//! own.)
+
+use std::time::{Duration, Instant};
+
+use nerve_core::command::{Choice, Command, EventKind, StateName};
+use nerve_core::error::ErrorKind;
+use nerve_term::parse::SectionKind;
+
+use crate::stage::{Stage, at};
+
+#[tokio::test]
+async fn short_long_tool_wide_and_quoted_answers() {
+    for renderer in [&[][..], &["--full-screen"]] {
+        let stage = Stage::new();
+        stage.start_mock("m", renderer).await;
+        assert_eq!(stage.ask("m", "hello there").await.text, "You said: hello there");
+        let long = stage.ask("m", "LONG answer please").await;
+        assert!(long.text.contains("END-OF-LONG") && long.is_complete, "{renderer:?}: {long:?}");
+        let tool = stage.ask("m", "TOOL please").await;
+        assert!(tool.sections.iter().any(|section| section.kind == SectionKind::ToolCall), "{renderer:?}: {tool:?}");
+        let quote = stage.ask("m", "QUOTE the markers").await;
+        assert!(quote.text.contains("esc to interrupt"), "{renderer:?}: {quote:?}");
+        let wide = stage.ask("m", "WIDE answer").await;
+        assert!(wide.text.contains("日本語"), "{renderer:?}: {wide:?}");
+        stage.stop("m").await;
+    }
+}
+
+#[tokio::test]
+async fn a_slow_turn_does_not_end_early() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    let slow = stage.ask("m", "SLOW answer").await;
+    assert!(slow.text.contains("END-OF-SLOW"), "{slow:?}");
+    assert_eq!(stage.ask("m", "STALL 10 first").await.delivery, "started");
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn a_permission_prompt_blocks_and_is_answered() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    let blocked = stage.send("m", "PERMIT this").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked);
+    assert_eq!(blocked.delivery, Some("started"));
+    assert!(blocked.choices.len() >= 2, "{blocked:?}");
+    let second = stage.send("m", "must not be typed").await.unwrap_err();
+    assert_eq!(second.kind, ErrorKind::Blocked);
+    let wrong = stage.answer("m", Choice::Number(9)).await.unwrap_err();
+    assert_eq!(wrong.kind, ErrorKind::InvalidRequest);
+    let done = stage.answer("m", Choice::Number(1)).await.unwrap().unwrap();
+    assert!(done.is_complete, "{done:?}");
+    assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
+    assert!(!stage.buffer("m", None).await.contains("must not be typed"));
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn onboarding_blocks_until_it_is_answered() {
+    let stage = Stage::new();
+    stage.start_mock("m", &["--onboarding"]).await;
+    stage.wait("m", StateName::Blocked).await.unwrap();
+    assert_eq!(stage.send("m", "hello").await.unwrap_err().kind, ErrorKind::Blocked);
+    stage.answer("m", Choice::Label("yes".into())).await.unwrap();
+    stage.wait("m", StateName::Ready).await.unwrap();
+    assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn swallowed_enters_and_paste_chips_are_delivered_all_the_same() {
+    let stage = Stage::new();
+    stage.start_mock("m", &["--swallow-enter", "2"]).await;
+    assert_eq!(stage.ask("m", "hello there").await.text, "You said: hello there");
+    let paste: String = (1..=40).map(|row| format!("row {row}\n")).collect();
+    let pasted = stage.ask("m", &paste).await;
+    assert!(pasted.text.contains("row 40"), "{pasted:?}");
+    let huge = "word ".repeat(200_000);
+    let sent = stage.ask("m", &huge).await;
+    assert!(sent.is_complete, "a megabyte: {}", sent.ended_by);
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn a_slow_start_loses_no_prompt_silently() {
+    let stage = Stage::new();
+    stage.start_mock("m", &["--slow-start", "700"]).await;
+    match stage.send("m", "hello there").await {
+        Ok(response) => assert_eq!(response.text, "You said: hello there"),
+        Err(error) => assert_eq!(error.kind, ErrorKind::Delivery, "{error:?}"),
+    }
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn an_agent_that_never_becomes_ready_times_out_with_its_screen() {
+    let stage = Stage::new();
+    let program = crate::stage::mock_agent().display().to_string();
+    let mut spec = stage.spec("m", &[&program, "--never-ready"]);
+    spec.profile = Some("claude".into());
+    spec.ready_timeout = Duration::from_millis(500);
+    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    let error = stage.send("m", "hello").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.contains("did not become ready within 500ms"), "{error}");
+    assert!(error.screen.is_some());
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn crash_and_exit_in_the_middle_of_a_turn() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    let crash = stage.send("m", "CRASH now").await.unwrap_err();
+    assert_eq!(crash.kind, ErrorKind::Process);
+    assert!(crash.message.contains("exit code 70"), "{crash}");
+    stage.start_mock("m", &["--exit-at-once", "4"]).await;
+    let gone = stage.send("m", "hello").await.unwrap_err();
+    assert!(gone.message.contains("exit code 4"), "{gone}");
+}
+
+#[tokio::test]
+async fn a_hanging_agent_times_out_and_is_stopped_within_bounds() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    let mut hang = stage.execute("m", "HANG");
+    hang.timeout = Some(Duration::from_secs(1));
+    let error = stage.run(hang).await.unwrap_err();
+    assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Some("started")));
+    let started = Instant::now();
+    stage.stop("m").await;
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn progress_bars_huge_lines_and_bad_utf8() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    assert!(stage.ask("m", "CR progress").await.is_complete);
+    assert!(stage.ask("m", "BADUTF8 please").await.is_complete);
+    assert!(stage.ask("m", "HUGELINE please").await.is_complete);
+    assert!(stage.ask("m", "FLOOD 5").await.is_complete);
+    assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_the_turn_as_interrupted() {
+    let mut stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    stage.wait("m", StateName::Ready).await.unwrap();
+    let engine = stage.engine.clone();
+    let mut execute = stage.execute("m", "SLOW words");
+    execute.stream = true;
+    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    stage.event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. })).await;
+    while !stage.screen("m").await.contains("Slow") {
+        tokio::task::yield_now().await;
+    }
+    stage.engine.execute(Command::SendInterrupt(at("m"))).await.unwrap();
+    let Ok(nerve_core::command::Reply::Response(response)) = turn.await.unwrap() else { panic!("no response") };
+    assert_eq!(response.attributes["interrupted"], "true");
+    assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn somebodys_draft_is_left_alone() {
+    let stage = Stage::new();
+    stage.start_mock("m", &[]).await;
+    stage.wait("m", StateName::Ready).await.unwrap();
+    stage.engine.execute(Command::WriteData { node: at("m"), data: b"my own words".to_vec() }).await.unwrap();
+    while !stage.screen("m").await.contains("my own words") {
+        tokio::task::yield_now().await;
+    }
+    let error = stage.send("m", "hello").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Blocked);
+    assert!(error.message.contains("my own words"), "{error}");
+    stage.engine.execute(Command::WriteData { node: at("m"), data: vec![0x15] }).await.unwrap();
+    while stage.screen("m").await.contains("my own words") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
+    stage.stop("m").await;
+}

@@ -1,0 +1,246 @@
+//! The main job on the real Claude Code (pinned by xtask), against the scripted model API on loopback, with no human: start,
+//! prompts proved and answered, a permission asked and given, an interrupt, the trust dialog, exit. Both renderers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use nerve_core::command::{
+    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
+};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_term::event::Size;
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use nerve_testkit::mock_model::{MockModel, Script, serve};
+use tokio::sync::broadcast;
+
+const TURN: Duration = Duration::from_secs(60);
+
+/// A real agent on an engine of its own.
+struct Stage {
+    engine: Engine,
+    events: broadcast::Receiver<EngineEvent>,
+    model: MockModel,
+    home: Hermetic,
+    node: NodeRef,
+}
+
+async fn model() -> MockModel {
+    serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap()
+}
+
+impl Stage {
+    async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Stage> {
+        if find_agent("claude").is_none() {
+            skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
+            return None;
+        }
+        let home = Hermetic::new().unwrap();
+        let model = model().await;
+        let cwd = home.work();
+        let mut recipe = home.claude(&cwd, &model.url(), renderer).unwrap();
+        prepare(&home, &mut recipe);
+        let engine = Engine::new(EngineConfig {
+            server: "test".into(),
+            history_dir: Some(home.root().join("history")),
+            profile_dir: None,
+        });
+        let events = engine.subscribe();
+        let node = NodeRef { session: None, node: "claude".into() };
+        let env = home.env().into_iter().chain(recipe.env).collect();
+        let spec = spec(&node, recipe.argv, env, &cwd);
+        engine.execute(Command::CreateNode(spec)).await.unwrap();
+        Some(Stage { engine, events, model, home, node })
+    }
+
+    async fn wait(&self, state: StateName) {
+        let command = Command::WaitNode { node: self.node.clone(), until: vec![state], timeout: Some(TURN) };
+        let reached = self.engine.execute(command).await;
+        assert!(reached.is_ok(), "{reached:?}\n{}", self.screen().await);
+    }
+
+    async fn screen(&self) -> String {
+        match self.engine.execute(Command::ExplainNode(self.node.clone())).await {
+            Ok(Reply::Explained(explained)) => format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen),
+            other => format!("{other:?}"),
+        }
+    }
+
+    async fn send(&self, text: &str) -> Result<Response, EngineError> {
+        let execute = Execute {
+            node: self.node.clone(),
+            text: text.into(),
+            parser: None,
+            stream: false,
+            timeout: Some(TURN),
+            fail_if_busy: false,
+            detach_on_timeout: false,
+        };
+        match self.engine.execute(Command::ExecuteInput(execute)).await? {
+            Reply::Response(response) => Ok(*response),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn ask(&self, text: &str) -> Response {
+        match self.send(text).await {
+            Ok(response) => response,
+            Err(error) => panic!("{text:?}: {error}\n{}", self.screen().await),
+        }
+    }
+
+    async fn answer(&self, choice: Choice) -> Result<Option<Response>, EngineError> {
+        let command = Command::AnswerNode { node: self.node.clone(), choice, wait: true, timeout: Some(TURN) };
+        match self.engine.execute(command).await? {
+            Reply::Response(response) => Ok(Some(*response)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The states published since the last call.
+    fn states(&mut self) -> Vec<&'static str> {
+        let mut states = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            states.extend(match event.kind {
+                EventKind::NodeReady { .. } => Some("ready"),
+                EventKind::NodeBusy { .. } => Some("busy"),
+                EventKind::NodeBlocked { kind, .. } => Some(kind),
+                EventKind::NodeStopped { .. } => Some("stopped"),
+                _ => None,
+            });
+        }
+        states
+    }
+
+    /// The user texts the model was sent.
+    fn prompts(&self) -> String {
+        self.model.requests().iter().map(|request| request.body.to_string()).collect()
+    }
+}
+
+fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &Path) -> NodeSpec {
+    NodeSpec {
+        node: node.clone(),
+        command: CommandLine::Argv(argv),
+        backend: BackendKind::Pty,
+        cwd: Some(cwd.to_path_buf()),
+        env,
+        size: Size::new(120, 40),
+        profile: None,
+        parser: None,
+        history: true,
+        ready_timeout: TURN,
+        response_timeout: TURN,
+    }
+}
+
+async fn ten_turns(renderer: Renderer) {
+    let Some(mut stage) = Stage::start(renderer, |_, _| ()).await else { return };
+    stage.wait(StateName::Ready).await;
+
+    let hello = stage.ask("hello there").await;
+    assert_eq!(hello.text, "You said: hello there");
+    assert_eq!(hello.delivery, "started");
+    assert!(hello.is_complete && hello.is_ready, "{hello:?}");
+    assert_eq!(hello.source, "transcript");
+    assert!(stage.prompts().contains("hello there"));
+    let states = stage.states();
+    assert!(states.contains(&"busy") && states.last() == Some(&"ready"), "{states:?}");
+
+    let long = stage.ask("LONG answer please").await;
+    assert!(long.text.contains("def fib") && long.text.trim_end().ends_with("END-OF-LONG"), "{}", long.text);
+
+    let slow = stage.ask("Please answer SLOW number one").await;
+    assert!(slow.text.contains("END-OF-SLOW"), "ended early: {}", slow.text);
+
+    let quote = stage.ask("QUOTE the markers").await;
+    assert!(quote.is_complete, "{quote:?}");
+
+    let wide = stage.ask("WIDE answer please").await;
+    assert!(wide.text.contains("日本語"), "{}", wide.text);
+
+    let paste: String = (1..=30).map(|row| format!("paste row {row}\n")).collect();
+    let pasted = stage.ask(&paste).await;
+    assert!(pasted.text.contains("paste row 30"), "{}", pasted.text);
+
+    let hostile = stage.ask("escape \x1b[201~\r and \x03 inside").await;
+    assert!(hostile.text.contains("inside"), "{}", hostile.text);
+    stage.states();
+
+    let blocked = stage.send("TOUCHTOOL please").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    assert!(blocked.screen.unwrap().contains("Do you want to proceed?"));
+    assert_eq!(blocked.choices.first().map(String::as_str), Some("Yes"));
+    let refused = stage.send("typed into a dialog?").await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Blocked);
+    let tool = stage.answer(Choice::Number(1)).await.unwrap().unwrap();
+    assert!(tool.text.contains("END-OF-TOOL"), "{tool:?}");
+    assert!(tool.sections.iter().any(|section| section.metadata.get("tool").is_some_and(|tool| tool == "Bash")), "{tool:?}");
+    assert!(stage.home.work().join("made-by-tool.txt").exists());
+    let states = stage.states();
+    assert!(states.contains(&"permission"), "{states:?}");
+
+    let denied = stage.send("TOUCHTOOL again").await.unwrap_err();
+    assert_eq!(denied.kind, ErrorKind::Blocked);
+    let denied = stage.answer(Choice::Cancel).await.unwrap().unwrap();
+    assert!(denied.is_ready, "{denied:?}");
+
+    let slow = Execute {
+        node: stage.node.clone(),
+        text: "SLOW to be interrupted".into(),
+        parser: None,
+        stream: false,
+        timeout: Some(TURN),
+        fail_if_busy: false,
+        detach_on_timeout: false,
+    };
+    let engine = stage.engine.clone();
+    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(slow)).await });
+    stage.wait(StateName::Busy).await;
+    // The first words have to be there: Escape before them only takes the prompt back.
+    let deadline = tokio::time::Instant::now() + TURN;
+    while !stage.screen().await.contains("Slow words") {
+        assert!(tokio::time::Instant::now() < deadline, "{}", stage.screen().await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stage.engine.execute(Command::SendInterrupt(stage.node.clone())).await.unwrap();
+    let Reply::Response(interrupted) = turn.await.unwrap().unwrap() else { panic!("no response") };
+    assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
+    assert!(!interrupted.text.contains("END-OF-SLOW"));
+
+    let error = stage.ask("ERR 400 now").await;
+    assert!(error.is_ready, "{error:?}");
+
+    let again = stage.ask("one more after all that").await;
+    assert!(again.text.contains("one more after all that"), "{}", again.text);
+
+    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+    assert_eq!(stage.states().last(), Some(&"stopped"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_classic_ten_turns() {
+    ten_turns(Renderer::Classic).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_full_screen_ten_turns() {
+    ten_turns(Renderer::FullScreen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_asks_for_trust_and_is_answered() {
+    let untrust = |home: &Hermetic, _: &mut AgentRecipe| {
+        std::fs::write(home.home().join(".claude.json"), r#"{"hasCompletedOnboarding":true}"#).unwrap();
+    };
+    let Some(stage) = Stage::start(Renderer::Classic, untrust).await else { return };
+    stage.wait(StateName::Blocked).await;
+    let blocked = stage.send("hello").await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    assert!(blocked.message.contains("trust"), "{blocked:?}");
+    assert_eq!(stage.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
+    stage.wait(StateName::Ready).await;
+    assert_eq!(stage.ask("hello there").await.text, "You said: hello there");
+    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+}
