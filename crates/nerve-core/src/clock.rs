@@ -16,7 +16,10 @@ impl Clock {
     /// A clock anchored now.
     pub fn start() -> Clock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { wall: TsNs(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)), anchor: Instant::now() }
+        Clock {
+            wall: TsNs(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)),
+            anchor: Instant::now(),
+        }
     }
 
     /// The time now.

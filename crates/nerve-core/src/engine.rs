@@ -11,14 +11,14 @@ use tokio::sync::broadcast;
 use crate::backend::{Program, SpawnError};
 use crate::clock::Clock;
 use crate::command::{
-    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, NodeSpec, Outcome, Reply, Response,
-    StateName,
+    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, NodeSpec,
+    Outcome, Reply, Response, StateName,
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::node::Node;
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
-use crate::node::Node;
 use crate::session::{DEFAULT, Sessions, check_name};
 
 /// Bytes of entries in one reply: a line of the wire holds 16 MiB.
@@ -85,20 +85,26 @@ impl Engine {
                 Ok(Reply::Ran { node: node.node })
             }
             Command::SendInterrupt(node) => self.interrupt(node).await,
-            Command::WriteData { node, data } => Ok(Reply::Written { bytes: self.terminal(&node)?.write(data).await? }),
-            Command::ResizeNode { node, size } => self.terminal(&node)?.resize(size).await.map(|()| Reply::Done),
+            Command::WriteData { node, data } => {
+                Ok(Reply::Written { bytes: self.terminal(&node)?.write(data).await? })
+            }
+            Command::ResizeNode { node, size } => {
+                self.terminal(&node)?.resize(size).await.map(|()| Reply::Done)
+            }
             Command::GetBuffer { node, lines } => self.buffer(&node, lines).await,
             Command::ClearBuffer(node) => self.terminal(&node)?.clear_buffer().await.map(|()| Reply::Done),
             Command::GetHistory(query) => self.history(query).await,
-            Command::ExplainNode(node) => Ok(Reply::Explained(Box::new(self.terminal(&node)?.explain().await?))),
+            Command::ExplainNode(node) => {
+                Ok(Reply::Explained(Box::new(self.terminal(&node)?.explain().await?)))
+            }
             Command::WaitNode { node, until, timeout } => self.wait(&node, &until, timeout).await,
             Command::AnswerNode { node, choice, wait, timeout } => {
                 let response = self.terminal(&node)?.answer(choice, wait, timeout).await?;
                 Ok(response.map_or(Reply::Done, |response| Reply::Response(Box::new(response))))
             }
-            Command::CreateSession { name, description, tags } => {
-                Ok(Reply::Session(self.sessions().create(&name, description, tags, self.inner.clock.now())?))
-            }
+            Command::CreateSession { name, description, tags } => Ok(Reply::Session(
+                self.sessions().create(&name, description, tags, self.inner.clock.now())?,
+            )),
             Command::GetSession { name } => Ok(Reply::Session(self.sessions().info(&name)?)),
             Command::ListSessions => Ok(Reply::Sessions(self.sessions().list())),
             Command::DeleteSession { name } => {
@@ -142,7 +148,13 @@ impl Engine {
             return Err(not_startable(&node, &SpawnError::NoDirectory(cwd.clone())));
         }
         if spec.backend == BackendKind::Bash {
-            return Ok(Node::Bash(BashNode::new(node, spec.cwd, spec.env, journal, self.inner.events.clone())));
+            return Ok(Node::Bash(BashNode::new(
+                node,
+                spec.cwd,
+                spec.env,
+                journal,
+                self.inner.events.clone(),
+            )));
         }
         let argv = words(spec.command)?;
         let profile = self.profile(spec.profile.as_deref(), &argv)?;
@@ -197,11 +209,18 @@ impl Engine {
         }
         let known = |profiles: &Profiles| profiles.names().join(", ");
         match name {
-            None => profiles.for_command(argv).ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
+            None => profiles
+                .for_command(argv)
+                .ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
             Some(name) => profiles.get(name).ok_or_else(|| {
                 let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
                 let broken: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                error.hint(format!("there are: {}{}{}", known(&profiles), if broken.is_empty() { "" } else { "; not loaded: " }, broken.join("; ")))
+                error.hint(format!(
+                    "there are: {}{}{}",
+                    known(&profiles),
+                    if broken.is_empty() { "" } else { "; not loaded: " },
+                    broken.join("; ")
+                ))
             }),
         }
     }
@@ -272,14 +291,18 @@ impl Engine {
             check_name(session, "session")?;
         }
         let at = NodeRef { session: query.session.clone(), node: node.clone() };
-        let exists = query.server.as_ref().is_none_or(|server| *server == self.inner.server) && self.node(&at).is_ok();
+        let exists =
+            query.server.as_ref().is_none_or(|server| *server == self.inner.server) && self.node(&at).is_ok();
         let read_server = server.clone();
-        let page = tokio::task::spawn_blocking(move || read_history(&dir, &read_server, session.as_deref(), &query))
-            .await
-            .map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
+        let page =
+            tokio::task::spawn_blocking(move || read_history(&dir, &read_server, session.as_deref(), &query))
+                .await
+                .map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
         match page {
             Ok(Page { entries, total, truncated, .. }) => {
-                let note = truncated.then(|| "There are more entries than one reply can hold: ask for the last N".to_string());
+                let note = truncated.then(|| {
+                    "There are more entries than one reply can hold: ask for the last N".to_string()
+                });
                 Ok(Reply::History { node, server, entries, total, note })
             }
             // The node is there and keeps no log (seed channel-history §8.3).
@@ -287,7 +310,9 @@ impl Engine {
                 let note = Some("History was disabled for this node".to_string());
                 Ok(Reply::History { node, server, entries: Vec::new(), total: 0, note })
             }
-            Err(error @ HistoryError::NotFound { .. }) => Err(EngineError::new(ErrorKind::NotFound, error.to_string())),
+            Err(error @ HistoryError::NotFound { .. }) => {
+                Err(EngineError::new(ErrorKind::NotFound, error.to_string()))
+            }
             Err(error) => Err(EngineError::new(ErrorKind::InvalidRequest, error.to_string())),
         }
     }
@@ -301,7 +326,8 @@ impl Engine {
             Node::Terminal(node) => Ok(node),
             Node::Bash(_) => {
                 let message = format!("node '{}' has no terminal", at.node);
-                Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("a bash node can be executed, interrupted, stopped"))
+                Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                    .hint("a bash node can be executed, interrupted, stopped"))
             }
         }
     }
@@ -313,16 +339,23 @@ impl Engine {
 
 /// The same node with its session named.
 fn named(at: &NodeRef) -> NodeRef {
-    NodeRef { session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())), node: at.node.clone() }
+    NodeRef {
+        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())),
+        node: at.node.clone(),
+    }
 }
 
 fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
     let kind = match error {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
-        SpawnError::NoProgram { .. } | SpawnError::NoDirectory(_) | SpawnError::System { .. } => ErrorKind::Process,
+        SpawnError::NoProgram { .. } | SpawnError::NoDirectory(_) | SpawnError::System { .. } => {
+            ErrorKind::Process
+        }
     };
     let hint = match error {
-        SpawnError::NoProgram { .. } => "check the spelling; `nerve doctor` lists the agents found on this machine",
+        SpawnError::NoProgram { .. } => {
+            "check the spelling; `nerve doctor` lists the agents found on this machine"
+        }
         SpawnError::NoDirectory(_) => "make the directory first, or give another one",
         _ => "nothing was started",
     };
@@ -335,7 +368,8 @@ fn words(command: CommandLine) -> Result<Vec<String>, EngineError> {
         CommandLine::Argv(argv) => argv,
         CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {
             let message = format!("cannot split the command '{text}': {error}");
-            EngineError::new(ErrorKind::InvalidRequest, message).hint("close the quote, or give the command as a list")
+            EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("close the quote, or give the command as a list")
         })?,
     };
     if argv.is_empty() {
@@ -345,14 +379,20 @@ fn words(command: CommandLine) -> Result<Vec<String>, EngineError> {
 }
 
 async fn stop_all(nodes: Vec<Node>, reason: &'static str) {
-    let stops: Vec<_> = nodes.into_iter().map(|node| tokio::spawn(async move { node.stop(reason).await })).collect();
+    let stops: Vec<_> =
+        nodes.into_iter().map(|node| tokio::spawn(async move { node.stop(reason).await })).collect();
     for stop in stops {
         // A task that panicked has nothing left to stop.
         let _ = stop.await;
     }
 }
 
-fn read_history(dir: &Path, server: &str, session: Option<&str>, query: &HistoryQuery) -> Result<Page, HistoryError> {
+fn read_history(
+    dir: &Path,
+    server: &str,
+    session: Option<&str>,
+    query: &HistoryQuery,
+) -> Result<Page, HistoryError> {
     HistoryReader::open_in_session(dir, server, session, &query.node)?.query(&Filter {
         last: query.last,
         op: query.op.clone(),

@@ -30,7 +30,9 @@ impl Publisher {
     /// A publisher without subscribers.
     pub fn new(clock: Clock) -> Publisher {
         let sender = broadcast::channel(BACKLOG).0;
-        Publisher { shared: Arc::new(Shared { sender, order: Mutex::new(()), seq: AtomicU64::new(0), clock }) }
+        Publisher {
+            shared: Arc::new(Shared { sender, order: Mutex::new(()), seq: AtomicU64::new(0), clock }),
+        }
     }
 
     /// Tells all subscribers. Never waits for one.

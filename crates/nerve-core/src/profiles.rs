@@ -19,7 +19,8 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
             Err(message) => errors.push(ProfileError { file: name, line: 1, column: 1, message }),
         }
     }
-    let (profiles, more) = Profiles::with_user(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
+    let (profiles, more) =
+        Profiles::with_user(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
     errors.extend(more);
     (profiles, errors)
 }
@@ -27,8 +28,10 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
     // No such folder: the user has no profiles.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|ext| ext == "toml")).collect();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|ext| ext == "toml"))
+        .collect();
     paths.sort();
     paths
 }

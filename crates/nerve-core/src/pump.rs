@@ -14,7 +14,10 @@ pub struct Pump {
 
 impl std::fmt::Debug for Pump {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pump").field("offset", &self.offset()).field("taps", &self.taps.len()).finish_non_exhaustive()
+        f.debug_struct("Pump")
+            .field("offset", &self.offset())
+            .field("taps", &self.taps.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -39,7 +39,8 @@ enum Slot {
 impl Sessions {
     /// The default session, empty.
     pub fn new(now: TsNs) -> Sessions {
-        let default = Session { description: String::new(), tags: Vec::new(), created: now, nodes: BTreeMap::new() };
+        let default =
+            Session { description: String::new(), tags: Vec::new(), created: now, nodes: BTreeMap::new() };
         Sessions { by_name: BTreeMap::from([(DEFAULT.to_string(), default)]) }
     }
 
@@ -57,12 +58,22 @@ impl Sessions {
     ///
     /// # Errors
     /// A bad name, or one that is taken.
-    pub fn create(&mut self, name: &str, description: String, tags: Vec<String>, now: TsNs) -> Result<SessionInfo, EngineError> {
+    pub fn create(
+        &mut self,
+        name: &str,
+        description: String,
+        tags: Vec<String>,
+        now: TsNs,
+    ) -> Result<SessionInfo, EngineError> {
         check_name(name, "session")?;
         if self.by_name.contains_key(name) {
-            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("session '{name}' exists already")));
+            return Err(EngineError::new(
+                ErrorKind::AlreadyExists,
+                format!("session '{name}' exists already"),
+            ));
         }
-        self.by_name.insert(name.to_string(), Session { description, tags, created: now, nodes: BTreeMap::new() });
+        self.by_name
+            .insert(name.to_string(), Session { description, tags, created: now, nodes: BTreeMap::new() });
         self.info(name)
     }
 
@@ -125,8 +136,13 @@ impl Sessions {
             return Ok(found.clone());
         }
         let known: Vec<&str> = session.nodes.keys().map(String::as_str).take(20).collect();
-        let hint = if known.is_empty() { "it has no nodes".to_string() } else { format!("it has: {}", known.join(", ")) };
-        Err(EngineError::new(ErrorKind::NotFound, format!("no node '{}' in session '{name}'", node.node)).hint(hint))
+        let hint = if known.is_empty() {
+            "it has no nodes".to_string()
+        } else {
+            format!("it has: {}", known.join(", "))
+        };
+        Err(EngineError::new(ErrorKind::NotFound, format!("no node '{}' in session '{name}'", node.node))
+            .hint(hint))
     }
 
     /// Takes a name for a node that is about to start. A stopped node gives its name up.
@@ -143,7 +159,8 @@ impl Sessions {
             None => {}
             Some(_) => {
                 let message = format!("node '{}' exists already in session '{name}'", node.node);
-                return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or take another name"));
+                return Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                    .hint("stop it first, or take another name"));
             }
         }
         session.nodes.insert(node.node.clone(), Slot::Reserved);

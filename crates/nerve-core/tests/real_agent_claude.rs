@@ -1,18 +1,20 @@
 //! The main job on the real Claude Code (pinned by xtask), against the scripted model API on loopback, with no human: start,
 //! prompts proved and answered, a permission asked and given, an interrupt, the trust dialog, exit. Both renderers.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
+    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply,
+    Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_term::event::Size;
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 use tokio::sync::broadcast;
 
 const TURN: Duration = Duration::from_secs(60);
@@ -62,7 +64,9 @@ impl Stage {
 
     async fn screen(&self) -> String {
         match self.engine.execute(Command::ExplainNode(self.node.clone())).await {
-            Ok(Reply::Explained(explained)) => format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen),
+            Ok(Reply::Explained(explained)) => {
+                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
+            }
             other => format!("{other:?}"),
         }
     }
@@ -91,7 +95,8 @@ impl Stage {
     }
 
     async fn answer(&self, choice: Choice) -> Result<Option<Response>, EngineError> {
-        let command = Command::AnswerNode { node: self.node.clone(), choice, wait: true, timeout: Some(TURN) };
+        let command =
+            Command::AnswerNode { node: self.node.clone(), choice, wait: true, timeout: Some(TURN) };
         match self.engine.execute(command).await? {
             Reply::Response(response) => Ok(Some(*response)),
             _ => Ok(None),
@@ -176,7 +181,10 @@ async fn ten_turns(renderer: Renderer) {
     assert_eq!(refused.kind, ErrorKind::Blocked);
     let tool = stage.answer(Choice::Number(1)).await.unwrap().unwrap();
     assert!(tool.text.contains("END-OF-TOOL"), "{tool:?}");
-    assert!(tool.sections.iter().any(|section| section.metadata.get("tool").is_some_and(|tool| tool == "Bash")), "{tool:?}");
+    assert!(
+        tool.sections.iter().any(|section| section.metadata.get("tool").is_some_and(|tool| tool == "Bash")),
+        "{tool:?}"
+    );
     assert!(stage.home.work().join("made-by-tool.txt").exists());
     let states = stage.states();
     assert!(states.contains(&"permission"), "{states:?}");

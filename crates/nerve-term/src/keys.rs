@@ -128,7 +128,10 @@ pub struct KeyError {
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        write!(f, "no key is called {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x or one character")
+        write!(
+            f,
+            "no key is called {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x or one character"
+        )
     }
 }
 
@@ -276,7 +279,11 @@ fn escape(text: &str, bytes: &mut Vec<u8>) -> Result<usize, String> {
             bytes.extend_from_slice(c.to_string().as_bytes());
             return Ok(hex.len() + 3);
         }
-        other => return Err(format!("\\{other} is not an escape (known: \\r \\n \\t \\e \\0 \\\\ \\xHH \\u{{…}})")),
+        other => {
+            return Err(format!(
+                "\\{other} is not an escape (known: \\r \\n \\t \\e \\0 \\\\ \\xHH \\u{{…}})"
+            ));
+        }
     });
     Ok(1)
 }

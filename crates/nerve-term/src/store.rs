@@ -348,7 +348,12 @@ mod tests {
             Just(Underline::Dashed),
         ];
         (any::<[bool; 6]>(), [color(), color(), color()], underline, 0u16..300).prop_map(
-            |([bold, dim, italic, inverse, hidden, strikeout], [fg, bg, underline_color], underline, link)| {
+            |(
+                [bold, dim, italic, inverse, hidden, strikeout],
+                [fg, bg, underline_color],
+                underline,
+                link,
+            )| {
                 let on = underline != Underline::None;
                 let style = Style { fg, bg, bold, dim, italic, underline: on, inverse, hidden, strikeout };
                 Look { style, underline, underline_color, link }

@@ -1,4 +1,5 @@
 //! The driver on simulated time: recorded sessions of the real agents, and small hand-made terminals.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 #[path = "driver/replay.rs"]
 mod replay;

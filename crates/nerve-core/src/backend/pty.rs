@@ -46,7 +46,8 @@ impl Pty {
     /// # Errors
     /// [`SpawnError`]: the program or its folder is missing, or the system refused. Nothing is left behind.
     pub fn spawn(program: &Program, size: Size) -> Result<Pty, SpawnError> {
-        let (master, slave) = open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
+        let (master, slave) =
+            open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
         let child = program.spawn(&slave)?;
         drop(slave);
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
@@ -187,6 +188,8 @@ impl Control {
             return Foreground::Other;
         }
         match process_state(pid) {
+            // A shell that reads its start files sleeps too: it waits for children it keeps in its own group.
+            Some('S') if has_child_in_group(pid) => Foreground::Awake,
             Some('S') => Foreground::Idle,
             Some(_) => Foreground::Awake,
             None => Foreground::Unknown,
@@ -211,6 +214,17 @@ fn process_state(pid: Pid) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name in field 2 may hold anything, parentheses included: the last one ends it.
     stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Has a process a child in its own process group (proc_pid_task_children(5))? Job control gives jobs groups of their own.
+fn has_child_in_group(pid: Pid) -> bool {
+    let id = pid.as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let child = |id: &str| id.parse().ok().and_then(Pid::from_raw);
+    children
+        .split_whitespace()
+        .filter_map(child)
+        .any(|child| rustix::process::getpgid(Some(child)) == Ok(pid))
 }
 
 /// The child.

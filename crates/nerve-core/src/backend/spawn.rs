@@ -96,10 +96,17 @@ impl Program {
             let path = if Path::new(name).is_absolute() { PathBuf::from(name) } else { cwd.join(name) };
             // Made absolute, for the child changes its folder before it looks.
             let path = std::path::absolute(&path).map_err(SpawnError::system("resolve the program"))?;
-            return if is_program(&path) { Ok(path) } else { Err(missing("at that path, or it is not executable".into())) };
+            return if is_program(&path) {
+                Ok(path)
+            } else {
+                Err(missing("at that path, or it is not executable".into()))
+            };
         }
-        let path = self.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|folder| cwd.join(folder).join(name)).find(|path| is_program(path));
+        let path =
+            self.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        let found = std::env::split_paths(&path)
+            .map(|folder| cwd.join(folder).join(name))
+            .find(|path| is_program(path));
         found.map_or_else(
             || Err(missing("in PATH".into())),
             |path| std::path::absolute(path).map_err(SpawnError::system("resolve the program")),

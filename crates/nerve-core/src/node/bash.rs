@@ -82,7 +82,9 @@ impl BashNode {
         let shared = Mutex::default();
         let (journal, clock) = (Mutex::new(journal), Clock::start());
         let (turn, interrupt) = (tokio::sync::Mutex::new(()), Notify::new());
-        BashNode { inner: Arc::new(Inner { node, cwd, env, clock, events, journal, shared, turn, interrupt }) }
+        BashNode {
+            inner: Arc::new(Inner { node, cwd, env, clock, events, journal, shared, turn, interrupt }),
+        }
     }
 
     /// Runs a command and returns its output. A failing command is a response with its exit code, not an error.
@@ -95,9 +97,9 @@ impl BashNode {
         let _turn = match inner.turn.try_lock() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
-            Err(_) => tokio::time::timeout_at(deadline, inner.turn.lock())
-                .await
-                .map_err(|_| self.error(ErrorKind::Timeout, "the command was not started in time: another runs"))?,
+            Err(_) => tokio::time::timeout_at(deadline, inner.turn.lock()).await.map_err(|_| {
+                self.error(ErrorKind::Timeout, "the command was not started in time: another runs")
+            })?,
         };
         let number = self.begin()?;
         let running = Running(self.clone());
@@ -121,7 +123,9 @@ impl BashNode {
         // The turn's lock is free once the command is gone.
         drop(self.inner.turn.lock().await);
         self.journal().closed(self.inner.clock.now(), Some(reason), String::new);
-        self.inner.events.publish(Some(&self.inner.node), EventKind::NodeStopped { reason: reason.to_string() });
+        self.inner
+            .events
+            .publish(Some(&self.inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
 
     /// What is known of it.
@@ -136,7 +140,8 @@ impl BashNode {
         if let Some(cwd) = &self.inner.cwd {
             metadata.insert("cwd".into(), cwd.display().to_string());
         }
-        let (id, session) = (self.inner.node.node.clone(), self.inner.node.session.clone().unwrap_or_default());
+        let (id, session) =
+            (self.inner.node.node.clone(), self.inner.node.session.clone().unwrap_or_default());
         NodeInfo { id, session, kind: "bash", state, persistent: false, metadata }
     }
 
@@ -147,7 +152,10 @@ impl BashNode {
         }
         shared.running = true;
         shared.turns += 1;
-        self.inner.events.publish(Some(&self.inner.node), EventKind::NodeBusy { evidence: "input: a command runs".into() });
+        self.inner.events.publish(
+            Some(&self.inner.node),
+            EventKind::NodeBusy { evidence: "input: a command runs".into() },
+        );
         Ok(shared.turns)
     }
 
@@ -158,7 +166,9 @@ impl BashNode {
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);
         }
-        let failed = |error: std::io::Error| self.error(ErrorKind::Process, &format!("bash could not be run: {error}"));
+        let failed = |error: std::io::Error| {
+            self.error(ErrorKind::Process, &format!("bash could not be run: {error}"))
+        };
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         // A caller that leaves must not leave the group behind.
@@ -182,7 +192,13 @@ impl BashNode {
         Ok(Ran { code: status.map_err(failed)?.code(), stdout, stderr, ended })
     }
 
-    fn respond(&self, turn: u64, prompt: &Prompt, ran: Ran, time: (TsNs, TsNs)) -> Result<Response, EngineError> {
+    fn respond(
+        &self,
+        turn: u64,
+        prompt: &Prompt,
+        ran: Ran,
+        time: (TsNs, TsNs),
+    ) -> Result<Response, EngineError> {
         let stdout = String::from_utf8_lossy(&ran.stdout).into_owned();
         let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
         let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.clone())]);
@@ -192,12 +208,27 @@ impl BashNode {
         attributes.insert("stderr".into(), stderr.clone());
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
         let complete = ran.ended == Ended::Exited;
-        let data = ResponseData { sections: sections.clone(), tokens: None::<Tokens>, is_complete: complete, is_ready: true };
+        let data = ResponseData {
+            sections: sections.clone(),
+            tokens: None::<Tokens>,
+            is_complete: complete,
+            is_ready: true,
+        };
         let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
-        self.journal().log_send(SendEntry { ts_start: time.0, ts_end: time.1, input, preceding_buffer_seq, response: data });
+        self.journal().log_send(SendEntry {
+            ts_start: time.0,
+            ts_end: time.1,
+            input,
+            preceding_buffer_seq,
+            response: data,
+        });
         match ran.ended {
-            Ended::TimedOut => return Err(self.error(ErrorKind::Timeout, "the command did not end in time and was killed")),
-            Ended::Interrupted => return Err(self.error(ErrorKind::Interrupted, "the command was interrupted")),
+            Ended::TimedOut => {
+                return Err(self.error(ErrorKind::Timeout, "the command did not end in time and was killed"));
+            }
+            Ended::Interrupted => {
+                return Err(self.error(ErrorKind::Interrupted, "the command was interrupted"));
+            }
             Ended::Exited => {}
         }
         Ok(Response {

@@ -62,7 +62,8 @@ impl Queue {
     /// Queues a prompt, or answers it when the queue is full.
     pub(super) fn push(&mut self, waiting: Waiting) {
         if self.0.len() >= LIMIT {
-            let error = EngineError::new(ErrorKind::Busy, format!("{LIMIT} prompts wait already")).hint("try again later");
+            let error = EngineError::new(ErrorKind::Busy, format!("{LIMIT} prompts wait already"))
+                .hint("try again later");
             let _ = waiting.reply.send(Err(error));
         } else {
             self.0.push_back(waiting);
@@ -90,7 +91,8 @@ impl Queue {
 
     /// Answers those whose time is up.
     pub(super) fn expire(&mut self, now: TsNs, error: impl Fn() -> EngineError) {
-        let (late, waiting) = std::mem::take(&mut self.0).into_iter().partition(|waiting| waiting.deadline <= now);
+        let (late, waiting) =
+            std::mem::take(&mut self.0).into_iter().partition(|waiting| waiting.deadline <= now);
         self.0 = waiting;
         let late: VecDeque<Waiting> = late;
         for waiting in late {

@@ -37,8 +37,10 @@ fn bounded(text: String, attributes: &mut BTreeMap<String, String>) -> String {
     if text.len() <= TEXT_LIMIT {
         return text;
     }
-    attributes.insert("truncated".into(), format!("the first {} bytes are left out", text.len() - TEXT_LIMIT));
-    let start = (text.len() - TEXT_LIMIT..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    attributes
+        .insert("truncated".into(), format!("the first {} bytes are left out", text.len() - TEXT_LIMIT));
+    let start =
+        (text.len() - TEXT_LIMIT..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     text[start..].to_string()
 }
 

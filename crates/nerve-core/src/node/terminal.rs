@@ -222,14 +222,22 @@ impl TerminalNode {
     ///
     /// # Errors
     /// Timeout; NodeStopped or Blocked when it can no longer come to that.
-    pub async fn wait(&self, states: &[StateName], timeout: Option<Duration>) -> Result<StateName, EngineError> {
+    pub async fn wait(
+        &self,
+        states: &[StateName],
+        timeout: Option<Duration>,
+    ) -> Result<StateName, EngineError> {
         let mut status = self.inner.status.clone();
         let reached = async {
-            let found = status.wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped).await;
+            let found = status
+                .wait_for(|status| states.contains(&status.name()) || status.name() == StateName::Stopped)
+                .await;
             found.map_or(StateName::Stopped, |status| status.name())
         };
         let state = match timeout {
-            Some(limit) => tokio::time::timeout(limit, reached).await.map_err(|_| self.still(states, limit))?,
+            Some(limit) => {
+                tokio::time::timeout(limit, reached).await.map_err(|_| self.still(states, limit))?
+            }
             None => reached.await,
         };
         if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
@@ -253,9 +261,13 @@ impl TerminalNode {
             ("cols".to_string(), status.size.cols.to_string()),
             ("rows".to_string(), status.size.rows.to_string()),
             ("turns".to_string(), status.turns.to_string()),
-            ("evidence".to_string(), format!("{}: {}", status.evidence.source.as_str(), status.evidence.text)),
+            (
+                "evidence".to_string(),
+                format!("{}: {}", status.evidence.source.as_str(), status.evidence.text),
+            ),
         ]);
-        let mut add = |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
+        let mut add =
+            |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
         add("cwd", inner.cwd.clone());
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));

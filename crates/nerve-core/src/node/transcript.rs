@@ -55,7 +55,9 @@ impl Source {
     }
 
     fn transcript(&self) -> Option<PathBuf> {
-        let status = std::fs::read_to_string(self.home.join(".claude/sessions").join(format!("{}.json", self.pid))).ok()?;
+        let status =
+            std::fs::read_to_string(self.home.join(".claude/sessions").join(format!("{}.json", self.pid)))
+                .ok()?;
         let status: serde_json::Value = serde_json::from_str(&status).ok()?;
         let session = status.get("sessionId")?.as_str()?;
         let cwd = status.get("cwd")?.as_str()?;

@@ -18,7 +18,10 @@ async fn short_long_tool_wide_and_quoted_answers() {
         let long = stage.ask("m", "LONG answer please").await;
         assert!(long.text.contains("END-OF-LONG") && long.is_complete, "{renderer:?}: {long:?}");
         let tool = stage.ask("m", "TOOL please").await;
-        assert!(tool.sections.iter().any(|section| section.kind == SectionKind::ToolCall), "{renderer:?}: {tool:?}");
+        assert!(
+            tool.sections.iter().any(|section| section.kind == SectionKind::ToolCall),
+            "{renderer:?}: {tool:?}"
+        );
         let quote = stage.ask("m", "QUOTE the markers").await;
         assert!(quote.text.contains("esc to interrupt"), "{renderer:?}: {quote:?}");
         let wide = stage.ask("m", "WIDE answer").await;
@@ -159,7 +162,9 @@ async fn an_interrupt_ends_the_turn_as_interrupted() {
         tokio::task::yield_now().await;
     }
     stage.engine.execute(Command::SendInterrupt(at("m"))).await.unwrap();
-    let Ok(nerve_core::command::Reply::Response(response)) = turn.await.unwrap() else { panic!("no response") };
+    let Ok(nerve_core::command::Reply::Response(response)) = turn.await.unwrap() else {
+        panic!("no response")
+    };
     assert_eq!(response.attributes["interrupted"], "true");
     assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
     stage.stop("m").await;

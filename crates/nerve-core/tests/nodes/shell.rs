@@ -30,7 +30,10 @@ async fn no_prompt_text_is_depended_on() {
     stage.start("sh", &BASH).await;
     for prompt in ["me: ", "", "100%", "\\w $(date +%N) > ", "a\\nb\\n$ "] {
         assert_eq!(stage.ask("sh", &format!("PS1='{prompt}'")).await.text, "");
-        assert_eq!(stage.ask("sh", "echo one; printf 'two> '; echo; printf 'no newline %%'").await.text, "one\ntwo>\nno newline %");
+        assert_eq!(
+            stage.ask("sh", "echo one; printf 'two> '; echo; printf 'no newline %%'").await.text,
+            "one\ntwo>\nno newline %"
+        );
     }
     stage.stop("sh").await;
 }
@@ -45,7 +48,10 @@ async fn exit_codes_long_output_and_several_lines() {
     assert!(long.starts_with("1\n2\n") && long.ends_with("\n5000"));
     let wide = stage.ask("sh", "printf 'x%.0s' {1..500}").await.text;
     assert_eq!(wide, "x".repeat(500), "a row the terminal wrapped is one line");
-    assert_eq!(stage.ask("sh", "for i in 1 2; do\n  echo line $i\ndone").await.text.lines().last(), Some("line 2"));
+    assert_eq!(
+        stage.ask("sh", "for i in 1 2; do\n  echo line $i\ndone").await.text.lines().last(),
+        Some("line 2")
+    );
     stage.stop("sh").await;
 }
 
@@ -120,11 +126,15 @@ async fn a_caller_that_leaves_does_not_leave_the_node_busy() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;
     stage.wait("sh", StateName::Ready).await.unwrap();
-    let left = tokio::time::timeout(Duration::from_millis(100), stage.send("sh", "sleep 0.4; echo done")).await;
+    let left =
+        tokio::time::timeout(Duration::from_millis(100), stage.send("sh", "sleep 0.4; echo done")).await;
     assert!(left.is_err());
     assert_eq!(stage.ask("sh", "echo next").await.text, "next");
     let entries = stage.history("sh").await;
-    assert!(entries.iter().any(|entry| entry.contains("\"content\": \"done\"")), "the turn is in the history: {entries:?}");
+    assert!(
+        entries.iter().any(|entry| entry.contains("\"content\": \"done\"")),
+        "the turn is in the history: {entries:?}"
+    );
     stage.stop("sh").await;
 }
 
@@ -169,8 +179,11 @@ async fn write_run_and_read() {
     stage.wait("cat", StateName::Ready).await.unwrap();
     let long = "y".repeat(3000) + "\n";
     let text = long.repeat(3) + "日本語 end\n";
-    let Reply::Written { bytes } =
-        stage.engine.execute(Command::WriteData { node: at("cat"), data: text.clone().into_bytes() }).await.unwrap()
+    let Reply::Written { bytes } = stage
+        .engine
+        .execute(Command::WriteData { node: at("cat"), data: text.clone().into_bytes() })
+        .await
+        .unwrap()
     else {
         panic!()
     };
@@ -196,7 +209,11 @@ async fn what_is_logged_and_in_which_order() {
     stage.ask("sh", "echo one").await;
     stage.engine.execute(Command::RunCommand { node: at("sh"), command: "echo two".into() }).await.unwrap();
     stage.wait("sh", StateName::Ready).await.unwrap();
-    stage.engine.execute(Command::WriteData { node: at("sh"), data: b"echo three\r".to_vec() }).await.unwrap();
+    stage
+        .engine
+        .execute(Command::WriteData { node: at("sh"), data: b"echo three\r".to_vec() })
+        .await
+        .unwrap();
     stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
     let mut stream = stage.execute("sh", "echo four");
     stream.stream = true;
@@ -240,7 +257,9 @@ async fn a_child_that_exits_is_noticed_and_its_name_is_free_again() {
     let gone = stage.send("sh", "exit 3").await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::Process);
     assert!(gone.message.contains("exit code 3"), "{gone}");
-    let EventKind::NodeStopped { reason } = stage.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await else {
+    let EventKind::NodeStopped { reason } =
+        stage.event(|kind| matches!(kind, EventKind::NodeStopped { .. })).await
+    else {
         panic!()
     };
     assert_eq!(reason, "exit code 3");
@@ -295,21 +314,22 @@ async fn prompts_of_no_bytes_a_megabyte_and_with_escapes() {
     let hostile = stage.ask("sh", "echo 'a\x1b[201~\x1b]0;t\x07b'").await;
     assert!(hostile.text.starts_with('a') && hostile.text.ends_with('b'), "{hostile:?}");
     stage.stop("sh").await;
-    let path = stage.folder.path().join("got");
-    stage.start("cat", &["sh", "-c", "stty raw -echo; echo ok; head -c 1000000 > got.tmp; mv got.tmp got; exec cat"]).await;
-    drop(path);
-    stage.wait("cat", StateName::Ready).await.unwrap();
+    let landed = stage.folder.path().join("got");
+    let script = format!(
+        "stty raw -echo; echo ok; head -c 1000000 > {0}.tmp; mv {0}.tmp {0}; exec cat",
+        landed.display()
+    );
+    stage.start("cat", &["sh", "-c", &script]).await;
+    stage.shows("cat", "ok").await;
     let data = vec![b'z'; 1_000_000];
     stage.engine.execute(Command::WriteData { node: at("cat"), data }).await.unwrap();
-    let landed = std::path::Path::new("/tmp/got");
     let seen = async {
         while !landed.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(LIMIT, seen).await.expect("a megabyte arrives whole");
-    assert_eq!(std::fs::metadata(landed).unwrap().len(), 1_000_000);
-    std::fs::remove_file(landed).unwrap();
+    assert_eq!(std::fs::metadata(&landed).unwrap().len(), 1_000_000);
     stage.stop("cat").await;
 }
 
@@ -329,8 +349,9 @@ async fn a_flood_is_survived_and_can_be_interrupted() {
 async fn a_child_that_does_not_read_blocks_nobody() {
     let stage = Stage::new();
     stage.start("deaf", &["sh", "-c", "stty raw -echo; echo up; sleep 60"]).await;
-    stage.wait("deaf", StateName::Ready).await.unwrap();
-    let write = |size: usize| stage.engine.execute(Command::WriteData { node: at("deaf"), data: vec![b'x'; size] });
+    stage.shows("deaf", "up").await;
+    let write =
+        |size: usize| stage.engine.execute(Command::WriteData { node: at("deaf"), data: vec![b'x'; size] });
     write(40 << 20).await.unwrap();
     let full = write(40 << 20).await.unwrap_err();
     assert_eq!(full.kind, ErrorKind::Busy);
@@ -369,7 +390,8 @@ async fn wait_is_level_triggered_and_has_a_limit() {
 #[tokio::test]
 async fn sessions_keep_nodes_apart_and_take_them_along() {
     let stage = Stage::new();
-    let make = Command::CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()] };
+    let make =
+        Command::CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()] };
     stage.engine.execute(make.clone()).await.unwrap();
     assert_eq!(stage.engine.execute(make).await.unwrap_err().kind, ErrorKind::AlreadyExists);
     let bad = Command::CreateSession { name: "../../x".into(), description: String::new(), tags: vec![] };
@@ -377,11 +399,17 @@ async fn sessions_keep_nodes_apart_and_take_them_along() {
     let mut spec = stage.spec("sh", &BASH);
     spec.node.session = Some("work".into());
     stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
-    assert_eq!(stage.send("sh", "x").await.unwrap_err().kind, ErrorKind::NotFound, "not in the default session");
+    assert_eq!(
+        stage.send("sh", "x").await.unwrap_err().kind,
+        ErrorKind::NotFound,
+        "not in the default session"
+    );
     let mut execute = stage.execute("sh", "echo here");
     execute.node = NodeRef { session: Some("work".into()), node: "sh".into() };
     assert_eq!(stage.run(execute).await.unwrap().text, "here");
-    let Reply::Session(info) = stage.engine.execute(Command::GetSession { name: "work".into() }).await.unwrap() else {
+    let Reply::Session(info) =
+        stage.engine.execute(Command::GetSession { name: "work".into() }).await.unwrap()
+    else {
         panic!()
     };
     assert_eq!(info.nodes, ["sh"]);
@@ -405,7 +433,10 @@ async fn a_history_that_cannot_be_written_costs_the_history_only() {
     let mut stage = Stage::new();
     std::fs::write(stage.folder.path().join("history"), "a file where the folder should be").unwrap();
     stage.start("sh", &BASH).await;
-    let EventKind::Error { message } = stage.event(|kind| matches!(kind, EventKind::Error { .. })).await else { panic!() };
+    let EventKind::Error { message } = stage.event(|kind| matches!(kind, EventKind::Error { .. })).await
+    else {
+        panic!()
+    };
     assert!(message.contains("no history is kept"), "{message}");
     assert_eq!(stage.ask("sh", "echo works").await.text, "works");
     stage.stop("sh").await;
@@ -417,9 +448,13 @@ async fn a_broken_profile_file_is_told_and_the_others_load() {
     let folder = stage.folder.path().join("profiles");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("bad.toml"), "name = \"bad\"\nprograms = 3\n").unwrap();
-    std::fs::write(folder.join("mine.toml"), "name = \"mine\"\nprograms = [\"cat\"]\nprompt = '^ready> $'\n").unwrap();
+    std::fs::write(folder.join("mine.toml"), "name = \"mine\"\nprograms = [\"cat\"]\nprompt = '^ready> $'\n")
+        .unwrap();
     stage.start("sh", &BASH).await;
-    let EventKind::Error { message } = stage.event(|kind| matches!(kind, EventKind::Error { .. })).await else { panic!() };
+    let EventKind::Error { message } = stage.event(|kind| matches!(kind, EventKind::Error { .. })).await
+    else {
+        panic!()
+    };
     assert!(message.contains("bad.toml', line 2, column"), "{message}");
     let info = stage.start("cat", &["cat"]).await;
     assert_eq!(info.metadata["profile"], "mine");
@@ -430,4 +465,16 @@ async fn a_broken_profile_file_is_told_and_the_others_load() {
     assert!(missing.hint.unwrap().contains("bad.toml"), "says why it is not there");
     stage.stop("sh").await;
     stage.stop("cat").await;
+}
+
+#[tokio::test]
+async fn a_shell_that_takes_long_to_start_is_not_ready_before_its_prompt() {
+    let stage = Stage::new();
+    let rc = stage.folder.path().join("slow.rc");
+    // Start files that run programs: the shell sleeps, in the foreground, silent.
+    std::fs::write(&rc, "sleep 1.2; echo welcome; sleep 0.6; PS1='late> '\n").unwrap();
+    stage.start("sh", &["bash", "--rcfile", &rc.display().to_string()]).await;
+    let first = stage.ask("sh", "echo first").await;
+    assert_eq!((first.text.as_str(), first.delivery), ("first", "started"), "{first:?}");
+    stage.stop("sh").await;
 }

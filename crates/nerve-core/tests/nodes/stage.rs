@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeInfo, NodeRef, NodeSpec, Outcome,
-    Reply, Response, StateName,
+    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeInfo,
+    NodeRef, NodeSpec, Outcome, Reply, Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
@@ -121,7 +121,9 @@ impl Stage {
 
     pub(crate) async fn screen(&self, node: &str) -> String {
         match self.engine.execute(Command::ExplainNode(at(node))).await {
-            Ok(Reply::Explained(explained)) => format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen),
+            Ok(Reply::Explained(explained)) => {
+                format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
+            }
             other => format!("{other:?}"),
         }
     }
@@ -131,6 +133,16 @@ impl Stage {
             Ok(Reply::Buffer { text }) => text,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Waits until the node's text holds `text`.
+    pub(crate) async fn shows(&self, node: &str, text: &str) {
+        let seen = async {
+            while !self.buffer(node, None).await.contains(text) {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(LIMIT, seen).await.is_ok(), "no '{text}':\n{}", self.screen(node).await);
     }
 
     pub(crate) async fn history(&self, node: &str) -> Vec<String> {
@@ -170,6 +182,8 @@ pub(crate) fn mock_agent() -> PathBuf {
 
 /// The `op`s of history entries.
 pub(crate) fn ops(entries: &[String]) -> Vec<String> {
-    let op = |entry: &String| serde_json::from_str::<serde_json::Value>(entry).unwrap()["op"].as_str().unwrap().to_string();
+    let op = |entry: &String| {
+        serde_json::from_str::<serde_json::Value>(entry).unwrap()["op"].as_str().unwrap().to_string()
+    };
     entries.iter().map(op).collect()
 }

@@ -60,6 +60,8 @@ pub struct Driver {
     deadline: Option<TsNs>,
     offset: u64,
     last_output: TsNs,
+    /// Since when the program was seen to have the terminal and to sleep: a glimpse between two of its jobs is not idleness.
+    idle_since: Option<TsNs>,
     /// Ready evidence must be newer than this: where the last prompt went in.
     barrier: Barrier,
     ready_since: Option<TsNs>,
@@ -89,6 +91,7 @@ struct Barrier {
 #[derive(Debug, Clone, Default)]
 struct Marks {
     last: Option<Mark>,
+    prompt: Option<Mark>,
     output: Option<Mark>,
     end: Option<Mark>,
 }
@@ -105,6 +108,7 @@ impl Driver {
             deadline: None,
             offset: 0,
             last_output: now,
+            idle_since: None,
             barrier: Barrier { at: now, ..Barrier::default() },
             ready_since: None,
             marks: Marks::default(),
@@ -172,14 +176,15 @@ impl Driver {
                 match mark.kind {
                     MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
                     MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
-                    MarkKind::PromptStart | MarkKind::CommandStart => {}
+                    MarkKind::PromptStart => self.marks.prompt = Some(mark.clone()),
+                    MarkKind::CommandStart => {}
                 }
                 self.marks.last = Some(mark.clone());
             }
-            Notice::Title(title) => {
-                if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) {
-                    self.busy_title = self.offset;
-                }
+            Notice::Title(title)
+                if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
+            {
+                self.busy_title = self.offset;
             }
             _ => {}
         }
@@ -201,6 +206,10 @@ impl Driver {
         }
         self.deadline = None;
         self.reading = look(&self.profile, view.screen);
+        self.idle_since = match view.foreground {
+            Foreground::Awake | Foreground::Other => None,
+            Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
+        };
         let verdict = self.judge(now, &view);
         self.cursor_line = view.cursor_line;
         self.bare_prompt = self.is_prompt(&verdict::before_cursor(view.screen));
@@ -211,17 +220,28 @@ impl Driver {
     }
 
     /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again.
-    pub fn interrupt(&mut self) {
-        if let Some(turn) = &mut self.turn {
-            turn.interrupted = true;
+    pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
+        match &mut self.turn {
+            Some(turn) => turn.interrupted = true,
+            None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());
     }
 
-    /// Says that input was written past the driver (`run`): a stale ready state does not count any more.
-    pub fn typed(&mut self, now: TsNs, cursor_line: u64) {
-        self.raise_barrier(now, cursor_line);
-        self.set_state(now, AgentState::Busy, Source::Input, "a command was typed".into());
+    /// Says that `bytes` were written past the driver. Where they may run something, a stale ready state does not count any
+    /// more: a line-based program shows its prompt again, a composer shows for itself what it holds.
+    pub fn typed(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
+        let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
+        if runs && self.turn.is_none() {
+            self.expect_prompt(now, cursor_line, "input was typed");
+        }
+    }
+
+    fn expect_prompt(&mut self, now: TsNs, cursor_line: u64, why: &str) {
+        if self.profile.composer.is_none() && matches!(self.state, AgentState::Ready | AgentState::Busy) {
+            self.raise_barrier(now, cursor_line);
+            self.set_state(now, AgentState::Busy, Source::Input, why.into());
+        }
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {

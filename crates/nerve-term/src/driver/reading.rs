@@ -71,14 +71,14 @@ pub fn look(profile: &Profile, screen: &Screen) -> Reading {
         }
         _ => (Vec::new(), String::new()),
     };
-    let says = match rule {
-        Some((rule, row)) => Some(match rule.state {
-            RuleState::Busy => Says::Busy(format!("row '{}'", clip(&row))),
-            RuleState::Ready => Says::Ready(format!("row '{}'", clip(&row))),
-            RuleState::Blocked => Says::Blocked(rule.kind, format!("row '{}'", clip(&row))),
-        }),
-        None => None,
-    };
+    let says = rule.map(|(rule, row)| {
+        let text = format!("row '{}'", clip(&row));
+        match rule.state {
+            RuleState::Busy => Says::Busy(text),
+            RuleState::Ready => Says::Ready(text),
+            RuleState::Blocked => Says::Blocked(rule.kind, text),
+        }
+    });
     let says = with_title(profile, screen, composer.is_some(), says);
     Reading { composer, says, choices, dialog }
 }
@@ -97,7 +97,11 @@ fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<S
     }
     let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
     (composer && title_ok).then(|| {
-        let title = if screen.title.is_empty() { String::new() } else { format!(", title '{}'", clip(&screen.title)) };
+        let title = if screen.title.is_empty() {
+            String::new()
+        } else {
+            format!(", title '{}'", clip(&screen.title))
+        };
         Says::Ready(format!("composer without a busy sign{title}"))
     })
 }
@@ -130,15 +134,22 @@ fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
 fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     let below = composer.below.as_ref()?;
     let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
-    let start = rows[..end].iter().rposition(|row| !composer.prompt.is_match(&row.text)).map_or(0, |at| at + 1);
+    let start =
+        rows[..end].iter().rposition(|row| !composer.prompt.is_match(&row.text)).map_or(0, |at| at + 1);
     (start < end).then_some((start, end))
 }
 
 fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(usize, usize)> {
-    let start = (0..=cursor.min(rows.len().checked_sub(1)?)).rev().find(|at| composer.prompt.is_match(&rows[*at].text))?;
+    let start = (0..=cursor.min(rows.len().checked_sub(1)?))
+        .rev()
+        .find(|at| composer.prompt.is_match(&rows[*at].text))?;
     // Rows of a draft are indented or blank; anything else between mark and cursor is conversation or a dialog.
-    let drafted = rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
-    let end = rows[cursor + 1..].iter().position(|row| row.text.is_empty()).map_or(rows.len(), |at| cursor + 1 + at);
+    let drafted =
+        rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
+    let end = rows[cursor + 1..]
+        .iter()
+        .position(|row| row.text.is_empty())
+        .map_or(rows.len(), |at| cursor + 1 + at);
     drafted.then_some((start, end))
 }
 
@@ -151,7 +162,13 @@ fn draft(composer: &Composer, rows: &[Row]) -> String {
     let lines: Vec<String> = rows.iter().enumerate().map(|(at, row)| text(row, at == 0)).collect();
     match composer.layout {
         // The first paragraph is the draft, status rows follow it.
-        Layout::Bar => lines.iter().skip_while(|l| l.is_empty()).take_while(|l| !l.is_empty()).cloned().collect::<Vec<_>>().join("\n"),
+        Layout::Bar => lines
+            .iter()
+            .skip_while(|l| l.is_empty())
+            .take_while(|l| !l.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n"),
         _ => lines.join("\n").trim().to_string(),
     }
 }
@@ -159,13 +176,22 @@ fn draft(composer: &Composer, rows: &[Row]) -> String {
 /// Placeholders are drawn dim; drafts never are.
 fn is_dim(row: &Row) -> bool {
     let text: Vec<_> = row.runs.iter().filter(|run| run.start >= 2).collect();
-    !text.is_empty() && text.iter().skip(1).all(|run| run.style.dim) && text.last().is_some_and(|run| run.style.dim)
+    !text.is_empty()
+        && text.iter().skip(1).all(|run| run.style.dim)
+        && text.last().is_some_and(|run| run.style.dim)
 }
 
 fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
     let rows = &screen.rows[..composer_top];
     // Rules and single hint rows stand between the status block and the composer: look at the last few rows with text.
-    let start = rows.iter().enumerate().rev().filter(|(_, row)| !row.text.is_empty()).map(|(at, _)| at).nth(4).unwrap_or(0);
+    let start = rows
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, row)| !row.text.is_empty())
+        .map(|(at, _)| at)
+        .nth(4)
+        .unwrap_or(0);
     start..composer_top
 }
 
@@ -209,5 +235,7 @@ pub fn echoes(view: &ComposerView, text: &str) -> bool {
         return false;
     }
     // A tall draft is scrolled inside the composer: its end (or its start) is what shows.
-    shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24) || (!sent.is_empty() && shown.contains(&sent))
+    shown == sent
+        || (sent.contains(&shown) && shown.chars().count() >= 24)
+        || (!sent.is_empty() && shown.contains(&sent))
 }

@@ -105,7 +105,13 @@ impl Driver {
     ///
     /// # Errors
     /// [`Refused`]: nothing was written.
-    pub fn submit(&mut self, now: TsNs, prompt: &str, modes: Modes, cursor_line: u64) -> Result<u64, Refused> {
+    pub fn submit(
+        &mut self,
+        now: TsNs,
+        prompt: &str,
+        modes: Modes,
+        cursor_line: u64,
+    ) -> Result<u64, Refused> {
         if prompt.is_empty() {
             return Err(Refused::Empty);
         }
@@ -166,7 +172,8 @@ impl Driver {
     fn send_line(&mut self, now: TsNs, prompt: &str, modes: Modes, cursor_line: u64) {
         // Several lines are pasted where the program takes pastes, so that they arrive as one command.
         let single = !prompt.contains(['\n', '\r']);
-        let mut bytes = if single { crate::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
+        let mut bytes =
+            if single { crate::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
         bytes.extend(unescape(&self.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec()));
         self.effects.push_back(Effect::Write(bytes));
         self.raise_barrier(now, cursor_line);
@@ -248,7 +255,11 @@ impl Driver {
             self.write_keys(&self.profile.submit.enter.clone());
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
         } else if self.reading.composer.is_some() {
-            self.end_turn(now, Outcome::NotDelivered, Some("Enter had no effect: the text still stands in the composer"));
+            self.end_turn(
+                now,
+                Outcome::NotDelivered,
+                Some("Enter had no effect: the text still stands in the composer"),
+            );
         } else {
             // No composer and no dialog we know: something else is drawn. Look again when it changes or later.
             let _ = view;
@@ -257,7 +268,8 @@ impl Driver {
     }
 
     fn advance_running(&mut self, now: TsNs) {
-        let works = self.works() || self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
+        let works =
+            self.works() || self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
         let unsure = !works && self.unsure();
         let Some(turn) = &mut self.turn else { return };
         if works && turn.delivery != Delivery::Started {
@@ -287,8 +299,13 @@ impl Driver {
         let Some(at) = above.iter().rposition(|row| end.is_match(&row.text)) else { return };
         turn.answered = if view.screen.modes.alternate {
             let mark = self.profile.composer.as_ref().map(|composer| &composer.prompt);
-            let echo = |row: &Row| mark.and_then(|mark| mark.after(&row.text)).is_some_and(|text| is_start(text, &turn.prompt));
-            above[..at].iter().rposition(echo).is_some_and(|echo| !above[echo..at].iter().any(|row| end.is_match(&row.text)))
+            let echo = |row: &Row| {
+                mark.and_then(|mark| mark.after(&row.text)).is_some_and(|text| is_start(text, &turn.prompt))
+            };
+            above[..at]
+                .iter()
+                .rposition(echo)
+                .is_some_and(|echo| !above[echo..at].iter().any(|row| end.is_match(&row.text)))
         } else {
             view.screen.first_line + at as u64 >= turn.first_line
         };
@@ -323,7 +340,9 @@ impl Driver {
         let start = self.span_start(&turn);
         let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
         let (end_line, last_col) = match end {
-            Some(mark) if self.profile.composer.is_none() && mark.col > 0 => (mark.line.0 + 1, Some(mark.col)),
+            Some(mark) if self.profile.composer.is_none() && mark.col > 0 => {
+                (mark.line.0 + 1, Some(mark.col))
+            }
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
             // To the end of what there is: the parser finds the composer, and no prompt is drawn by a program that is gone.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
@@ -334,7 +353,10 @@ impl Driver {
             MarkKind::CommandEnd(code) => code,
             _ => None,
         });
-        let evidence = evidence.map_or_else(|| format!("{}: {}", self.evidence.source.as_str(), self.evidence.text), str::to_string);
+        let evidence = evidence.map_or_else(
+            || format!("{}: {}", self.evidence.source.as_str(), self.evidence.text),
+            str::to_string,
+        );
         self.effects.push_back(Effect::TurnEnded(Box::new(TurnEnd {
             number: turn.number,
             outcome,

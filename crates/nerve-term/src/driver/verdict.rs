@@ -40,7 +40,11 @@ impl Driver {
             }
             None => {}
         }
-        if self.profile.composer.is_some() { Verdict::Unknown { recheck: None } } else { self.judge_line(now, view) }
+        if self.profile.composer.is_some() {
+            Verdict::Unknown { recheck: None }
+        } else {
+            self.judge_line(now, view)
+        }
     }
 
     /// Line-based programs: marks, foreground group, the prompt, silence.
@@ -56,36 +60,50 @@ impl Driver {
                 _ => Verdict::Busy { source, text, recheck },
             };
         }
-        if let Some(verdict) = self.judge_marks() {
+        if let Some(verdict) = self.judge_marks(now, view) {
             return verdict;
         }
         if view.foreground == Foreground::Awake {
             return Verdict::Unknown { recheck };
         }
         let row = before_cursor(view.screen);
-        if self.after_barrier(view) {
-            if self.is_prompt(&row) {
-                let text = format!("prompt '{}'", row.trim());
-                return self.at_rest(now, Source::Screen, text, self.hold());
-            }
+        if self.after_barrier(view) && self.is_prompt(&row) {
+            let text = format!("prompt '{}'", row.trim());
+            return self.at_rest(now, Source::Screen, text, self.hold());
         }
         self.judge_quiet(now, view)
     }
 
-    fn judge_marks(&self) -> Option<Verdict> {
+    fn judge_marks(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
         let mark = self.marks.last.as_ref()?;
-        let fresh = mark.offset > self.barrier.offset || !self.barrier.set;
+        // A shell draws its prompt again on a resize or a redraw: only one that was begun since the input counts.
+        let begun = self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
+        let fresh = begun || !self.barrier.set;
         let source = Source::Mark;
         Some(match mark.kind {
             MarkKind::CommandStart if fresh => {
-                let hold = if self.state == AgentState::Starting { self.profile.timing.start() } else { Duration::ZERO };
+                let hold = if self.state == AgentState::Starting {
+                    self.profile.timing.start()
+                } else {
+                    Duration::ZERO
+                };
                 Verdict::Ready { source, text: "the shell's prompt is drawn".into(), hold }
             }
-            MarkKind::OutputStart => {
-                Verdict::Busy { source, text: "a command runs".into(), recheck: None }
+            MarkKind::OutputStart => Verdict::Busy { source, text: "a command runs".into(), recheck: None },
+            // Between two marks, or an old prompt after new input: the next mark will tell, unless it was lost. An interrupt
+            // makes the kernel drop output that was not read yet (termios(3), NOFLSH), marks included.
+            _ if view.foreground == Foreground::Awake => {
+                Verdict::Unknown { recheck: Some(now + self.profile.timing.settle()) }
             }
-            // Between two marks, or an old prompt after new input: the next mark will tell.
-            _ => Verdict::Unknown { recheck: None },
+            _ => {
+                let since = self.silent_since();
+                let due = since + self.profile.timing.quiet() * 5;
+                if now < due {
+                    return Some(Verdict::Unknown { recheck: Some(due) });
+                }
+                let text = format!("idle for {} ms, and no mark came", now.since(since).as_millis());
+                Verdict::Ready { source: Source::Foreground, text, hold: Duration::ZERO }
+            }
         })
     }
 
@@ -94,12 +112,13 @@ impl Driver {
         let silent = self.offset <= self.barrier.offset;
         // A prompt once seen that is not back, or no byte since the input: silence has to be longer to mean anything.
         let patience = match (self.state == AgentState::Starting, silent, self.learned_prompt.is_some()) {
-            (true, ..) => 1,
+            (true, ..) if self.offset > 0 => 1,
+            (true, ..) => 4,
             (_, true, _) => 3,
             (.., true) => 5,
             _ => 1,
         };
-        let since = self.last_output.max(self.barrier.at);
+        let since = self.silent_since();
         let due = since + timing.quiet() * patience;
         if now < due {
             return Verdict::Unknown { recheck: Some(due) };
@@ -109,15 +128,24 @@ impl Driver {
         Verdict::Ready { source, text, hold: Duration::ZERO }
     }
 
+    fn silent_since(&self) -> TsNs {
+        self.last_output.max(self.barrier.at).max(self.idle_since.unwrap_or_default())
+    }
+
     /// Ready as soon as nothing came for `hold`.
     fn at_rest(&self, now: TsNs, source: Source, text: String, hold: Duration) -> Verdict {
         let due = self.last_output.max(self.barrier.at) + hold;
-        if now >= due { Verdict::Ready { source, text, hold: Duration::ZERO } } else { Verdict::Unknown { recheck: Some(due) } }
+        if now >= due {
+            Verdict::Ready { source, text, hold: Duration::ZERO }
+        } else {
+            Verdict::Unknown { recheck: Some(due) }
+        }
     }
 
     /// Is this a prompt the profile knows, or the one the program had when it was silent?
     pub(super) fn is_prompt(&self, row: &str) -> bool {
-        self.profile.prompt.as_ref().is_some_and(|prompt| prompt.is_match(row)) || self.learned_prompt.as_deref() == Some(row)
+        self.profile.prompt.as_ref().is_some_and(|prompt| prompt.is_match(row))
+            || self.learned_prompt.as_deref() == Some(row)
     }
 
     fn hold(&self) -> Duration {

@@ -236,7 +236,11 @@ pub struct Dialog {
 
 impl Default for Dialog {
     fn default() -> Dialog {
-        Dialog { above: None, rows: 24, choice: Pattern::known(r"^[\s│┃]*(?<selected>[❯›●])?\s*\d+\.\s+(?<label>.*?)[\s│┃]*$") }
+        Dialog {
+            above: None,
+            rows: 24,
+            choice: Pattern::known(r"^[\s│┃]*(?<selected>[❯›●])?\s*\d+\.\s+(?<label>.*?)[\s│┃]*$"),
+        }
     }
 }
 

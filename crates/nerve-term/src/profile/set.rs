@@ -85,7 +85,9 @@ impl Profiles {
         let mut words = argv.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
         let mut word = words.next();
         while let Some(name) = word.map(|word| file_name(word)) {
-            if let Some(profile) = self.by_name.values().find(|profile| profile.programs.iter().any(|p| p == name)) {
+            if let Some(profile) =
+                self.by_name.values().find(|profile| profile.programs.iter().any(|p| p == name))
+            {
                 return Some(profile.clone());
             }
             if !WRAPPERS.contains(&name) && std::ptr::eq(word?, argv.first()?) {

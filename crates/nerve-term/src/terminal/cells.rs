@@ -5,8 +5,8 @@ use alacritty_terminal::index::Column;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{Color as CellColor, NamedColor};
 
-use super::print::{EMOJI_STYLE, TONES, ZWJ};
 use super::line::{Line, Link, Look, Span, Underline};
+use super::print::{EMOJI_STYLE, TONES, ZWJ};
 use crate::screen::{Color, Style};
 
 /// Flags that change how a cell looks, as opposed to what it is.
@@ -65,17 +65,35 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn read(mut self, cells: &'a [Cell], end: usize) {
-        for (col, cell) in cells[..end].iter().enumerate() {
+        self.line.text.reserve(end);
+        let mut col = 0;
+        while let Some(cell) = cells[..end].get(col) {
             if self.model.is_none_or(|model| !same_look(model, cell)) {
                 self.close();
                 self.model = Some(cell);
             }
-            self.cols = col + 1;
-            self.take(cells, col, cell);
+            let plain = plain_run(&cells[col..end]);
+            match plain {
+                0 => self.take(cells, col, cell),
+                _ => self.take_plain(&cells[col..col + plain]),
+            }
+            col += plain.max(1);
+            self.cols = col;
         }
         self.close();
         if self.line.spans.iter().all(|span| span.look == Look::default()) {
             self.line.spans.clear();
+        }
+    }
+
+    /// Most cells are ASCII: many at a time.
+    fn take_plain(&mut self, cells: &[Cell]) {
+        let mut bytes = [0; 128];
+        for cells in cells.chunks(bytes.len()) {
+            for (byte, cell) in bytes.iter_mut().zip(cells) {
+                *byte = cell.c as u8;
+            }
+            self.line.text.push_str(str::from_utf8(&bytes[..cells.len()]).unwrap_or_default());
         }
     }
 
@@ -129,6 +147,21 @@ pub(super) fn push_cell(text: &mut String, cell: &Cell) {
         text.push(APART);
     }
     text.extend(marks);
+}
+
+/// How many cells from the first on are ASCII and nothing but that, and look the same.
+fn plain_run(cells: &[Cell]) -> usize {
+    const TOLD: Flags = LOOKS.union(Flags::WIDE_CHAR).union(Flags::WIDE_CHAR_SPACER);
+    let Some(first) = cells.first() else { return 0 };
+    let (fg, bg, flags) = (first.fg, first.bg, first.flags.intersection(LOOKS));
+    let plain = |cell: &Cell| {
+        cell.c.is_ascii()
+            && cell.extra.is_none()
+            && cell.flags.intersection(TOLD) == flags
+            && cell.fg == fg
+            && cell.bg == bg
+    };
+    cells.iter().take_while(|cell| plain(cell)).count()
 }
 
 fn same_look(a: &Cell, b: &Cell) -> bool {

@@ -51,7 +51,11 @@ impl Model {
             'C' | 'a' => self.place(row, col + usize::from(first)),
             'D' => self.place(row, col.saturating_sub(first.into())),
             'E' | 'F' => {
-                if action == 'E' { self.down(first) } else { self.up(first) }
+                if action == 'E' {
+                    self.down(first)
+                } else {
+                    self.up(first)
+                }
                 self.carriage_return();
             }
             'G' | '`' => self.place(row, usize::from(first) - 1),

@@ -62,6 +62,7 @@ impl Dump<'_> {
             }
             self.writer.line(line);
             if line.wrapped && self.lost_wide(grid, row as i32) {
+                self.writer.reset();
                 self.raw(" ");
             }
             follows = line.wrapped && row + 1 < lines.len();
@@ -87,7 +88,8 @@ impl Dump<'_> {
         // Not when that would undo what wrapped: the mark of this row, or the column left free in the one before.
         let last = Column(self.model.cols() - 1);
         let free = |row: GridLine| grid[row][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
-        let undoes = line[Column(col)].flags.contains(Flags::WRAPLINE) || first == 0 && row > 0 && free(row - 1);
+        let undoes =
+            line[Column(col)].flags.contains(Flags::WRAPLINE) || first == 0 && row > 0 && free(row - 1);
         let behind = cursor.input_needs_wrap && !undoes;
         if behind {
             // Writing the last column again is what leaves the cursor behind it.

@@ -21,6 +21,7 @@ use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::{Changes, Notice};
 use super::palette::Palette;
+use super::print::RUN;
 use super::replies::Replies;
 use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Screen};
@@ -28,8 +29,6 @@ use crate::store::Store;
 
 /// Rows a change of width may push off the top of the screen and still have stored.
 const REFLOW_ROWS: usize = 100_000;
-/// Printable ASCII collected before it is written to the cells at once.
-const RUN: usize = 512;
 
 pub(super) struct Model {
     pub(super) term: Term<VoidListener>,
@@ -60,6 +59,8 @@ pub(super) struct Model {
     pub(super) wide_seen: bool,
     /// What was printed last is just left of the cursor: a grapheme may go on.
     pub(super) joinable: bool,
+    /// It ended in a joiner.
+    pub(super) after_joiner: bool,
     pub(super) last_char: Option<char>,
     /// Stop the parser: the feed has something to do at this very byte.
     pub(super) stop: bool,
@@ -67,14 +68,9 @@ pub(super) struct Model {
     pub(super) string_broken: bool,
     /// What a DCS query has asked so far.
     pub(super) query: Option<(char, Vec<u8>)>,
-    pub(super) run: Run,
+    /// Printable ASCII not yet written to the cells.
+    pub(super) run: Vec<u8>,
     line: Line,
-}
-
-/// Printable ASCII not yet written to the cells.
-pub(super) struct Run {
-    pub(super) bytes: [u8; RUN],
-    pub(super) len: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -120,11 +116,12 @@ impl Model {
             extents: Extents::new(size),
             wide_seen: false,
             joinable: false,
+            after_joiner: false,
             last_char: None,
             stop: false,
             string_broken: false,
             query: None,
-            run: Run { bytes: [0; RUN], len: 0 },
+            run: Vec::with_capacity(RUN),
             line: Line::default(),
         }
     }

@@ -62,7 +62,10 @@ impl ModeSet {
         match mode {
             9 | 1000 | 1002 | 1003 => Some(self.mouse == mode),
             1005 | 1006 | 1015 => Some(self.mouse_encoding == mode),
-            _ => { let mut copy = *self; copy.flag(mode).map(|flag| *flag) }
+            _ => {
+                let mut copy = *self;
+                copy.flag(mode).map(|flag| *flag)
+            }
         }
     }
 

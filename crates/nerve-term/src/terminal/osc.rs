@@ -100,7 +100,8 @@ impl Model {
     fn osc_9(&mut self, args: &[&[u8]]) {
         match args {
             [b"4", state, rest @ ..] => {
-                let state = number(state).and_then(|state| u8::try_from(state).ok()).filter(|state| *state <= 4);
+                let state =
+                    number(state).and_then(|state| u8::try_from(state).ok()).filter(|state| *state <= 4);
                 let value = rest.first().and_then(|value| number(value)).unwrap_or(0).min(100) as u8;
                 if let Some(state) = state {
                     self.changes.notice(Notice::Progress { state, value });

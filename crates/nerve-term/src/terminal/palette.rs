@@ -118,7 +118,8 @@ mod tests {
         assert_eq!(parse(b"rgb:f/8/0"), Some(Rgb(255, 136, 0)));
         assert_eq!(parse(b"rgb:ffff/8080/0000"), Some(Rgb(255, 128, 0)));
         assert_eq!(parse(b"#ff8000"), Some(Rgb(255, 128, 0)));
-        for bad in ["", "#", "rgb:", "rgb:1/2", "rgb:1/2/3/4", "rgb:12345/1/1", "red", "#ééé", "rgb:+1/1/1"] {
+        for bad in ["", "#", "rgb:", "rgb:1/2", "rgb:1/2/3/4", "rgb:12345/1/1", "red", "#ééé", "rgb:+1/1/1"]
+        {
             assert_eq!(parse(bad.as_bytes()), None, "{bad}");
         }
     }

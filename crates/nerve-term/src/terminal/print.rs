@@ -8,6 +8,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::model::Model;
 
+/// Printable ASCII collected before it is written to the cells at once.
+pub(super) const RUN: usize = 512;
 /// Marks (combining characters, joiners, joined emoji) a cell holds beyond its first character; more are dropped.
 const MARKS: usize = 16;
 pub(super) const ZWJ: char = '\u{200d}';
@@ -18,37 +20,44 @@ pub(super) const TONES: std::ops::RangeInclusive<char> = '\u{1f3fb}'..='\u{1f3ff
 
 impl Model {
     /// Takes one printable ASCII character; it is written when the run ends.
+    #[inline]
     pub(super) fn collect(&mut self, byte: u8) {
-        if self.run.len == self.run.bytes.len() {
+        if self.run.len() == RUN {
             self.flush();
         }
-        self.run.bytes[self.run.len] = byte;
-        self.run.len += 1;
+        self.run.push(byte);
     }
 
     /// Writes what has been collected.
     #[inline]
     pub(super) fn flush(&mut self) {
-        if self.run.len > 0 {
+        if !self.run.is_empty() {
             self.flush_run();
         }
     }
 
     fn flush_run(&mut self) {
-        let (bytes, len) = (self.run.bytes, std::mem::take(&mut self.run.len));
-        let mut rest = &bytes[..len];
+        let mut run = std::mem::take(&mut self.run);
+        let mut rest = run.as_slice();
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
         while let Some((first, more)) = rest.split_first() {
-            if mapped || self.modes.insert || self.grid().cursor.input_needs_wrap || self.wide_ahead(rest.len()) {
+            let room = rest.len().min(self.cols() - self.cursor().1);
+            if mapped || !self.writes_straight(room) {
                 self.input(char::from(*first));
                 rest = more;
             } else {
-                let taken = self.write_ascii(rest);
-                rest = &rest[taken..];
+                self.write(room, rest.iter().map(|byte| char::from(*byte)));
+                rest = &rest[room..];
             }
         }
-        self.last_char = bytes[..len].last().map(|byte| char::from(*byte));
-        self.joinable = true;
+        self.last_char = run.last().map(|byte| char::from(*byte));
+        run.clear();
+        self.run = run;
+    }
+
+    /// Nothing is in the way of writing `count` narrow characters into the cells at the cursor.
+    fn writes_straight(&self, count: usize) -> bool {
+        !self.modes.insert && !self.grid().cursor.input_needs_wrap && !self.wide_ahead(count)
     }
 
     /// Whether wide characters are among the next `count` columns or reach into them.
@@ -62,16 +71,15 @@ impl Model {
         cells.iter().any(|cell| cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER))
     }
 
-    /// Writes as many as the row has room for, and says how many.
-    fn write_ascii(&mut self, bytes: &[u8]) -> usize {
+    /// Writes narrow characters into the cells at the cursor, where they have room.
+    fn write(&mut self, count: usize, chars: impl Iterator<Item = char>) {
         let cols = self.cols();
         let (row, col) = self.cursor();
-        let count = bytes.len().min(cols - col);
         let grid = self.term.grid_mut();
         let template = grid.cursor.template.clone();
         let cells = &mut grid[GridLine(row)][Column(col)..Column(col + count)];
-        for (cell, byte) in cells.iter_mut().zip(bytes) {
-            cell.c = char::from(*byte);
+        for (cell, c) in cells.iter_mut().zip(chars) {
+            cell.c = c;
             cell.fg = template.fg;
             cell.bg = template.bg;
             cell.flags = template.flags;
@@ -83,7 +91,8 @@ impl Model {
         grid.cursor.point.column = Column(end.min(cols - 1));
         grid.cursor.input_needs_wrap = end == cols;
         self.touch(row, end);
-        count
+        self.joinable = true;
+        self.after_joiner = false;
     }
 
     /// Writes any character.
@@ -97,8 +106,11 @@ impl Model {
         if width == 0 {
             return self.combine(c);
         }
-        if self.joinable && !c.is_ascii() && self.join(c) {
+        if self.joinable && (self.after_joiner || TONES.contains(&c)) && self.join(c) {
             return;
+        }
+        if width == 1 && !c.is_ascii() && self.writes_straight(1) {
+            return self.write(1, std::iter::once(c));
         }
         if self.modes.autowrap && self.grid().cursor.input_needs_wrap {
             self.wrap();
@@ -117,6 +129,7 @@ impl Model {
         let (row, col) = self.cursor();
         self.touch(row, col + 1);
         self.joinable = true;
+        self.after_joiner = false;
     }
 
     /// Leaves the last column free and goes on in the next row: a wide character needs two.
@@ -154,10 +167,12 @@ impl Model {
             return;
         }
         cell.push_zerowidth(c);
+        self.after_joiner = c == ZWJ;
+        let cell = &self.grid()[line][col];
         let widens = c == EMOJI_STYLE
             && !cell.flags.contains(Flags::WIDE_CHAR)
             && self.joinable
-            && cluster(&self.grid()[line][col]).width() == 2;
+            && cluster(cell).width() == 2;
         if widens {
             self.widen(line, col);
         }
@@ -187,8 +202,7 @@ impl Model {
         let printed = cursor.input_needs_wrap || cursor.point.column.0 > 0;
         let cell = &self.grid()[line][col];
         let marks = cell.zerowidth().unwrap_or_default();
-        let wanted = marks.last() == Some(&ZWJ) || TONES.contains(&c);
-        if !wanted || !printed || marks.len() >= MARKS || !cell.flags.contains(Flags::WIDE_CHAR) {
+        if !printed || marks.len() >= MARKS || !cell.flags.contains(Flags::WIDE_CHAR) {
             return false;
         }
         let mut text = cluster(cell);
@@ -198,6 +212,7 @@ impl Model {
             return false;
         }
         self.term.grid_mut()[line][col].push_zerowidth(c);
+        self.after_joiner = false;
         true
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn verify(model: &Model) {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 2000, ..Default::default() })]
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 300, ..Default::default() })]
     #[test]
     fn extents_hold(
         pieces in proptest::collection::vec(

@@ -112,7 +112,7 @@ impl Replay {
         let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");
         match text.as_str() {
             "\r" | "" => {}
-            "\x1b" | "\x03" => self.driver.interrupt(),
+            "\x1b" | "\x03" => self.driver.interrupt(self.now, self.terminal.cursor_line().0),
             text if text.starts_with('\x1b') || text.starts_with('/') => {}
             text => {
                 self.prompt = text.to_string();

@@ -255,7 +255,7 @@ fn somebody_elses_draft_is_not_typed_into_and_our_own_is_cleared() {
     bench.submit("slow one").unwrap();
     bench.composer("", "slow one", "");
     bench.composer("", "", "esc to interrupt");
-    bench.driver.interrupt();
+    bench.driver.interrupt(bench.now, bench.terminal.cursor_line().0);
     bench.composer("", "slow one", "? for shortcuts");
     bench.pass(1000);
     assert_eq!(bench.ended[0].outcome, Outcome::Interrupted);

@@ -1,30 +1,38 @@
 //! Properties that hold for any output.
 
 use nerve_term::event::{Size, TsNs};
-use nerve_term::screen::Screen;
+use nerve_term::screen::{Screen, Style};
 use nerve_term::terminal::{LineIndex, Notice, TerminalState};
 use proptest::prelude::*;
 
 use crate::generate::{orderly_output, output};
-use crate::{all_lines, feed, fed};
+use crate::{all_lines, fed, feed};
 
 fn size() -> impl Strategy<Value = Size> {
     (2u16..24, 1u16..12).prop_map(|(cols, rows)| Size::new(cols, rows))
 }
 
-/// What a dump must bring back: everything of a screen but its place in the stream.
+/// What a dump must bring back: everything of a screen but its place in the stream, and a last column left free for a wide
+/// character that has moved away since, which comes back as a blank.
 fn essence(terminal: &TerminalState) -> Screen {
-    Screen { first_line: 0, offset: 0, ..terminal.screen() }
+    let mut screen = Screen { first_line: 0, offset: 0, ..terminal.screen() };
+    for row in &mut screen.rows {
+        while row.runs.last().is_some_and(|run| run.style == Style::default()) {
+            row.runs.pop();
+        }
+    }
+    screen
 }
 
 /// Every line with its looks.
 fn contents(terminal: &TerminalState) -> Vec<(String, bool)> {
     let kept = terminal.first_kept_line().0..terminal.line_count();
-    kept.map(|line| (terminal.line_content(LineIndex(line)).unwrap(), terminal.line_wrapped(LineIndex(line)))).collect()
+    kept.map(|line| (terminal.line_content(LineIndex(line)).unwrap(), terminal.line_wrapped(LineIndex(line))))
+        .collect()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn a_dump_brings_back_the_screen(size in size(), bytes in orderly_output()) {

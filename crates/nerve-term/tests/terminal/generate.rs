@@ -39,7 +39,9 @@ fn text() -> impl Strategy<Value = String> {
 
 fn csi() -> impl Strategy<Value = String> {
     let number = || prop_oneof![6 => 0u16..14, 1 => any::<u16>()];
-    let mode = prop::sample::select(vec![1u16, 6, 7, 12, 25, 47, 66, 1000, 1003, 1004, 1006, 1047, 1048, 1049, 2004]);
+    let mode = prop::sample::select(vec![
+        1u16, 6, 7, 12, 25, 47, 66, 1000, 1003, 1004, 1006, 1047, 1048, 1049, 2004,
+    ]);
     let last = prop::sample::select("ABCDEFGHIJKLMPSTXZ@abdefgmru`s".chars().collect::<Vec<_>>());
     prop_oneof![
         8 => (prop::collection::vec(number(), 0..4), last).prop_map(|(numbers, last)| {
@@ -57,8 +59,11 @@ fn csi() -> impl Strategy<Value = String> {
 }
 
 fn escape() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["\x1b7", "\x1b8", "\x1bD", "\x1bE", "\x1bM", "\x1bH", "\x1b(0", "\x1b(B", "\x1b)0", "\x0e", "\x0f", "\x1b=", "\x1b>", "\x1b#8", "\x1bc"])
-        .prop_map(str::to_string)
+    prop::sample::select(vec![
+        "\x1b7", "\x1b8", "\x1bD", "\x1bE", "\x1bM", "\x1bH", "\x1b(0", "\x1b(B", "\x1b)0", "\x0e", "\x0f",
+        "\x1b=", "\x1b>", "\x1b#8", "\x1bc",
+    ])
+    .prop_map(str::to_string)
 }
 
 fn osc() -> impl Strategy<Value = String> {

@@ -99,9 +99,20 @@ proptest! {
 
 #[test]
 fn escapes() {
-    assert_eq!(unescape(r"a\r\n\t\e[31m\\ \x7f\xff\u{e9}\0é").unwrap(), b"a\r\n\t\x1b[31m\\ \x7f\xff\xc3\xa9\0\xc3\xa9");
+    assert_eq!(
+        unescape(r"a\r\n\t\e[31m\\ \x7f\xff\u{e9}\0é").unwrap(),
+        b"a\r\n\t\x1b[31m\\ \x7f\xff\xc3\xa9\0\xc3\xa9"
+    );
     assert_eq!(unescape("plain").unwrap(), b"plain");
-    for (bad, position) in [(r"ab\", 2), (r"é\q", 2), (r"\x1", 0), (r"\n\x1g", 2), (r"\u{110000}", 0), (r"\u41", 0), (r"\u{}", 0)] {
+    for (bad, position) in [
+        (r"ab\", 2),
+        (r"é\q", 2),
+        (r"\x1", 0),
+        (r"\n\x1g", 2),
+        (r"\u{110000}", 0),
+        (r"\u41", 0),
+        (r"\u{}", 0),
+    ] {
         let error = unescape(bad).unwrap_err();
         assert_eq!(error.position, position, "{bad}: {error}");
         assert!(error.to_string().contains(&format!("at byte {position}")));

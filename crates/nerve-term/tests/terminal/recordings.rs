@@ -7,8 +7,13 @@ use nerve_term::terminal::{LineIndex, Notice, TerminalState};
 
 use crate::{all_lines, fed};
 
-const RECORDINGS: [&str; 5] =
-    ["claude/classic-modern", "claude/fs-noanswer", "codex/inline-none", "codex/default-none", "gemini/default-modern"];
+const RECORDINGS: [&str; 5] = [
+    "claude/classic-modern",
+    "claude/fs-noanswer",
+    "codex/inline-none",
+    "codex/default-none",
+    "gemini/default-modern",
+];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings").join(name)
@@ -81,12 +86,20 @@ fn nothing_of_the_conversation_is_lost() {
     let terminal = fed(120, 40, raw("claude/classic-modern"));
     let lines = all_lines(&terminal);
     for number in 1..=300 {
-        let wanted = format!("- line {number:03}: lorem ipsum dolor sit amet, consectetur adipiscing elit number {number}");
+        let wanted = format!(
+            "- line {number:03}: lorem ipsum dolor sit amet, consectetur adipiscing elit number {number}"
+        );
         assert!(lines.iter().any(|line| line.trim() == wanted), "{wanted}");
     }
     let unicode = lines.iter().find(|line| line.contains("● Unicode:")).unwrap();
-    assert!(unicode.contains("日本語テキスト 한국어 العربية עברית 😀👩\u{200d}👩\u{200d}👧\u{200d}👦🇫🇷"), "{unicode}");
-    assert!(lines.iter().any(|line| line == "  Tabs:   a       b       c"), "columns hold without spaces in the bytes");
+    assert!(
+        unicode.contains("日本語テキスト 한국어 العربية עברית 😀👩\u{200d}👩\u{200d}👧\u{200d}👦🇫🇷"),
+        "{unicode}"
+    );
+    assert!(
+        lines.iter().any(|line| line == "  Tabs:   a       b       c"),
+        "columns hold without spaces in the bytes"
+    );
 }
 
 #[test]

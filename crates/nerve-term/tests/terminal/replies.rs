@@ -33,17 +33,26 @@ fn modes_are_reported_as_they_are() {
     assert_eq!(replies("\x1b[4$p\x1b[4h\x1b[4$p\x1b[99$p"), "\x1b[4;2$y\x1b[4;1$y\x1b[99;0$y");
     for mode in [1, 5, 12, 66, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 2004, 47, 1047, 1049, 6] {
         let expected = format!("\x1b[?{mode};2$y\x1b[?{mode};1$y\x1b[?{mode};2$y");
-        assert_eq!(replies(&format!("\x1b[?{mode}$p\x1b[?{mode}h\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")), expected);
+        assert_eq!(
+            replies(&format!("\x1b[?{mode}$p\x1b[?{mode}h\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")),
+            expected
+        );
     }
     for mode in [7, 25] {
-        assert_eq!(replies(&format!("\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")), format!("\x1b[?{mode};1$y\x1b[?{mode};2$y"));
+        assert_eq!(
+            replies(&format!("\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")),
+            format!("\x1b[?{mode};1$y\x1b[?{mode};2$y")
+        );
     }
 }
 
 #[test]
 fn kitty_keyboard_flags() {
     assert_eq!(replies("\x1b[?u"), "\x1b[?0u");
-    assert_eq!(replies("\x1b[>1u\x1b[?u\x1b[>31u\x1b[?u\x1b[<u\x1b[?u\x1b[<9u\x1b[?u"), "\x1b[?1u\x1b[?31u\x1b[?1u\x1b[?0u");
+    assert_eq!(
+        replies("\x1b[>1u\x1b[?u\x1b[>31u\x1b[?u\x1b[<u\x1b[?u\x1b[<9u\x1b[?u"),
+        "\x1b[?1u\x1b[?31u\x1b[?1u\x1b[?0u"
+    );
     assert_eq!(replies("\x1b[=5;1u\x1b[=2;2u\x1b[?u\x1b[=4;3u\x1b[?u"), "\x1b[?7u\x1b[?3u");
 }
 
@@ -66,8 +75,14 @@ fn colours() {
     assert_eq!(replies("\x1b]11;?\x1b\\"), "\x1b]11;rgb:1111/1111/1111\x1b\\");
     assert_eq!(replies("\x1b]10;?;?\x07"), "\x1b]10;rgb:dddd/dddd/dddd\x07\x1b]11;rgb:1111/1111/1111\x07");
     assert_eq!(replies("\x1b]4;1;?\x07"), "\x1b]4;1;rgb:cdcd/0000/0000\x07");
-    assert_eq!(replies("\x1b]4;1;#010203;2;rgb:ff/00/ff\x07\x1b]4;1;?;2;?\x07"), "\x1b]4;1;rgb:0101/0202/0303\x07\x1b]4;2;rgb:ffff/0000/ffff\x07");
-    assert_eq!(replies("\x1b]12;#ffffff\x07\x1b]12;?\x07\x1b]112\x07\x1b]12;?\x07"), "\x1b]12;rgb:ffff/ffff/ffff\x07\x1b]12;rgb:dddd/dddd/dddd\x07");
+    assert_eq!(
+        replies("\x1b]4;1;#010203;2;rgb:ff/00/ff\x07\x1b]4;1;?;2;?\x07"),
+        "\x1b]4;1;rgb:0101/0202/0303\x07\x1b]4;2;rgb:ffff/0000/ffff\x07"
+    );
+    assert_eq!(
+        replies("\x1b]12;#ffffff\x07\x1b]12;?\x07\x1b]112\x07\x1b]12;?\x07"),
+        "\x1b]12;rgb:ffff/ffff/ffff\x07\x1b]12;rgb:dddd/dddd/dddd\x07"
+    );
     assert_eq!(replies("\x1b]4;1;#010203\x07\x1b]104\x07\x1b]4;1;?\x07"), "\x1b]4;1;rgb:cdcd/0000/0000\x07");
 }
 

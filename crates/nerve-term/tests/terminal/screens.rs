@@ -75,7 +75,10 @@ fn insert_mode_moves_the_rest() {
 
 #[test]
 fn origin_mode_counts_from_the_margin() {
-    assert_eq!(shown(&fed(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")), "top\n\nin\n\nend");
+    assert_eq!(
+        shown(&fed(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")),
+        "top\n\nin\n\nend"
+    );
 }
 
 #[test]
@@ -147,7 +150,9 @@ fn cursor_moves_stop_at_the_margins() {
 
 #[test]
 fn the_alternate_screen_comes_and_goes() {
-    for (enter, leave) in [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1047h", "\x1b[?1047l"), ("\x1b[?47h", "\x1b[?47l")] {
+    for (enter, leave) in
+        [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1047h", "\x1b[?1047l"), ("\x1b[?47h", "\x1b[?47l")]
+    {
         let mut terminal = fed(20, 4, "main\r\n$ ");
         let changes = feed(&mut terminal, enter);
         assert_eq!(changes.notices, [Notice::Alternate(true)]);
@@ -206,7 +211,14 @@ fn an_endless_title_is_ignored_and_what_follows_is_read() {
 #[test]
 fn other_strings_are_swallowed() {
     let long = "z".repeat(2 << 20);
-    assert_eq!(shown(&fed(80, 24, format!("a\x1b_Gi=1;{long}\x1b\\b\x1bP{long}\x1b\\c\x1b^{long}\x1b\\d\x1bX{long}\x1b\\e"))), "abcde");
+    assert_eq!(
+        shown(&fed(
+            80,
+            24,
+            format!("a\x1b_Gi=1;{long}\x1b\\b\x1bP{long}\x1b\\c\x1b^{long}\x1b\\d\x1bX{long}\x1b\\e")
+        )),
+        "abcde"
+    );
 }
 
 #[test]

@@ -41,7 +41,10 @@ impl Actor {
     }
 
     pub(super) fn expire_turn(&mut self, now: TsNs) {
-        let Some(active) = self.active.as_mut().filter(|active| active.deadline.is_some_and(|at| at <= now)) else { return };
+        let Some(active) = self.active.as_mut().filter(|active| active.deadline.is_some_and(|at| at <= now))
+        else {
+            return;
+        };
         let detach = active.prompt.detach_on_timeout;
         let delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
         let after = if detach { "it goes on and will be in the history" } else { "it was interrupted" };
@@ -51,13 +54,15 @@ impl Actor {
         error.delivery = delivery;
         active.answer(Err(error));
         if !detach {
-            self.driver.interrupt();
+            let line = self.pump.terminal().cursor_line().0;
+            self.driver.interrupt(now, line);
         }
     }
 
     pub(super) fn begin_stop(&mut self, reason: String, reply: Option<oneshot::Sender<()>>) {
         let now = self.clock.now();
-        let stop = self.stop.get_or_insert_with(|| Stopping { reason, level: 0, next: now, replies: Vec::new() });
+        let stop =
+            self.stop.get_or_insert_with(|| Stopping { reason, level: 0, next: now, replies: Vec::new() });
         stop.replies.extend(reply);
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
@@ -126,7 +131,10 @@ impl Actor {
             (Some(exit), None) => format!("its program ended with {exit}"),
             _ => "gone".to_string(),
         };
-        let error = EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped: {how}", self.spec.node.node));
+        let error = EngineError::new(
+            ErrorKind::NodeStopped,
+            format!("node '{}' is stopped: {how}", self.spec.node.node),
+        );
         self.with_screen(error)
     }
 }

@@ -30,18 +30,49 @@ const DRAIN: Duration = Duration::from_millis(500);
 
 /// What the handle can ask.
 pub(super) enum Request {
-    Execute { prompt: Prompt, reply: oneshot::Sender<Result<Response, EngineError>> },
-    Write { data: Vec<u8>, reply: oneshot::Sender<Result<usize, EngineError>> },
-    Run { command: String, reply: oneshot::Sender<Result<(), EngineError>> },
-    Read { lines: Option<usize>, reply: oneshot::Sender<String> },
-    Clear { reply: oneshot::Sender<()> },
-    Interrupt { reply: oneshot::Sender<Result<(), EngineError>> },
-    Resize { size: Size, reply: oneshot::Sender<Result<(), EngineError>> },
-    Answer { choice: Choice, wait: bool, timeout: Option<Duration>, reply: AnswerReply },
-    Explain { reply: oneshot::Sender<Explanation> },
-    Stop { reason: String, reply: oneshot::Sender<()> },
+    Execute {
+        prompt: Prompt,
+        reply: oneshot::Sender<Result<Response, EngineError>>,
+    },
+    Write {
+        data: Vec<u8>,
+        reply: oneshot::Sender<Result<usize, EngineError>>,
+    },
+    Run {
+        command: String,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    Read {
+        lines: Option<usize>,
+        reply: oneshot::Sender<String>,
+    },
+    Clear {
+        reply: oneshot::Sender<()>,
+    },
+    Interrupt {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    Resize {
+        size: Size,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    Answer {
+        choice: Choice,
+        wait: bool,
+        timeout: Option<Duration>,
+        reply: AnswerReply,
+    },
+    Explain {
+        reply: oneshot::Sender<Explanation>,
+    },
+    Stop {
+        reason: String,
+        reply: oneshot::Sender<()>,
+    },
     /// From the task that read a transcript: the turn's final response.
-    Finished { response: Box<Response> },
+    Finished {
+        response: Box<Response>,
+    },
 }
 
 /// Where the outcome of an answered dialog goes.
@@ -162,7 +193,8 @@ impl Actor {
     }
 
     fn deadline(&self) -> Option<TsNs> {
-        let start = (*self.driver.state() == AgentState::Starting && self.queue.len() > 0).then(|| self.start_deadline());
+        let start = (*self.driver.state() == AgentState::Starting && self.queue.len() > 0)
+            .then(|| self.start_deadline());
         [
             self.look_due,
             self.driver.deadline(),
@@ -256,7 +288,8 @@ impl Actor {
         let screen = self.pump.terminal().screen();
         let cursor_line = self.pump.terminal().cursor_line().0;
         self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
-        if let Some(active) = self.active.as_mut().filter(|active| active.prompt.stream && !active.finishing) {
+        if let Some(active) = self.active.as_mut().filter(|active| active.prompt.stream && !active.finishing)
+        {
             active.stream_due.get_or_insert(now + STREAM_EVERY);
         }
     }
@@ -269,7 +302,9 @@ impl Actor {
             tracing::warn!(node = %self.spec.node.node, "{message}");
             self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message });
         }
-        if self.buried && let Some(stop) = self.stop.take() {
+        if self.buried
+            && let Some(stop) = self.stop.take()
+        {
             for reply in stop.replies {
                 let _ = reply.send(());
             }

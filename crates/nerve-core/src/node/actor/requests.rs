@@ -20,8 +20,10 @@ impl Actor {
             Request::Execute { prompt, reply } => self.execute(now, prompt, reply),
             Request::Write { data, reply } => {
                 let (bytes, text) = (data.len(), String::from_utf8_lossy(&data).into_owned());
+                let line = self.pump.terminal().cursor_line().0;
                 let written = self.guard_input(|actor| actor.type_bytes(now, &data)).map(|()| bytes);
                 if written.is_ok() {
+                    self.driver.typed(now, line, &data);
                     let pump = &self.pump;
                     self.spec.journal.wrote(now, &text, || tail_of(pump));
                 }
@@ -39,7 +41,8 @@ impl Actor {
             }
             Request::Interrupt { reply } => {
                 let alive = self.guard_input(|actor| {
-                    actor.driver.interrupt();
+                    let line = actor.pump.terminal().cursor_line().0;
+                    actor.driver.interrupt(now, line);
                     true
                 });
                 if alive.is_ok() {
@@ -51,9 +54,12 @@ impl Actor {
             Request::Resize { size, reply } => {
                 let resized = self.control.resize(size).map(|()| self.pump.resize(now, size));
                 self.look_due = Some(now);
-                let _ = reply.send(resized.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string())));
+                let _ = reply
+                    .send(resized.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string())));
             }
-            Request::Answer { choice, wait, timeout, reply } => self.answer(now, &choice, wait, timeout, reply),
+            Request::Answer { choice, wait, timeout, reply } => {
+                self.answer(now, &choice, wait, timeout, reply)
+            }
             Request::Explain { reply } => {
                 let _ = reply.send(self.explain());
             }
@@ -81,18 +87,29 @@ impl Actor {
         let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
         let modes = self.pump.terminal().modes();
         let line = self.pump.terminal().cursor_line().0;
-        let mut bytes = if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
+        let mut bytes =
+            if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
         bytes.extend(enter);
         self.guard_input(|actor| actor.type_bytes(now, &bytes))?;
-        self.driver.typed(now, line);
+        self.driver.typed(now, line, &bytes);
         let pump = &self.pump;
         self.spec.journal.ran(now, command, || tail_of(pump));
         Ok(())
     }
 
-    fn answer(&mut self, now: TsNs, choice: &Choice, wait: bool, timeout: Option<Duration>, reply: AnswerReply) {
+    fn answer(
+        &mut self,
+        now: TsNs,
+        choice: &Choice,
+        wait: bool,
+        timeout: Option<Duration>,
+        reply: AnswerReply,
+    ) {
         let AgentState::Blocked { choices, .. } = self.driver.state().clone() else {
-            let error = EngineError::new(ErrorKind::InvalidRequest, format!("node '{}' asks nothing", self.spec.node.node));
+            let error = EngineError::new(
+                ErrorKind::InvalidRequest,
+                format!("node '{}' asks nothing", self.spec.node.node),
+            );
             let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
             return;
         };
@@ -153,7 +170,9 @@ impl Actor {
 
 /// Which choice is meant: its place, or `None` for leaving the dialog.
 fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
-    let offered = || choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ");
+    let offered = || {
+        choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
+    };
     match choice {
         Choice::Cancel => Ok(None),
         Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),

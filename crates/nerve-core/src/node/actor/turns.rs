@@ -48,7 +48,10 @@ impl Actor {
         let number = match self.driver.submit(now, &prompt.text, modes, line) {
             Ok(number) => number,
             Err(refused) => {
-                let error = EngineError::new(ErrorKind::Blocked, format!("node '{}': {refused}", self.spec.node.node));
+                let error = EngineError::new(
+                    ErrorKind::Blocked,
+                    format!("node '{}': {refused}", self.spec.node.node),
+                );
                 let hint = "nothing was typed; finish or clear the draft first (`nerve server node write NODE --key C-u`)";
                 let _ = reply.send(Err(self.with_screen(error.hint(hint))));
                 return;
@@ -89,11 +92,13 @@ impl Actor {
                 let message = format!("node '{node}': the prompt did not arrive: {}", end.evidence);
                 let mut error = EngineError::new(ErrorKind::Delivery, message);
                 error.delivery = Some(end.delivery.as_str());
-                let error = self.with_screen(error.hint("look at the screen; the text may still stand in the composer"));
+                let error = self
+                    .with_screen(error.hint("look at the screen; the text may still stand in the composer"));
                 self.fail_turn(response, error);
             }
             Outcome::Exited(exit) => {
-                let message = format!("node '{node}': its program ended with {exit} in the middle of the turn");
+                let message =
+                    format!("node '{node}': its program ended with {exit} in the middle of the turn");
                 let mut error = EngineError::new(ErrorKind::Process, message);
                 error.delivery = Some(end.delivery.as_str());
                 let error = self.with_screen(error);
@@ -133,7 +138,9 @@ impl Actor {
         self.log(&response, now);
         let Some(mut active) = self.active.take() else { return };
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
-        self.spec.events.publish(Some(&self.spec.node), EventKind::OutputParsed { turn, sections, is_complete });
+        self.spec
+            .events
+            .publish(Some(&self.spec.node), EventKind::OutputParsed { turn, sections, is_complete });
         active.answer(Ok(response));
     }
 
