@@ -1,0 +1,34 @@
+//! A deterministic terminal agent. It looks like Claude Code's classic renderer, so that the same profile rules apply,
+//! and does what words in the prompt say:
+//!
+//! | word | answer |
+//! |---|---|
+//! | (none) | `You said: <prompt>` |
+//! | `LONG`, `HUGE n`, `WIDE`, `QUOTE` | a long answer, n lines, unusual widths, text that quotes a terminal agent's marks |
+//! | `SLOW`, `STALL n` | word by word; nothing for n tenths of a second |
+//! | `TOOL`, `PERMIT` | a tool use; one that asks for permission |
+//! | `THINK`, `TOKENS` | thinking; a spinner that counts tokens |
+//! | `ERR n` | an API error |
+//! | `CR`, `HUGELINE`, `BADUTF8`, `FLOOD n` | carriage returns, a line of 1 MB, invalid bytes, n MB at once |
+//! | `CRASH`, `EXIT`, `HANG` | ends with code 70 in mid-answer, ends with 0, busy for ever |
+//!
+//! [`Agent`] is the pure machine, [`run`] puts it on a terminal.
+
+mod agent;
+mod classic;
+mod composer;
+mod dialog;
+mod full_screen;
+mod keys;
+mod line;
+mod options;
+mod scenario;
+mod screen;
+mod terminal;
+mod texts;
+mod turn;
+
+pub use agent::Agent;
+pub use options::{FLAGS, MockAgentOptions, parse_args};
+pub use screen::ScreenSize;
+pub use terminal::{HANGUP, run, run_on};

@@ -1,0 +1,166 @@
+//! How a mock agent is started: plain data, so that any command line parser can fill it.
+
+use std::time::Duration;
+
+/// What the mock agent does differently from its well-behaved self.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MockAgentOptions {
+    /// Draw on the alternate screen with absolute positions instead of redrawing below the conversation.
+    pub full_screen: bool,
+    /// Ask for a theme first.
+    pub theme: bool,
+    /// Ask how to log in first.
+    pub login: bool,
+    /// Ask first whether the folder is trusted; the default answer is "No, exit".
+    pub onboarding: bool,
+    /// So many Enters that follow a paste do nothing.
+    pub swallow_enter: u32,
+    /// Input that arrives earlier than this after the start is lost, although the composer is drawn.
+    pub slow_start: Duration,
+    /// Never draw a composer, never take input.
+    pub never_ready: bool,
+    /// Print one line and end with this code, before anything is drawn.
+    pub exit_at_once: Option<i32>,
+    /// Keys that come sooner than this after a permission dialog was drawn are lost. Claude Code 2.1.330 does so for
+    /// 100 to 150 ms.
+    pub dialog_grace: Duration,
+    /// Ignore Esc and ^C.
+    pub ignore_interrupt: bool,
+    /// Stop reading the terminal after the first prompt.
+    pub stop_reading: bool,
+    /// Show pastes of more than 800 characters or 3 lines as `[Pasted text #N +k lines]`.
+    pub paste_chip: bool,
+    /// Think time before an answer starts.
+    pub delay: Duration,
+    /// Time from word to word of a slow answer.
+    pub word_delay: Duration,
+    /// Set the window title.
+    pub title: bool,
+}
+
+impl Default for MockAgentOptions {
+    fn default() -> Self {
+        MockAgentOptions {
+            full_screen: false,
+            theme: false,
+            login: false,
+            onboarding: false,
+            swallow_enter: 0,
+            slow_start: Duration::ZERO,
+            dialog_grace: Duration::ZERO,
+            never_ready: false,
+            exit_at_once: None,
+            ignore_interrupt: false,
+            stop_reading: false,
+            paste_chip: true,
+            delay: Duration::from_millis(20),
+            word_delay: Duration::from_millis(30),
+            title: true,
+        }
+    }
+}
+
+/// The flags [`parse_args`] takes, one a line, for a usage text.
+pub const FLAGS: &str = "\
+  --full-screen        draw on the alternate screen
+  --theme              ask for a theme first
+  --login              ask how to log in first
+  --onboarding         ask first whether the folder is trusted (default answer: no, exit)
+  --swallow-enter N    the first N Enters that follow a paste do nothing
+  --slow-start MS      input before this time is lost, although the composer is drawn
+  --dialog-grace MS    keys that come sooner after a permission dialog are lost
+  --never-ready        never draw a composer
+  --exit-at-once CODE  end at once with this code
+  --ignore-interrupt   ignore Esc and ^C
+  --stop-reading       stop reading the terminal after the first prompt
+  --no-paste-chip      show long pastes as they are
+  --delay MS           think time before answers (20)
+  --word-delay MS      time from word to word of a slow answer (30)
+  --no-title           do not set the window title
+";
+
+/// Reads command line arguments (without the program's name).
+///
+/// # Errors
+/// A sentence naming the argument that is unknown, lacks its value or has a bad one.
+pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOptions, String> {
+    let mut options = MockAgentOptions::default();
+    while let Some(flag) = args.next() {
+        match flag.as_str() {
+            "--full-screen" => options.full_screen = true,
+            "--theme" => options.theme = true,
+            "--login" => options.login = true,
+            "--onboarding" => options.onboarding = true,
+            "--never-ready" => options.never_ready = true,
+            "--ignore-interrupt" => options.ignore_interrupt = true,
+            "--stop-reading" => options.stop_reading = true,
+            "--paste-chip" => options.paste_chip = true,
+            "--no-paste-chip" => options.paste_chip = false,
+            "--no-title" => options.title = false,
+            "--swallow-enter" => options.swallow_enter = value(&flag, args.next())?,
+            "--exit-at-once" => options.exit_at_once = Some(value(&flag, args.next())?),
+            "--slow-start" => options.slow_start = milliseconds(&flag, args.next())?,
+            "--dialog-grace" => options.dialog_grace = milliseconds(&flag, args.next())?,
+            "--delay" => options.delay = milliseconds(&flag, args.next())?,
+            "--word-delay" => options.word_delay = milliseconds(&flag, args.next())?,
+            other => return Err(format!("unknown argument `{other}`; known are:\n{FLAGS}")),
+        }
+    }
+    Ok(options)
+}
+
+fn value<T: std::str::FromStr>(flag: &str, given: Option<String>) -> Result<T, String> {
+    let given = given.ok_or_else(|| format!("`{flag}` needs a number"))?;
+    given.parse().map_err(|_| format!("`{flag}` needs a number, not `{given}`"))
+}
+
+fn milliseconds(flag: &str, given: Option<String>) -> Result<Duration, String> {
+    value::<u32>(flag, given).map(|ms| Duration::from_millis(u64::from(ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<MockAgentOptions, String> {
+        parse_args(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn no_argument_is_the_default() {
+        assert_eq!(parse(""), Ok(MockAgentOptions::default()));
+    }
+
+    #[test]
+    fn every_flag_is_taken() {
+        let given = parse(
+            "--full-screen --theme --login --onboarding --swallow-enter 2 --slow-start 300 --dialog-grace 150 --never-ready \
+             --exit-at-once 3 --ignore-interrupt --stop-reading --no-paste-chip --delay 5 --word-delay 7 --no-title",
+        );
+        let expected = MockAgentOptions {
+            full_screen: true,
+            theme: true,
+            login: true,
+            onboarding: true,
+            swallow_enter: 2,
+            slow_start: Duration::from_millis(300),
+            dialog_grace: Duration::from_millis(150),
+            never_ready: true,
+            exit_at_once: Some(3),
+            ignore_interrupt: true,
+            stop_reading: true,
+            paste_chip: false,
+            delay: Duration::from_millis(5),
+            word_delay: Duration::from_millis(7),
+            title: false,
+        };
+        assert_eq!(given, Ok(expected));
+    }
+
+    #[test]
+    fn a_bad_argument_is_named() {
+        assert!(parse("--colour").is_err_and(|e| e.contains("`--colour`")));
+        assert!(parse("--delay").is_err_and(|e| e.contains("`--delay` needs a number")));
+        assert!(parse("--delay soon").is_err_and(|e| e.contains("`soon`")));
+    }
+}

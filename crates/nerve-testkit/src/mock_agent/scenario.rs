@@ -1,0 +1,184 @@
+//! Words of a prompt → what the agent does: a list of steps.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::options::MockAgentOptions;
+use super::texts;
+
+/// One thing the agent does in a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing for so long; the spinner is seen if nothing was said since the last tool.
+    Wait(Duration),
+    /// What the spinner says in brackets from now on.
+    Spinner(&'static str),
+    /// A block of answer text, at once.
+    Say(String),
+    /// A line between the blocks that is not the agent's words.
+    Note(&'static str),
+    /// Answer text word by word.
+    Words { words: VecDeque<String>, every: Duration },
+    /// A tool use that needs no permission.
+    Tool { command: String, result: String },
+    /// A tool use that asks first.
+    Permit { command: String, result: String },
+    /// A tool use whose output redraws one row with carriage returns: updates done, of how many.
+    Progress { done: u32, total: u32 },
+    /// So many bytes of lines as fast as the terminal takes them.
+    Flood { bytes: usize },
+    /// One line of so many bytes.
+    HugeLine { bytes: usize },
+    /// Answer lines as bytes that are not UTF-8.
+    BadUtf8,
+    /// The turn failed with this message; it ends without an end line.
+    ApiError(String),
+    /// The end line.
+    Done,
+    /// The process ends without a word.
+    Crash(i32),
+    /// The process ends as it would on `/exit`.
+    Leave,
+    /// Busy for ever, deaf to interrupts.
+    Hang,
+}
+
+/// Lines a HUGE answer may have at most.
+const HUGE_LIMIT: u64 = 1_000_000;
+/// Megabytes a FLOOD may have at most.
+const FLOOD_LIMIT: u64 = 4096;
+
+/// What the agent does for `prompt`. The first word of the prompt that names a scenario decides.
+pub(super) fn plan(prompt: &str, options: &MockAgentOptions) -> VecDeque<Step> {
+    let words: Vec<&str> =
+        prompt.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
+    let named = words.iter().enumerate().find_map(|(at, word)| {
+        let number = words.get(at + 1).and_then(|next| next.parse().ok());
+        scenario(word, number, prompt, options)
+    });
+    let steps = named.unwrap_or_else(|| vec![Step::Say(echo(prompt)), Step::Done]);
+    std::iter::once(Step::Wait(options.delay)).chain(steps).collect()
+}
+
+fn echo(prompt: &str) -> String {
+    format!("You said: {prompt}")
+}
+
+fn scenario(word: &str, number: Option<u64>, prompt: &str, options: &MockAgentOptions) -> Option<Vec<Step>> {
+    let said = |text: &str| vec![Step::Say(text.to_owned()), Step::Done];
+    let steps = match word {
+        "LONG" => said(texts::LONG),
+        "HUGE" => said(&texts::huge(number.unwrap_or(300).min(HUGE_LIMIT))),
+        "WIDE" => said(texts::WIDE),
+        "QUOTE" => said(texts::QUOTE),
+        "SLOW" => vec![Step::Say(echo(prompt)), slow(options.word_delay), Step::Done],
+        "STALL" => {
+            let tenths = number.unwrap_or(10).min(36_000);
+            vec![Step::Wait(Duration::from_millis(tenths * 100)), Step::Say(echo(prompt)), Step::Done]
+        }
+        "TOOL" => tool(Step::Tool { command: "echo hello".into(), result: "hello".into() }, "hello"),
+        "PERMIT" => tool(
+            Step::Permit {
+                command: "touch made-by-tool.txt && ls -l made-by-tool.txt".into(),
+                result: "-rw-r--r-- 1 mock mock 0 Jan 1 00:00 made-by-tool.txt".into(),
+            },
+            "-rw-r--r-- 1 mock mock 0 Jan 1 00:00 made-by-tool.txt",
+        ),
+        "CR" => vec![
+            Step::Say("I will run a command.".into()),
+            Step::Progress { done: 0, total: 2000 },
+            Step::Say("END-OF-CR".into()),
+            Step::Done,
+        ],
+        "HUGELINE" => vec![
+            Step::Say("One line:".into()),
+            Step::HugeLine { bytes: 1_000_000 },
+            Step::Say("END-OF-HUGELINE".into()),
+            Step::Done,
+        ],
+        "BADUTF8" => vec![
+            Step::Say("These bytes are no text:".into()),
+            Step::BadUtf8,
+            Step::Say("END-OF-BADUTF8".into()),
+            Step::Done,
+        ],
+        "FLOOD" => {
+            let bytes = number.unwrap_or(1).min(FLOOD_LIMIT) << 20;
+            vec![
+                Step::Say("Here it comes.".into()),
+                Step::Flood { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) },
+                Step::Say("END-OF-FLOOD".into()),
+                Step::Done,
+            ]
+        }
+        "ERR" => vec![Step::ApiError(format!("{} scripted error", number.unwrap_or(400)))],
+        "THINK" => {
+            let mut steps = spinner(&["1s · thinking", "2s · ↓ 83 tokens · thinking"]);
+            steps.extend([
+                Step::Note("  Thought for 2s (ctrl+o to expand)"),
+                Step::Say(echo(prompt)),
+                Step::Done,
+            ]);
+            steps
+        }
+        "TOKENS" => {
+            let mut steps = spinner(&[
+                "1s · ↓ 40 tokens · thinking",
+                "2s · ↓ 83 tokens · thinking",
+                "3s · ↓ 1.2k tokens",
+            ]);
+            steps.extend(said(&echo(prompt)));
+            steps
+        }
+        "CRASH" => vec![Step::Say("This answer does not end because".into()), Step::Crash(70)],
+        "EXIT" => vec![Step::Say("Goodbye.".into()), Step::Done, Step::Leave],
+        "HANG" => vec![Step::Hang],
+        _ => return None,
+    };
+    Some(steps)
+}
+
+fn tool(step: Step, result: &str) -> Vec<Step> {
+    let after = format!("The tool said: {result}\nEND-OF-TOOL");
+    vec![Step::Say("I will run a command.".into()), step, Step::Say(after), Step::Done]
+}
+
+fn slow(every: Duration) -> Step {
+    let sentence = "Slow words keep coming one after the other until the end.";
+    let mut words: VecDeque<String> =
+        std::iter::repeat_n(sentence, 6).flat_map(|s| s.split(' ')).map(String::from).collect();
+    words.push_back("\nEND-OF-SLOW".into());
+    Step::Words { words, every }
+}
+
+fn spinner(texts: &[&'static str]) -> Vec<Step> {
+    texts.iter().flat_map(|text| [Step::Spinner(text), Step::Wait(Duration::from_millis(200))]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(prompt: &str) -> Vec<Step> {
+        let mut steps = plan(prompt, &MockAgentOptions::default());
+        assert_eq!(steps.pop_front(), Some(Step::Wait(Duration::from_millis(20))));
+        steps.into()
+    }
+
+    #[test]
+    fn a_prompt_without_a_known_word_is_echoed() {
+        assert_eq!(steps("hello long"), [Step::Say("You said: hello long".into()), Step::Done]);
+    }
+
+    #[test]
+    fn the_first_known_word_decides() {
+        assert_eq!(steps("please HANG, not LONG"), [Step::Hang]);
+    }
+
+    #[test]
+    fn a_number_after_the_word_counts() {
+        assert_eq!(steps("STALL 3")[0], Step::Wait(Duration::from_millis(300)));
+        assert_eq!(steps("ERR 529"), [Step::ApiError("529 scripted error".into())]);
+        assert_eq!(steps("FLOOD 2")[1], Step::Flood { bytes: 2 << 20 });
+    }
+}

@@ -1,0 +1,168 @@
+//! The thin loop between the agent and a real terminal.
+
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use super::agent::Agent;
+use super::options::MockAgentOptions;
+use super::screen::ScreenSize;
+
+/// The exit code when the terminal goes away, as a shell reports a process that SIGHUP (1) ended.
+pub const HANGUP: i32 = 129;
+
+/// Runs a mock agent on this process's terminal until it ends; blocks. Returns the exit code.
+///
+/// # Errors
+/// When the terminal cannot be read, written or polled.
+pub fn run(options: MockAgentOptions) -> io::Result<i32> {
+    run_on(io::stdin(), io::stdout(), options)
+}
+
+/// Runs a mock agent on a terminal, or on anything else that can be read and written. A terminal is put into raw mode
+/// and back.
+///
+/// # Errors
+/// When `input` or `output` cannot be read, written or polled.
+pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) -> io::Result<i32> {
+    let (input, output) = (input.as_fd(), output.as_fd());
+    let _raw = RawMode::enter(input)?;
+    let resized = watch_window_size()?;
+    let folder = std::env::current_dir().unwrap_or_default();
+    let start = Instant::now();
+    let mut agent = Agent::new(options, &folder.to_string_lossy(), window_size(output));
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        if !write_all(output, &agent.take_output())? {
+            return Ok(HANGUP);
+        }
+        if let Some(code) = agent.exit_code() {
+            return Ok(code);
+        }
+        let timeout = agent.deadline().map(|deadline| deadline.saturating_sub(start.elapsed()));
+        match wait(input, agent.wants_input(), &resized, timeout)? {
+            Event::Hangup => return Ok(HANGUP),
+            Event::Resized => rustix::io::read(&resized, &mut buffer).map(drop)?,
+            Event::Readable => match rustix::io::read(input, &mut buffer) {
+                Ok(0) | Err(Errno::IO) => return Ok(HANGUP),
+                Ok(count) => agent.input(&buffer[..count], start.elapsed()),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(e) => return Err(e.into()),
+            },
+            Event::Time => {}
+        }
+        agent.resize(window_size(output));
+        agent.tick(start.elapsed());
+    }
+}
+
+enum Event {
+    Readable,
+    Resized,
+    Hangup,
+    Time,
+}
+
+fn wait(
+    input: BorrowedFd,
+    reading: bool,
+    resized: &PipeReader,
+    timeout: Option<Duration>,
+) -> io::Result<Event> {
+    let wanted = if reading { PollFlags::IN } else { PollFlags::empty() };
+    let mut fds = [PollFd::from_borrowed_fd(input, wanted), PollFd::new(resized, PollFlags::IN)];
+    // Rounded up to a nanosecond's worth by poll itself; a timeout that does not fit is as good as none.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Event::Time),
+        Err(e) => return Err(e.into()),
+    }
+    let (input, resized) = (fds[0].revents(), fds[1].revents());
+    Ok(if resized.contains(PollFlags::IN) {
+        Event::Resized
+    } else if input.contains(PollFlags::IN) {
+        Event::Readable
+    } else if input.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        Event::Hangup
+    } else {
+        Event::Time
+    })
+}
+
+/// Writes everything; `false` when nobody is at the other end any more.
+fn write_all(output: BorrowedFd, mut bytes: &[u8]) -> io::Result<bool> {
+    while !bytes.is_empty() {
+        match rustix::io::write(output, bytes) {
+            Ok(0) | Err(Errno::IO | Errno::PIPE) => return Ok(false),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                poll(&mut [PollFd::from_borrowed_fd(output, PollFlags::OUT)], None)?;
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn window_size(output: BorrowedFd) -> ScreenSize {
+    match tcgetwinsize(output) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            ScreenSize { cols: size.ws_col.into(), rows: size.ws_row.into() }
+        }
+        _ => ScreenSize::DEFAULT,
+    }
+}
+
+/// A pipe that becomes readable when the window changes its size. A signal handler of one's own needs unsafe code;
+/// tokio has one.
+fn watch_window_size() -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    std::thread::Builder::new().name("window-size".into()).spawn(move || forward_window_changes(writer))?;
+    Ok(reader)
+}
+
+/// Ends when the reader is gone.
+fn forward_window_changes(mut writer: PipeWriter) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let mut changes = signal(SignalKind::window_change())?;
+        while changes.recv().await.is_some() {
+            writer.write_all(&[0])?;
+        }
+        Ok(())
+    })
+}
+
+/// Raw mode while it lives, if `input` is a terminal.
+struct RawMode<'a> {
+    input: BorrowedFd<'a>,
+    before: Option<Termios>,
+}
+
+impl<'a> RawMode<'a> {
+    fn enter(input: BorrowedFd<'a>) -> io::Result<RawMode<'a>> {
+        let before = tcgetattr(input).ok();
+        if let Some(before) = &before {
+            let mut raw = before.clone();
+            raw.make_raw();
+            tcsetattr(input, OptionalActions::Now, &raw)?;
+        }
+        Ok(RawMode { input, before })
+    }
+}
+
+impl Drop for RawMode<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // The terminal may be gone; there is nobody left to tell.
+            let _ = tcsetattr(self.input, OptionalActions::Drain, before);
+        }
+    }
+}

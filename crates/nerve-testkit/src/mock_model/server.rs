@@ -1,0 +1,242 @@
+//! The HTTP side: one place that looks at the path and hands the body to the protocol it belongs to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::answer::{Answer, Reply};
+use super::requests::{RecordedRequest, Requests};
+use super::script::{Prompt, Script};
+use super::stream::{self, Event};
+use super::{anthropic, gemini, openai};
+
+/// Bodies of so many bytes are refused.
+const BODY_LIMIT_EXCEEDED: usize = (64 << 20) + 1;
+/// A connection that does not end by itself after a shutdown is given up after so long.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
+
+/// A running scripted model. It stops when it is dropped or [shut down](MockModel::shutdown).
+#[derive(Debug)]
+pub struct MockModel {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<io::Result<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Script,
+    requests: Requests,
+    /// Replies so far; ids are made of it, so that a run is the same each time.
+    replies: AtomicU64,
+    stopped: watch::Receiver<bool>,
+}
+
+/// Starts a scripted model on `addr`; port 0 takes a free one.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    let (stop, stopped) = watch::channel(false);
+    let shared =
+        Arc::new(Shared { script, requests: Requests::default(), replies: AtomicU64::new(0), stopped });
+    let app = Router::new().fallback(handle).with_state(shared.clone());
+    let mut stopping = stop.subscribe();
+    let until = async move {
+        // An error means that the sender is gone, which is a stop too.
+        let _ = stopping.wait_for(|stopped| *stopped).await;
+    };
+    let server = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(until).await });
+    Ok(MockModel { addr, shared, stop, server })
+}
+
+impl MockModel {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `http://ADDR`, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The requests so far, oldest first; at most the last 10,000.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.shared.requests.all()
+    }
+
+    /// Stops it: answers under way end early, the port is free afterwards.
+    ///
+    /// # Errors
+    /// When serving had failed.
+    pub async fn shutdown(mut self) -> io::Result<()> {
+        self.stop.send_replace(true);
+        match tokio::time::timeout(SHUTDOWN_LIMIT, &mut self.server).await {
+            Ok(ended) => ended.map_err(io::Error::other)?,
+            Err(_) => {
+                self.server.abort();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for MockModel {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Messages,
+    Responses,
+    Completions,
+    Gemini,
+}
+
+async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let body = match announced {
+        Some(BODY_LIMIT_EXCEEDED..) => None,
+        _ => axum::body::to_bytes(body, BODY_LIMIT_EXCEEDED - 1).await.ok(),
+    };
+    let Some(body) = body else {
+        return Protocol::Messages.error(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 64 MiB");
+    };
+    let json: Option<Value> = serde_json::from_slice(&body).ok();
+    shared.requests.record(&head, json.as_ref().unwrap_or(&Value::Null), body.len());
+    match route(&head.method, head.uri.path()) {
+        None => not_found(&head.method, &head.uri),
+        Some(Route::Hello) => Json(json!({ "message": "hello" })).into_response(),
+        Some(Route::Count(protocol)) => {
+            Json(protocol.count_tokens(&json.unwrap_or_default())).into_response()
+        }
+        Some(Route::Answer { protocol, stream }) => match json {
+            None => protocol.error(StatusCode::BAD_REQUEST, "the body is not JSON"),
+            Some(json) => answer(&shared, protocol, &json, stream.unwrap_or(json["stream"] == true)).await,
+        },
+    }
+}
+
+/// What a path is for.
+enum Route {
+    Hello,
+    Count(Protocol),
+    /// `stream` is asked for in the path, or in the body.
+    Answer {
+        protocol: Protocol,
+        stream: Option<bool>,
+    },
+}
+
+fn route(method: &Method, path: &str) -> Option<Route> {
+    if method == Method::HEAD || method == Method::GET {
+        return matches!(path, "/" | "/api/hello").then_some(Route::Hello);
+    }
+    if method != Method::POST {
+        return None;
+    }
+    let in_body = |protocol| Some(Route::Answer { protocol, stream: None });
+    match path {
+        "/v1/messages" => in_body(Protocol::Messages),
+        "/v1/responses" => in_body(Protocol::Responses),
+        "/v1/chat/completions" => in_body(Protocol::Completions),
+        "/v1/messages/count_tokens" => Some(Route::Count(Protocol::Messages)),
+        _ => match path.strip_prefix("/v1beta/models/")?.split_once(':')?.1 {
+            "streamGenerateContent" => Some(Route::Answer { protocol: Protocol::Gemini, stream: Some(true) }),
+            "generateContent" => Some(Route::Answer { protocol: Protocol::Gemini, stream: Some(false) }),
+            "countTokens" => Some(Route::Count(Protocol::Gemini)),
+            _ => None,
+        },
+    }
+}
+
+fn not_found(method: &Method, uri: &Uri) -> Response {
+    let message = format!("{method} {} is not scripted", uri.path());
+    (StatusCode::NOT_FOUND, Json(anthropic::error(StatusCode::NOT_FOUND, &message))).into_response()
+}
+
+async fn answer(shared: &Shared, protocol: Protocol, body: &Value, stream: bool) -> Response {
+    let prompt = protocol.prompt(body);
+    let reply = match shared.script.answer(&prompt) {
+        Answer::Reply(reply) => reply,
+        Answer::Error { status, message } => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            return protocol.error(status, &message);
+        }
+    };
+    let mut stopped = shared.stopped.clone();
+    tokio::select! {
+        () = tokio::time::sleep(reply.after) => {}
+        _ = stopped.wait_for(|stopped| *stopped) => return protocol.error(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+    }
+    let id = shared.replies.fetch_add(1, Ordering::Relaxed) + 1;
+    if stream {
+        stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped)
+    } else {
+        Json(protocol.whole(&reply, body, id, &prompt.tools)).into_response()
+    }
+}
+
+impl Protocol {
+    fn prompt(self, body: &Value) -> Prompt {
+        match self {
+            Protocol::Messages => anthropic::prompt(body),
+            Protocol::Responses => openai::responses_prompt(body),
+            Protocol::Completions => openai::chat_prompt(body),
+            Protocol::Gemini => gemini::prompt(body),
+        }
+    }
+
+    fn events(self, reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Vec<Event> {
+        match self {
+            Protocol::Messages => anthropic::events(reply, body, id, tools),
+            Protocol::Responses => openai::response_events(reply, body, id, tools),
+            Protocol::Completions => openai::completion_events(reply, body, id, tools),
+            Protocol::Gemini => gemini::events(reply, body, tools),
+        }
+    }
+
+    fn whole(self, reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Value {
+        match self {
+            Protocol::Messages => anthropic::message(reply, body, id, tools),
+            Protocol::Responses => openai::response(reply, body, id, tools),
+            Protocol::Completions => openai::completion(reply, body, id, tools),
+            Protocol::Gemini => gemini::whole(reply, body, tools),
+        }
+    }
+
+    fn count_tokens(self, body: &Value) -> Value {
+        match self {
+            Protocol::Gemini => gemini::count_tokens(body),
+            _ => anthropic::count_tokens(body),
+        }
+    }
+
+    fn error(self, status: StatusCode, message: &str) -> Response {
+        let body = match self {
+            Protocol::Messages => anthropic::error(status, message),
+            Protocol::Responses | Protocol::Completions => openai::error(message),
+            Protocol::Gemini => gemini::error(status, message),
+        };
+        (status, Json(body)).into_response()
+    }
+}

@@ -1,0 +1,212 @@
+//! How each real agent is brought to a ready prompt with no human: its settings, its environment, its arguments. The
+//! model is a scripted one on loopback.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::hermetic::{Hermetic, text};
+
+/// How to start an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentRecipe {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables on top of [`Hermetic::env`].
+    pub env: Vec<(String, String)>,
+}
+
+/// How Claude Code draws. Left to itself it decides anew at each start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renderer {
+    /// The conversation in the scrollback, a live area below.
+    Classic,
+    /// The alternate screen.
+    FullScreen,
+}
+
+/// Where the programs of the pinned agents are: `NERVE_TEST_AGENTS`, else `target/agents/node_modules/.bin` of the
+/// workspace this was built in.
+pub fn agents_dir() -> PathBuf {
+    match std::env::var_os("NERVE_TEST_AGENTS") {
+        Some(dir) => dir.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/agents/node_modules/.bin"),
+    }
+}
+
+/// The program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`), if it is installed.
+pub fn find_agent(name: &str) -> Option<PathBuf> {
+    // Only the directory is resolved: the agent is known by the name of its link.
+    let program = agents_dir().canonicalize().ok()?.join(name);
+    program.exists().then_some(program)
+}
+
+impl Hermetic {
+    /// A command that starts the recipe in `cwd`.
+    pub fn recipe_command(&self, recipe: &AgentRecipe, cwd: &Path) -> Command {
+        let (program, arguments) = recipe.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
+        let mut command = self.command(program);
+        command.args(arguments).envs(recipe.env.iter().cloned()).current_dir(cwd);
+        command
+    }
+
+    /// Claude Code in `cwd`: onboarding done, the folder trusted, telemetry and updates off.
+    ///
+    /// # Errors
+    /// When its settings cannot be written.
+    pub fn claude(&self, cwd: &Path, base_url: &str, renderer: Renderer) -> io::Result<AgentRecipe> {
+        let settings = json!({
+            "hasCompletedOnboarding": true,
+            "projects": { text(cwd): { "hasTrustDialogAccepted": true } },
+        });
+        self.write_home(".claude.json", &settings.to_string())?;
+        let drawing = match renderer {
+            Renderer::Classic => "CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN",
+            Renderer::FullScreen => "CLAUDE_CODE_NO_FLICKER",
+        };
+        Ok(recipe(
+            "claude",
+            &["--permission-mode", "default"],
+            &[
+                ("ANTHROPIC_BASE_URL", base_url),
+                ("ANTHROPIC_AUTH_TOKEN", "dummy"),
+                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+                ("DISABLE_TELEMETRY", "1"),
+                ("DISABLE_AUTOUPDATER", "1"),
+                ("IS_SANDBOX", "1"),
+                (drawing, "1"),
+            ],
+        ))
+    }
+
+    /// Gemini CLI.
+    ///
+    /// # Errors
+    /// When its settings cannot be written.
+    pub fn gemini(&self, base_url: &str) -> io::Result<AgentRecipe> {
+        let settings = json!({
+            "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } },
+            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+            "privacy": { "usageStatisticsEnabled": false },
+            "model": { "disableLoopDetection": true },
+        });
+        self.write_home(".gemini/settings.json", &settings.to_string())?;
+        Ok(recipe(
+            "gemini",
+            &["-m", "gemini-2.5-flash"],
+            &[
+                ("GEMINI_API_KEY", "dummy"),
+                ("GOOGLE_GEMINI_BASE_URL", base_url),
+                // Otherwise it starts itself anew, and the first process leaves the second behind.
+                ("GEMINI_CLI_NO_RELAUNCH", "true"),
+            ],
+        ))
+    }
+
+    /// Codex without its daemon, which would outlive the terminal. It asks before a command leaves its sandbox.
+    ///
+    /// # Errors
+    /// When its settings cannot be written.
+    pub fn codex(&self, base_url: &str, renderer: Renderer) -> io::Result<AgentRecipe> {
+        let settings = [
+            r#"model = "fake-model""#,
+            r#"model_provider = "fake""#,
+            r#"approval_policy = "on-request""#,
+            "[model_providers.fake]",
+            r#"name = "fake""#,
+            &format!(r#"base_url = "{base_url}/v1""#),
+            r#"wire_api = "responses""#,
+            r#"env_key = "FAKE_KEY""#,
+            "",
+        ]
+        .join("\n");
+        self.write_home(".codex/config.toml", &settings)?;
+        let arguments: &[&str] = match renderer {
+            Renderer::Classic => &["--no-daemon", "--no-alt-screen"],
+            Renderer::FullScreen => &["--no-daemon"],
+        };
+        Ok(recipe("codex", arguments, &[("FAKE_KEY", "dummy")]))
+    }
+
+    /// opencode.
+    ///
+    /// # Errors
+    /// When its settings cannot be written.
+    pub fn opencode(&self, base_url: &str) -> io::Result<AgentRecipe> {
+        let settings = json!({
+            "autoupdate": false,
+            "share": "disabled",
+            "model": "fake/fake-model",
+            "small_model": "fake/fake-model",
+            "provider": { "fake": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "fake",
+                "options": { "baseURL": format!("{base_url}/v1"), "apiKey": "dummy" },
+                "models": { "fake-model": {
+                    "name": "fake-model",
+                    "tool_call": true,
+                    "limit": { "context": 200_000, "output": 8192 },
+                } },
+            } },
+            "permission": { "bash": "ask", "edit": "ask" },
+        });
+        self.write_home(".config/opencode/opencode.json", &settings.to_string())?;
+        let env =
+            ["OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD"];
+        Ok(recipe("opencode", &[], &env.map(|name| (name, "1"))))
+    }
+}
+
+/// An agent that is not installed keeps its bare name, so that what goes wrong says what is missing.
+fn recipe(program: &str, arguments: &[&str], env: &[(&str, &str)]) -> AgentRecipe {
+    let program = find_agent(program).map_or_else(|| program.to_owned(), |path| text(&path));
+    AgentRecipe {
+        argv: std::iter::once(program).chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+        env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json_of(hermetic: &Hermetic, path: &str) -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(hermetic.home().join(path)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn claude_trusts_the_folder_and_its_renderer_is_pinned() {
+        let hermetic = Hermetic::new().unwrap();
+        let recipe = hermetic.claude(Path::new("/a/b"), "http://127.0.0.1:1", Renderer::Classic).unwrap();
+        assert!(recipe.argv[0].ends_with("claude"));
+        assert!(recipe.env.contains(&("CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN".into(), "1".into())));
+        assert!(recipe.env.contains(&("ANTHROPIC_BASE_URL".into(), "http://127.0.0.1:1".into())));
+        assert_eq!(json_of(&hermetic, ".claude.json")["projects"]["/a/b"]["hasTrustDialogAccepted"], true);
+    }
+
+    #[test]
+    fn the_others_find_their_model() {
+        let hermetic = Hermetic::new().unwrap();
+        hermetic.opencode("http://x").unwrap();
+        let settings = json_of(&hermetic, ".config/opencode/opencode.json");
+        assert_eq!(settings["provider"]["fake"]["options"]["baseURL"], "http://x/v1");
+        hermetic.codex("http://x", Renderer::Classic).unwrap();
+        let config = std::fs::read_to_string(hermetic.home().join(".codex/config.toml")).unwrap();
+        assert!(config.contains("base_url = \"http://x/v1\""));
+        let gemini = hermetic.gemini("http://x").unwrap();
+        assert!(gemini.env.contains(&("GOOGLE_GEMINI_BASE_URL".into(), "http://x".into())));
+    }
+
+    #[test]
+    fn a_recipe_starts_in_its_folder_with_both_environments() {
+        let hermetic = Hermetic::new().unwrap();
+        let recipe = AgentRecipe {
+            argv: vec!["sh".into(), "-c".into(), "echo $PWD $X $LANG".into()],
+            env: vec![("X".into(), "1".into())],
+        };
+        let output = hermetic.recipe_command(&recipe, Path::new("/")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "/ 1 C.UTF-8\n");
+    }
+}

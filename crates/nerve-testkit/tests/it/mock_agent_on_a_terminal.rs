@@ -1,0 +1,104 @@
+//! The mock agent on a real pseudo-terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nerve_testkit::mock_agent::{HANGUP, MockAgentOptions, run_on};
+use nerve_testkit::wait_until;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Terminal {
+    master: File,
+    slave: File,
+    seen: Arc<Mutex<Vec<u8>>>,
+    agent: JoinHandle<std::io::Result<i32>>,
+}
+
+fn start(options: MockAgentOptions) -> Terminal {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    tcsetwinsize(&slave, Winsize { ws_row: 30, ws_col: 90, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+
+    let master = File::from(master);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (mut reader, sink) = (master.try_clone().unwrap(), seen.clone());
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65536];
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
+            sink.lock().unwrap().extend_from_slice(&buffer[..count]);
+        }
+    });
+    let (input, output) = (slave.try_clone().unwrap(), slave.try_clone().unwrap());
+    let agent = std::thread::spawn(move || run_on(input, output, options));
+    Terminal { master, slave, seen, agent }
+}
+
+impl Terminal {
+    fn sees(&self, part: &str) {
+        let sees = || String::from_utf8_lossy(&self.seen.lock().unwrap()).contains(part);
+        assert!(wait_until(PATIENCE, sees), "no {part:?}");
+    }
+}
+
+#[test]
+fn it_answers_in_raw_mode_and_leaves_the_terminal_as_it_was() {
+    let mut terminal = start(MockAgentOptions::default());
+    terminal.sees("shortcuts");
+    terminal.sees(&"─".repeat(90));
+    assert!(!tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
+    terminal.master.write_all(b"hello").unwrap();
+    terminal.sees("hello");
+    terminal.master.write_all(b"\r").unwrap();
+    terminal.sees("Worked");
+    terminal.master.write_all(b"/exit").unwrap();
+    terminal.sees("/exit");
+    terminal.master.write_all(b"\r").unwrap();
+    assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
+    assert!(tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
+}
+
+#[test]
+fn it_takes_the_size_of_the_terminal_at_each_redraw() {
+    let mut terminal = start(MockAgentOptions::default());
+    terminal.sees("shortcuts");
+    tcsetwinsize(&terminal.slave, Winsize { ws_row: 30, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    terminal.seen.lock().unwrap().clear();
+    terminal.master.write_all(b"x").unwrap();
+    terminal.sees("─\x1b[39m\r\n");
+    assert!(!String::from_utf8_lossy(&terminal.seen.lock().unwrap()).contains(&"─".repeat(51)));
+    terminal.master.write_all(b"\x15/exit").unwrap();
+    terminal.master.write_all(b"\r").unwrap();
+    assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
+}
+
+#[test]
+fn it_ends_when_its_input_ends() {
+    let (input, writer) = std::io::pipe().unwrap();
+    let (mut reader, output) = std::io::pipe().unwrap();
+    let agent = std::thread::spawn(move || run_on(input, output, MockAgentOptions::default()));
+    drop(writer);
+    let mut seen = Vec::new();
+    reader.read_to_end(&mut seen).unwrap();
+    assert!(String::from_utf8_lossy(&seen).contains("shortcuts"));
+    assert_eq!(agent.join().unwrap().unwrap(), HANGUP);
+}
+
+#[test]
+fn it_floods_a_slow_reader_without_losing_its_end() {
+    let mut terminal = start(MockAgentOptions::default());
+    terminal.sees("shortcuts");
+    terminal.master.write_all(b"FLOOD 3\r").unwrap();
+    terminal.sees("END-OF-FLOOD");
+    assert!(terminal.seen.lock().unwrap().len() > 3 << 20);
+    terminal.master.write_all(b"EXIT\r").unwrap();
+    assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
+}
