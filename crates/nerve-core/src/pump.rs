@@ -91,7 +91,10 @@ mod tests {
 
     use super::*;
 
-    struct Collect(Arc<Mutex<Vec<(u64, Vec<u8>)>>>, usize);
+    type Seen = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
+
+    /// Keeps so many events, then fails.
+    struct Collect(Seen, usize);
 
     impl Tap for Collect {
         fn name(&self) -> &str {

@@ -97,7 +97,7 @@ async fn every_helper_asks_for_what_it_says() {
         peer.expect("LIST_NODES", json!({}), json!({"nodes": ["a"], "nodes_info": [info]})).await;
         peer.expect(
             "EXECUTE_INPUT",
-            at(json!({"text": "hi", "parser": "none", "stream": false, "timeout": 2.5, "fail_if_busy": true})),
+            at(json!({"text": "hi", "parser": "none", "stream": false, "timeout": 2.5, "fail_if_busy": true, "detach_on_timeout": true})),
             json!({"response": {"text": "hello"}, "node_id": "a", "turn": 3}),
         )
         .await;
@@ -125,8 +125,8 @@ async fn every_helper_asks_for_what_it_says() {
             json!({"node_id": "a", "state": "busy", "evidence": "spinner", "source": "screen", "offset": 9, "turn": {"turn": 3, "delivery": "started"}}),
         )
         .await;
-        peer.expect("ANSWER_NODE", at(json!({"choice": 2, "cancel": false})), json!(null)).await;
-        peer.expect("ANSWER_NODE", at(json!({"cancel": true})), json!(null)).await;
+        peer.expect("ANSWER_NODE", at(json!({"choice": 2, "cancel": false, "wait": false})), json!(null)).await;
+        peer.expect("ANSWER_NODE", at(json!({"cancel": true, "wait": false})), json!(null)).await;
         peer.expect("STOP_NODE", at(json!({})), json!({"stopped": true})).await;
         peer.expect(
             "CREATE_SESSION",
@@ -152,6 +152,7 @@ async fn every_helper_asks_for_what_it_says() {
             parser: Some("none".into()),
             timeout: Some(Duration::from_millis(2_500)),
             fail_if_busy: true,
+            detach_on_timeout: true,
         };
         let answer = node.execute("hi", &options).await.unwrap();
         assert_eq!((answer.response.text.as_str(), answer.turn), ("hello", 3));

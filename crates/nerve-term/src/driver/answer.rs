@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::state::AgentState;
+use super::reading::Says;
+use super::state::{AgentState, Source};
 use super::{Driver, Effect};
 use crate::event::TsNs;
 use crate::keys::Key;
@@ -20,21 +21,22 @@ const KEY_TIME: Duration = Duration::from_millis(600);
 #[derive(Debug)]
 pub(super) struct Answer {
     dialog: String,
-    target: usize,
+    /// `None`: leave it.
+    target: Option<usize>,
     since: TsNs,
     /// The last key: when it was sent, and where the dialog's cursor stood then.
     key: Option<(TsNs, Option<usize>)>,
 }
 
 impl Driver {
-    /// Picks choice `target` (0-based) of the dialog that shows `choices`. If the dialog changes meanwhile, nothing more is
-    /// typed.
+    /// Picks choice `target` (0-based) of the dialog that shows `choices`, or leaves it with Escape. If the dialog changes
+    /// meanwhile, nothing more is typed. [`Effect::Answered`] tells how it went.
     ///
     /// Returns `false` if the agent does not show that dialog now.
-    pub fn answer(&mut self, now: TsNs, choices: &[String], target: usize) -> bool {
+    pub fn answer(&mut self, now: TsNs, choices: &[String], target: Option<usize>) -> bool {
         let shown = self.reading.choices.iter().map(|choice| &choice.label);
         let blocked = matches!(self.state, AgentState::Blocked { .. });
-        if !blocked || target >= choices.len() || !shown.eq(choices) {
+        if !blocked || target.is_some_and(|target| target >= choices.len()) || !shown.eq(choices) {
             return false;
         }
         self.answer = Some(Answer { dialog: self.reading.dialog.clone(), target, since: now, key: None });
@@ -42,15 +44,17 @@ impl Driver {
         true
     }
 
-    /// Leaves the dialog without choosing.
-    pub fn dismiss(&mut self) {
-        self.effects.push_back(Effect::Write(Key::Escape.bytes(Modes::default())));
-    }
-
     pub(super) fn advance_answer(&mut self, now: TsNs) {
         let Some(answer) = &mut self.answer else { return };
-        if self.reading.dialog != answer.dialog || now >= answer.since + ANSWER_TIME {
+        let gone = self.reading.dialog != answer.dialog;
+        if gone || now >= answer.since + ANSWER_TIME {
             self.answer = None;
+            let asks = matches!(self.reading.says, Some(Says::Blocked(..)));
+            if gone && !asks && matches!(self.state, AgentState::Blocked { .. }) {
+                // Nothing is drawn yet that says more.
+                self.set_state(now, AgentState::Busy, Source::Input, "the dialog was answered".into());
+            }
+            self.effects.push_back(Effect::Answered { gone });
             return;
         }
         let stands = self.reading.choices.iter().position(|choice| choice.selected);
@@ -61,11 +65,11 @@ impl Driver {
             let due = sent + KEY_TIME;
             return self.wake_at(due);
         }
-        let key = match stands.map(|at| at.cmp(&answer.target)) {
-            Some(std::cmp::Ordering::Equal) => Key::Enter,
-            Some(std::cmp::Ordering::Greater) => Key::Up,
-            // Where the cursor cannot be seen, it stands at the top.
-            Some(std::cmp::Ordering::Less) | None => Key::Down,
+        let key = match (answer.target, stands) {
+            (None, _) => Key::Escape,
+            (Some(target), Some(at)) if at == target => Key::Enter,
+            (Some(target), Some(at)) if at > target => Key::Up,
+            _ => Key::Down,
         };
         answer.key = Some((now, stands));
         self.effects.push_back(Effect::Write(key.bytes(Modes::default())));

@@ -17,6 +17,7 @@ pub use turn::{Outcome, Refused, Span, TurnEnd};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::event::{ExitStatus, TsNs};
 use crate::keys::unescape;
@@ -27,6 +28,10 @@ use crate::terminal::{Mark, MarkKind, Notice};
 use turn::Turn;
 use verdict::Verdict;
 
+/// How often an interrupt is sent while the agent stays busy, and after which pause.
+const INTERRUPTS: u32 = 4;
+const INTERRUPT_TIME: Duration = Duration::from_millis(700);
+
 /// What the driver wants done, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -34,6 +39,11 @@ pub enum Effect {
     Write(Vec<u8>),
     /// The agent's state changed; [`Driver::state`] and [`Driver::evidence`] tell.
     StateChanged,
+    /// The dialog that was answered is gone, or stands there still.
+    Answered {
+        /// It is gone.
+        gone: bool,
+    },
     /// The turn is over.
     TurnEnded(Box<TurnEnd>),
 }
@@ -76,6 +86,8 @@ pub struct Driver {
     turns: u64,
     last_prompt: String,
     answer: Option<answer::Answer>,
+    /// When the interrupt is sent again, and how often still.
+    repeat_interrupt: Option<(TsNs, u32)>,
 }
 
 /// Where input went in that must show an effect before "ready" means anything.
@@ -120,6 +132,7 @@ impl Driver {
             turns: 0,
             last_prompt: String::new(),
             answer: None,
+            repeat_interrupt: None,
         }
     }
 
@@ -193,7 +206,9 @@ impl Driver {
     /// The child is gone. A running turn ends with it.
     pub fn exited(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
-        self.answer = None;
+        if self.answer.take().is_some() {
+            self.effects.push_back(Effect::Answered { gone: true });
+        }
         self.end_turn(now, Outcome::Exited(status), None);
         self.deadline = None;
     }
@@ -217,15 +232,36 @@ impl Driver {
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
+        self.advance_interrupt(now);
     }
 
-    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again.
+    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again. An interrupt
+    /// can fall between two programs and hit neither (a shell has read its line and not yet started the command): while the
+    /// agent stays busy it is repeated.
     pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
         match &mut self.turn {
             Some(turn) => turn.interrupted = true,
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());
+        self.repeat_interrupt = Some((now + INTERRUPT_TIME, INTERRUPTS - 1));
+        self.wake_at(now + INTERRUPT_TIME);
+    }
+
+    fn advance_interrupt(&mut self, now: TsNs) {
+        let Some((due, left)) = self.repeat_interrupt else { return };
+        let busy = self.state == AgentState::Busy;
+        if !busy || now < due {
+            self.repeat_interrupt = Some((due, left)).filter(|_| busy);
+            if busy {
+                self.wake_at(due);
+            }
+            return;
+        }
+        self.write_keys(&self.profile.interrupt.clone());
+        let next = now + INTERRUPT_TIME;
+        self.repeat_interrupt = (left > 1).then_some((next, left - 1));
+        self.wake_at(next);
     }
 
     /// Says that `bytes` were written past the driver. Where they may run something, a stale ready state does not count any
@@ -283,7 +319,7 @@ impl Driver {
             Verdict::Busy { source, text, recheck } => {
                 self.ready_since = None;
                 recheck.into_iter().for_each(|at| self.wake_at(at));
-                if self.state != AgentState::Starting || source == Source::Title {
+                if self.state != AgentState::Starting || matches!(source, Source::Title | Source::Mark) {
                     self.set_state(now, AgentState::Busy, source, text);
                 }
             }

@@ -216,8 +216,9 @@ impl Driver {
         if shown {
             let line = view.screen.first_line + self.reading.composer.as_ref().map_or(0, |c| c.rows.0 as u64);
             if let Some(turn) = &mut self.turn {
-                // The echo of the prompt is drawn where the composer stood, its upper border included.
-                turn.first_line = line.saturating_sub(2);
+                // The echo of the prompt is drawn where the live area stood, what is above the composer included.
+                let above = self.profile.composer.as_ref().map_or(0, |composer| composer.live_above);
+                turn.first_line = line.saturating_sub(u64::from(above));
             }
             self.set_phase(Phase::Submitting { since: now, enters: 1 });
             self.raise_barrier(now, view.cursor_line);

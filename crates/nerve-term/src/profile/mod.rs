@@ -90,6 +90,9 @@ pub struct Composer {
     /// Keys that empty it.
     #[serde(default = "ctrl_u")]
     pub clear: String,
+    /// How many rows above the composer the live area begins: there the echo of a prompt is drawn.
+    #[serde(default = "two_rows")]
+    pub live_above: u16,
 }
 
 /// Composer layouts seen in the wild.
@@ -287,6 +290,10 @@ pub enum TranscriptKind {
 
 fn ctrl_c() -> String {
     "\\x03".to_string()
+}
+
+fn two_rows() -> u16 {
+    2
 }
 
 fn ctrl_u() -> String {

@@ -36,8 +36,10 @@ const BUILTIN: [(&str, &str); 7] = [
 ];
 
 /// Programs that run another program given in their arguments.
-const WRAPPERS: [&str; 12] =
-    ["env", "npx", "bunx", "pnpx", "uvx", "nice", "nohup", "setsid", "sudo", "time", "timeout", "unshare"];
+const WRAPPERS: [&str; 13] = [
+    "env", "nerve", "npx", "bunx", "pnpx", "uvx", "nice", "nohup", "setsid", "sudo", "time", "timeout",
+    "unshare",
+];
 
 impl Profiles {
     /// The built-in profiles.

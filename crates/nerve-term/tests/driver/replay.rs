@@ -61,7 +61,7 @@ impl Replay {
                 Effect::StateChanged => {
                     self.blocked |= matches!(self.driver.state(), AgentState::Blocked { .. })
                 }
-                Effect::Write(_) => {}
+                Effect::Write(_) | Effect::Answered { .. } => {}
             }
         }
     }

@@ -45,7 +45,7 @@ impl Bench {
             match effect {
                 Effect::Write(bytes) => self.written.extend(bytes),
                 Effect::TurnEnded(end) => self.ended.push(*end),
-                Effect::StateChanged => {}
+                Effect::StateChanged | Effect::Answered { .. } => {}
             }
         }
     }
@@ -226,7 +226,7 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
         AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
     );
     assert_eq!(bench.submit("hello"), Err(Refused::NotReady));
-    assert!(bench.driver.answer(bench.now, &choices, 2));
+    assert!(bench.driver.answer(bench.now, &choices, Some(2)));
     bench.effects();
     assert_eq!(bench.take_written(), "\x1b[B");
     bench.pass(600);
@@ -240,7 +240,7 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
     assert_eq!(bench.take_written(), "", "the next dialog was not meant");
     bench.feed(&dialog(0));
     let other = vec!["Yes".to_string(), "No".to_string()];
-    assert!(!bench.driver.answer(bench.now, &other, 1), "a dialog that is not shown is not answered");
+    assert!(!bench.driver.answer(bench.now, &other, Some(1)), "a dialog that is not shown is not answered");
 }
 
 #[test]
@@ -345,4 +345,26 @@ fn nothing_and_two_at_once_are_refused() {
     assert_eq!(bench.submit(""), Err(Refused::Empty));
     bench.submit("one").unwrap();
     assert_eq!(bench.submit("two"), Err(Refused::Busy));
+}
+
+#[test]
+fn an_interrupt_that_hit_nothing_is_repeated_while_the_agent_stays_busy_and_not_after() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(100);
+    bench.submit("sleep 30").unwrap();
+    bench.feed("sleep 30\r\n\x1b]133;C\x07");
+    bench.foreground = Foreground::Other;
+    bench.take_written();
+    bench.driver.interrupt(bench.now, 1);
+    bench.effects();
+    assert_eq!(bench.take_written(), "\x03");
+    bench.pass(700);
+    assert_eq!(bench.take_written(), "\x03");
+    bench.foreground = Foreground::Idle;
+    bench.feed("^C\r\n\x1b]133;D;130\x07\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(5000);
+    assert_eq!(bench.take_written(), "");
+    assert_eq!(bench.ended[0].outcome, Outcome::Interrupted);
 }

@@ -145,6 +145,8 @@ struct Actor {
     driver: Driver,
     queue: Queue,
     active: Option<Active>,
+    /// Who waits for a dialog to go.
+    answering: Option<AnswerReply>,
     turns: u64,
     last_look: TsNs,
     look_due: Option<TsNs>,
@@ -178,6 +180,7 @@ impl Actor {
             status,
             queue: Queue::default(),
             active: None,
+            answering: None,
             turns: 0,
             last_look: TsNs(0),
             // A program that never writes is looked at too.
@@ -348,6 +351,7 @@ impl Actor {
                     self.type_bytes(now, &bytes);
                 }
                 Effect::StateChanged => self.state_changed(),
+                Effect::Answered { gone } => self.dialog_answered(gone),
                 Effect::TurnEnded(end) => self.turn_ended(*end),
             }
         }

@@ -122,23 +122,45 @@ impl Actor {
                 return;
             }
         };
-        match picked {
-            None => self.driver.dismiss(),
-            Some(target) => {
-                if !self.driver.answer(now, &choices, target) {
-                    let error = EngineError::new(ErrorKind::Blocked, "the dialog changed; nothing was typed");
-                    let _ = reply.send(Err(self.with_screen(error)));
-                    return;
-                }
-            }
+        let refuse =
+            if self.answering.is_some() {
+                Some(EngineError::new(ErrorKind::Busy, "the dialog is being answered already"))
+            } else if self.driver.answer(now, &choices, picked) {
+                None
+            } else {
+                Some(self.with_screen(EngineError::new(
+                    ErrorKind::Blocked,
+                    "the dialog changed; nothing was typed",
+                )))
+            };
+        if let Some(error) = refuse {
+            let _ = reply.send(Err(error));
+            return;
         }
-        let timeout = timeout.unwrap_or(self.spec.response_timeout);
         match self.active.as_mut().filter(|_| wait) {
             Some(active) => {
-                active.deadline = Some(now + timeout);
+                active.deadline = Some(now + timeout.unwrap_or(self.spec.response_timeout));
                 active.reply = Some(forward(reply));
             }
-            None => drop(reply.send(Ok(None))),
+            None => self.answering = Some(reply),
+        }
+    }
+
+    /// The dialog is gone, or no key had an effect on it.
+    pub(super) fn dialog_answered(&mut self, gone: bool) {
+        let error = self.with_screen(EngineError::new(
+            ErrorKind::Blocked,
+            "the dialog took no answer and still stands there",
+        ));
+        match (gone, self.answering.take()) {
+            (true, Some(reply)) => drop(reply.send(Ok(None))),
+            (false, Some(reply)) => drop(reply.send(Err(error))),
+            (false, None) => {
+                if let Some(active) = &mut self.active {
+                    active.answer(Err(error));
+                }
+            }
+            (true, None) => {}
         }
     }
 

@@ -1,0 +1,104 @@
+//! Codex, Gemini CLI and opencode, really, against the scripted model API on loopback: ready, prompts, answers, exit.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nerve_core::command::{
+    BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
+};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_term::event::Size;
+use nerve_testkit::mock_model::{Script, serve};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+
+const TURN: Duration = Duration::from_secs(90);
+
+/// Drives an agent through `prompts`, each with what its answer must hold.
+async fn drive(agent: &str, recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe, prompts: &[(&str, &str)]) {
+    if find_agent(agent).is_none() {
+        return skip(&format!("real_agent_{agent}"), "the pinned agent is not installed (cargo xtask setup)");
+    }
+    let home = Hermetic::new().unwrap();
+    let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
+    let recipe = recipe(&home, &model.url());
+    let engine = Engine::new(EngineConfig {
+        server: "test".into(),
+        history_dir: Some(home.root().join("history")),
+        profile_dir: None,
+    });
+    let node = NodeRef { session: None, node: agent.into() };
+    let env: BTreeMap<String, String> = home.env().into_iter().chain(recipe.env).collect();
+    let spec = NodeSpec {
+        node: node.clone(),
+        command: CommandLine::Argv(recipe.argv),
+        backend: BackendKind::Pty,
+        cwd: Some(home.work()),
+        env,
+        size: Size::new(120, 40),
+        profile: None,
+        parser: None,
+        history: true,
+        ready_timeout: TURN,
+        response_timeout: TURN,
+    };
+    engine.execute(Command::CreateNode(spec)).await.unwrap();
+    for (prompt, answer) in prompts {
+        let response = ask(&engine, &node, prompt).await;
+        assert!(response.text.contains(answer) || response.raw.contains(answer), "{prompt:?}: {response:?}");
+        assert_eq!(response.delivery, "started", "{prompt:?}: {response:?}");
+        assert!(response.is_ready, "{prompt:?}");
+    }
+    let states = vec![StateName::Ready];
+    engine
+        .execute(Command::WaitNode { node: node.clone(), until: states, timeout: Some(TURN) })
+        .await
+        .unwrap();
+    engine.execute(Command::StopNode(node)).await.unwrap();
+}
+
+async fn ask(engine: &Engine, node: &NodeRef, text: &str) -> Response {
+    let execute = Execute {
+        node: node.clone(),
+        text: text.into(),
+        parser: None,
+        stream: false,
+        timeout: Some(TURN),
+        fail_if_busy: false,
+        detach_on_timeout: false,
+    };
+    match engine.execute(Command::ExecuteInput(execute)).await {
+        Ok(Reply::Response(response)) => *response,
+        other => {
+            let why = engine.execute(Command::ExplainNode(node.clone())).await;
+            panic!("{text:?}: {other:?}\n{why:#?}");
+        }
+    }
+}
+
+const PROMPTS: [(&str, &str); 4] = [
+    ("hello there", "You said: hello there"),
+    ("LONG answer please", "END-OF-LONG"),
+    ("Please answer SLOW number one", "END-OF-SLOW"),
+    ("and once more", "You said: and once more"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_inline_takes_turns() {
+    drive("codex", |home, url| home.codex(url, Renderer::Classic).unwrap(), &PROMPTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_full_screen_takes_turns() {
+    drive("codex", |home, url| home.codex(url, Renderer::FullScreen).unwrap(), &PROMPTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gemini_takes_turns() {
+    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_takes_turns() {
+    drive("opencode", |home, url| home.opencode(url).unwrap(), &PROMPTS).await;
+}
