@@ -1,0 +1,267 @@
+//! One client: its requests run side by side and are answered as they finish; its events come in between.
+//!
+//! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
+//! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::command::{Command, Outcome};
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_proto::framing::{Frame, LineReader};
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::convert::{self, Answer, Request};
+use crate::events::{Filter, Queue};
+use crate::serving::Serving;
+
+/// Requests of one client that are worked on or wait to be written.
+const IN_FLIGHT: usize = 1024;
+/// Of those, how many may be of the kind whose answers are large.
+const LARGE_IN_FLIGHT: usize = 8;
+/// Replies that wait for the writer.
+const OUTBOX: usize = 64;
+/// A client that takes no replies cannot hold up a shutdown for longer.
+const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Serves one client until it is gone, or until the server closes.
+pub(crate) async fn serve(stream: UnixStream, serving: Arc<Serving>) {
+    let watch = match watch(&stream) {
+        Ok(watch) => watch,
+        Err(error) => return tracing::warn!(%error, "a connection could not be set up"),
+    };
+    let (read, write) = stream.into_split();
+    let (outbox, waiting) = mpsc::channel(OUTBOX);
+    let gone = CancellationToken::new();
+    let events = serving.hub.subscribe(Filter::default(), None);
+    let closing = serving.closing.clone();
+    let writing = Writer { write, waiting, events, listens: false, closing }.run();
+    let reader = Reader {
+        outbox,
+        gone: gone.clone(),
+        serving,
+        in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+        large: Arc::new(Semaphore::new(LARGE_IN_FLIGHT)),
+    };
+    tokio::pin!(writing);
+    let left = tokio::select! {
+        written = &mut writing => Some(written),
+        () = reader.run(read) => None,
+    };
+    if left.is_none() {
+        // The client sends no more. It may still wait for answers, or it is gone for good.
+        tokio::select! {
+            _ = writing => {}
+            () = hung_up(watch) => {}
+        }
+    }
+    gone.cancel();
+}
+
+/// Ends when the other side has closed both directions; not when it only sends no more.
+async fn hung_up(watch: UnixStream) {
+    while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
+        // EPOLLHUP of a Unix socket: both directions are closed (epoll_ctl(2)).
+        if ready.is_write_closed() {
+            return;
+        }
+        // Writable is what it mostly is. To take that back makes the next look wait until epoll has something new to tell.
+        let _: std::io::Result<()> =
+            watch.try_io(Interest::WRITABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
+    }
+}
+
+/// A second handle to the socket, with readiness of its own.
+fn watch(stream: &UnixStream) -> std::io::Result<UnixStream> {
+    UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+/// What goes to the client, in this order.
+enum Outgoing {
+    /// A reply. The permits are given back when it is written.
+    Reply { line: Vec<u8>, _permits: Permits, written: Option<oneshot::Sender<()>> },
+    /// A reply, and from then on other events.
+    Subscribed { line: Vec<u8>, events: Arc<Queue> },
+}
+
+#[derive(Default)]
+struct Permits {
+    _in_flight: Option<OwnedSemaphorePermit>,
+    _large: Option<OwnedSemaphorePermit>,
+}
+
+struct Reader {
+    outbox: mpsc::Sender<Outgoing>,
+    gone: CancellationToken,
+    serving: Arc<Serving>,
+    in_flight: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+impl Reader {
+    /// Takes requests until there are no more.
+    async fn run(self, read: OwnedReadHalf) {
+        let closing = self.serving.closing.clone();
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = self.take_requests(read) => {}
+        }
+    }
+
+    async fn take_requests(&self, read: OwnedReadHalf) {
+        let mut lines = LineReader::new(read);
+        loop {
+            let Ok(permit) = self.in_flight.clone().acquire_owned().await else { return };
+            let permits = Permits { _in_flight: Some(permit), _large: None };
+            let request = match lines.next().await {
+                Ok(Frame::Line(line)) => convert::request(&line),
+                Ok(Frame::TooLong { bytes }) => Err(convert::too_long(bytes)),
+                // A last line may lack its end. If it lacks more, it is no JSON object.
+                Ok(Frame::Eof { partial }) if !partial.trim_ascii().is_empty() => convert::request(&partial),
+                Ok(Frame::Eof { .. }) | Err(_) => return,
+            };
+            match request {
+                Ok(request) => self.take(request, permits).await,
+                Err(line) => self.reply(line, permits).await,
+            }
+        }
+    }
+
+    async fn take(&self, request: Request, permits: Permits) {
+        match request {
+            Request::Command { command, answer } => self.start(command, answer, permits),
+            Request::Subscribe { filter, since, answer } => {
+                let events = self.serving.hub.subscribe(filter, since);
+                let line = answer.subscribed(self.serving.hub.last_seq());
+                // Nobody is there to be told if the writer is gone.
+                let _ = self.outbox.send(Outgoing::Subscribed { line, events }).await;
+            }
+            Request::Shutdown { keep_nodes, answer } => {
+                let (written, is_written) = oneshot::channel();
+                let line = answer.shutting_down();
+                let reply = Outgoing::Reply { line, _permits: permits, written: Some(written) };
+                let sent = async {
+                    let _ = self.outbox.send(reply).await;
+                    let _ = is_written.await;
+                };
+                let _ = tokio::time::timeout(SHUTDOWN_REPLY_PATIENCE, sent).await;
+                self.serving.shut_down(keep_nodes);
+            }
+        }
+    }
+
+    async fn reply(&self, line: Vec<u8>, permits: Permits) {
+        let _ = self.outbox.send(Outgoing::Reply { line, _permits: permits, written: None }).await;
+    }
+
+    /// Works on a request beside the others.
+    fn start(&self, command: Command, answer: Answer, mut permits: Permits) {
+        let outbox = self.outbox.clone();
+        let gone = self.gone.clone();
+        let serving = self.serving.clone();
+        let large = convert::may_answer_much(&command).then(|| self.large.clone());
+        tokio::spawn(async move {
+            if let Some(large) = large {
+                permits._large = tokio::select! {
+                    permit = large.acquire_owned() => permit.ok(),
+                    () = gone.cancelled() => return,
+                };
+            }
+            let Some(outcome) = work(command, &serving, &gone).await else { return };
+            // Events that led to this answer go before it.
+            serving.hub.forward();
+            let line = answer.outcome(outcome);
+            let _ = outbox.send(Outgoing::Reply { line, _permits: permits, written: None }).await;
+        });
+    }
+}
+
+/// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history. `None`:
+/// nobody waits for the answer any more.
+async fn work(command: Command, serving: &Serving, gone: &CancellationToken) -> Option<Outcome> {
+    let changes_nothing = convert::changes_nothing(&command);
+    let engine = serving.engine.clone();
+    // A task of its own: a panic must not take the answer with it.
+    let mut task = tokio::spawn(async move { engine.execute(command).await });
+    let joined = tokio::select! {
+        joined = &mut task => joined,
+        () = gone.cancelled(), if changes_nothing => {
+            task.abort();
+            return None;
+        }
+    };
+    Some(joined.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request failed in the engine");
+        Err(EngineError::new(
+            ErrorKind::Internal,
+            "the request ended without an answer: this is a bug in nerve",
+        ))
+    }))
+}
+
+struct Writer {
+    write: OwnedWriteHalf,
+    waiting: mpsc::Receiver<Outgoing>,
+    events: Arc<Queue>,
+    /// The client asked for events; it may want them even when it sends no more.
+    listens: bool,
+    closing: CancellationToken,
+}
+
+impl Writer {
+    /// Writes replies and events until no reply can come any more.
+    async fn run(mut self) -> std::io::Result<()> {
+        loop {
+            let events = self.events.clone();
+            tokio::select! {
+                biased;
+                outgoing = self.waiting.recv() => match outgoing {
+                    Some(outgoing) => self.write(outgoing).await?,
+                    None => break,
+                },
+                lines = events.next() => self.write.write_all(&lines).await?,
+            }
+        }
+        while self.listens && !self.closing.is_cancelled() {
+            let events = self.events.clone();
+            tokio::select! {
+                lines = events.next() => self.write.write_all(&lines).await?,
+                () = self.closing.cancelled() => break,
+            }
+        }
+        self.write_events().await?;
+        self.write.shutdown().await
+    }
+
+    async fn write(&mut self, outgoing: Outgoing) -> std::io::Result<()> {
+        self.write_events().await?;
+        match outgoing {
+            Outgoing::Reply { line, written, .. } => {
+                self.write.write_all(&line).await?;
+                if let Some(written) = written {
+                    let _ = written.send(());
+                }
+            }
+            Outgoing::Subscribed { line, events } => {
+                self.write.write_all(&line).await?;
+                self.events = events;
+                self.listens = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the events that wait now: bounded, whatever comes in meanwhile.
+    async fn write_events(&mut self) -> std::io::Result<()> {
+        for _ in 0..self.events.len() {
+            let Some(lines) = self.events.try_next() else { break };
+            self.write.write_all(&lines).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! The only place that maps the engine's words and the wire's to each other.
+
+mod answer;
+mod event;
+mod request;
+
+use std::time::SystemTime;
+
+use nerve_proto::data::ErrorData;
+use nerve_proto::{ErrorMessage, EventMessage, Message, ResultMessage, framing};
+use nerve_term::event::TsNs;
+
+pub(crate) use answer::{Answer, execute_data};
+pub(crate) use event::{event, events_dropped};
+pub(crate) use request::{Request, changes_nothing, may_answer_much, request, too_long};
+
+/// A message as it is sent, line end included. One that is too long for a line becomes an error that says so.
+pub(crate) fn line_of(message: &Message) -> Vec<u8> {
+    framing::encode(message).unwrap_or_else(|error| {
+        let request_id = match message {
+            Message::Result(result) => result.request_id.clone(),
+            Message::Error(_) | Message::Event(_) => None,
+        };
+        let data = ErrorData { hint: Some("ask for less".to_string()), ..ErrorData::of("too_large") };
+        let failed = Message::Result(ResultMessage::failed(request_id, error.to_string(), &data));
+        // Short, but for the request's id, which is bounded.
+        framing::encode(&failed).unwrap_or_default()
+    })
+}
+
+/// An event's line.
+pub(crate) fn event_line(event: EventMessage) -> Vec<u8> {
+    line_of(&Message::Event(event))
+}
+
+/// The line for what could not be read as a request.
+pub(crate) fn error_line(error: impl Into<String>) -> Vec<u8> {
+    line_of(&Message::Error(ErrorMessage { error: error.into(), request_id: None }))
+}
+
+/// Seconds since the Unix epoch, as the wire has them.
+fn seconds(time: TsNs) -> f64 {
+    // Exact to well under a microsecond until the year 2100.
+    time.0 as f64 / 1e9
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,311 @@
+//! From a line to something the engine or the connection can do.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use nerve_core::command::{
+    BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, NodeRef, NodeSpec, StateName,
+};
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::session::DEFAULT;
+use nerve_proto::data::ErrorData;
+use nerve_proto::{CommandType, DecodeError, EventType, Message, ResultMessage, params};
+use nerve_term::event::Size;
+use nerve_term::parse::ParserKind;
+
+use super::{Answer, line_of};
+use crate::events::Filter;
+
+/// A request, understood.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// For the engine.
+    Command { command: Command, answer: Answer },
+    /// For the connection: from now on other events.
+    Subscribe { filter: Filter, since: Option<u64>, answer: Answer },
+    /// For the server.
+    Shutdown { keep_nodes: bool, answer: Answer },
+}
+
+/// Reads a line. The error is the line that answers it.
+pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
+    let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    let answer = Answer { request_id: request.request_id.clone(), warnings: request.warnings.clone() };
+    understand(&request, answer.clone()).map_err(|problem| match problem {
+        Problem::Decode(error) => {
+            let data = ErrorData::of(ErrorData::INVALID_REQUEST);
+            let failed = ResultMessage::failed(answer.request_id, error.message, &data);
+            line_of(&Message::Result(failed.with_warnings(answer.warnings)))
+        }
+        Problem::Meaning(error) => answer.failed(error),
+    })
+}
+
+/// The line that answers a line that was too long to be kept.
+pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
+    line_of(&DecodeError::too_long(bytes).reply())
+}
+
+/// Nothing is lost when such a command is given up because nobody waits for its answer any more.
+pub(crate) fn changes_nothing(command: &Command) -> bool {
+    match command {
+        Command::ListNodes { .. }
+        | Command::GetNode(_)
+        | Command::GetBuffer { .. }
+        | Command::GetHistory(_)
+        | Command::ExplainNode(_)
+        | Command::WaitNode { .. }
+        | Command::GetSession { .. }
+        | Command::ListSessions
+        | Command::Ping => true,
+        Command::CreateNode(_)
+        | Command::StopNode(_)
+        | Command::RunCommand { .. }
+        | Command::ExecuteInput(_)
+        | Command::SendInterrupt(_)
+        | Command::WriteData { .. }
+        | Command::ResizeNode { .. }
+        | Command::ClearBuffer(_)
+        | Command::AnswerNode { .. }
+        | Command::CreateSession { .. }
+        | Command::DeleteSession { .. }
+        | Command::Shutdown { .. } => false,
+    }
+}
+
+/// The answer may be megabytes long, at once.
+pub(crate) fn may_answer_much(command: &Command) -> bool {
+    matches!(command, Command::GetBuffer { .. } | Command::GetHistory(_))
+}
+
+/// Why a request cannot be done.
+enum Problem {
+    /// Its form is wrong.
+    Decode(DecodeError),
+    /// Its form is right, and what it asks for is not.
+    Meaning(EngineError),
+}
+
+impl From<DecodeError> for Problem {
+    fn from(error: DecodeError) -> Problem {
+        Problem::Decode(error)
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        Problem::Meaning(error)
+    }
+}
+
+fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request, Problem> {
+    match request.command {
+        CommandType::Subscribe => {
+            let params: params::SubscribeParams = request.read()?;
+            let since = params.since;
+            Ok(Request::Subscribe { filter: filter(params)?, since, answer })
+        }
+        CommandType::Shutdown => {
+            let params: params::ShutdownParams = request.read()?;
+            Ok(Request::Shutdown { keep_nodes: params.keep_nodes, answer })
+        }
+        _ => Ok(Request::Command { command: command(request)?, answer }),
+    }
+}
+
+fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
+    Ok(match request.command {
+        CommandType::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
+        CommandType::StopNode => Command::StopNode(node_ref(request.read()?)),
+        CommandType::ListNodes => {
+            let params: params::ListNodesParams = request.read()?;
+            Command::ListNodes { session: params.session_id }
+        }
+        CommandType::GetNode => Command::GetNode(node_ref(request.read()?)),
+        CommandType::RunCommand => {
+            let params: params::RunCommandParams = request.read()?;
+            Command::RunCommand { node: node(params.session_id, params.node_id), command: params.command }
+        }
+        CommandType::ExecuteInput => Command::ExecuteInput(execute(request.read()?)?),
+        CommandType::SendInterrupt => Command::SendInterrupt(node_ref(request.read()?)),
+        CommandType::WriteData => {
+            let params: params::WriteDataParams = request.read()?;
+            Command::WriteData {
+                node: node(params.session_id, params.node_id),
+                data: params.data.into_bytes(),
+            }
+        }
+        CommandType::ResizeNode => {
+            let params: params::ResizeNodeParams = request.read()?;
+            let size = size(params.cols, params.rows)?;
+            Command::ResizeNode { node: node(params.session_id, params.node_id), size }
+        }
+        CommandType::GetBuffer => {
+            let params: params::GetBufferParams = request.read()?;
+            Command::GetBuffer { node: node(params.session_id, params.node_id), lines: params.lines }
+        }
+        CommandType::ClearBuffer => Command::ClearBuffer(node_ref(request.read()?)),
+        CommandType::GetHistory => Command::GetHistory(history(request.read()?)),
+        CommandType::WaitNode => wait(request.read()?)?,
+        CommandType::ExplainNode => Command::ExplainNode(node_ref(request.read()?)),
+        CommandType::AnswerNode => answer_node(request.read()?)?,
+        CommandType::CreateSession => {
+            let params: params::CreateSessionParams = request.read()?;
+            Command::CreateSession { name: params.name, description: params.description, tags: params.tags }
+        }
+        CommandType::GetSession => Command::GetSession { name: session(&request.read()?) },
+        CommandType::ListSessions => Command::ListSessions,
+        CommandType::DeleteSession => Command::DeleteSession { name: session(&request.read()?) },
+        CommandType::Ping => Command::Ping,
+        other => return Err(invalid(format!("{other} is not supported by this version")).into()),
+    })
+}
+
+fn node(session: Option<String>, node: String) -> NodeRef {
+    NodeRef { session, node }
+}
+
+fn node_ref(params: params::NodeParams) -> NodeRef {
+    node(params.session_id, params.node_id)
+}
+
+fn session(params: &params::SessionParams) -> String {
+    params.session().unwrap_or(DEFAULT).to_string()
+}
+
+fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> {
+    // What is asked for and not done must not look done.
+    let later = [
+        ("pane_id", params.pane_id.is_some()),
+        ("claude_session_id", params.claude_session_id.is_some()),
+        ("proxy", params.proxy.is_some()),
+        ("conversation", params.conversation.is_some()),
+    ];
+    if let Some((field, _)) = later.iter().find(|(_, given)| *given) {
+        return Err(invalid(format!("params.{field} is not supported by this version")));
+    }
+    let default = Size::default();
+    Ok(NodeSpec {
+        node: node(params.session_id, params.node_id),
+        command: match params.command {
+            None => CommandLine::Argv(Vec::new()),
+            Some(params::CommandLine::Text(text)) => CommandLine::Text(text),
+            Some(params::CommandLine::Argv(argv)) => CommandLine::Argv(argv),
+        },
+        backend: match params.backend.as_str() {
+            "pty" => BackendKind::Pty,
+            "bash" => BackendKind::Bash,
+            other => {
+                let text = format!("params.backend: unknown backend {other:?}");
+                return Err(invalid(text).hint("this version has pty and bash"));
+            }
+        },
+        cwd: params.cwd.map(PathBuf::from),
+        env: params.env,
+        size: size(params.cols.unwrap_or(default.cols), params.rows.unwrap_or(default.rows))?,
+        profile: params.profile,
+        parser: parser(params.parser)?,
+        history: params.history,
+        ready_timeout: params.ready_timeout.duration(),
+        response_timeout: params.response_timeout.duration(),
+    })
+}
+
+fn execute(params: params::ExecuteInputParams) -> Result<Execute, EngineError> {
+    if params.conversation.is_some() {
+        return Err(invalid("params.conversation is not supported by this version"));
+    }
+    Ok(Execute {
+        node: node(params.session_id, params.node_id),
+        text: params.text,
+        parser: parser(params.parser)?,
+        stream: params.stream,
+        timeout: params.timeout.map(params::Seconds::duration),
+        fail_if_busy: params.fail_if_busy,
+        detach_on_timeout: params.detach_on_timeout,
+    })
+}
+
+fn history(params: params::GetHistoryParams) -> HistoryQuery {
+    HistoryQuery {
+        node: params.node_id,
+        session: params.session_id,
+        server: params.server_name,
+        last: params.last,
+        op: params.op,
+        seq: params.seq,
+        inputs_only: params.inputs_only,
+    }
+}
+
+fn wait(params: params::WaitNodeParams) -> Result<Command, EngineError> {
+    let mut until = Vec::new();
+    for name in &params.until.0 {
+        until.push(state(name)?);
+    }
+    if until.is_empty() {
+        return Err(invalid("params.until: name at least one state"));
+    }
+    let timeout = params.timeout.map(params::Seconds::duration);
+    Ok(Command::WaitNode { node: node(params.session_id, params.node_id), until, timeout })
+}
+
+fn state(name: &str) -> Result<StateName, EngineError> {
+    const STATES: [StateName; 6] = [
+        StateName::Starting,
+        StateName::Ready,
+        StateName::Busy,
+        StateName::Blocked,
+        StateName::Stopping,
+        StateName::Stopped,
+    ];
+    STATES.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
+        let known = STATES.map(StateName::as_str).join(", ");
+        invalid(format!("params.until: unknown state {name:?}")).hint(format!("the states are {known}"))
+    })
+}
+
+fn answer_node(params: params::AnswerNodeParams) -> Result<Command, EngineError> {
+    let choice = match (params.choice, params.cancel) {
+        (Some(params::NodeChoice::Number(number)), false) => Choice::Number(number),
+        (Some(params::NodeChoice::Label(label)), false) => Choice::Label(label),
+        (None, true) => Choice::Cancel,
+        (Some(_), true) | (None, false) => {
+            return Err(invalid("give either params.choice or params.cancel = true"));
+        }
+    };
+    let node = node(params.session_id, params.node_id);
+    let timeout = params.timeout.map(params::Seconds::duration);
+    Ok(Command::AnswerNode { node, choice, wait: params.wait, timeout })
+}
+
+fn filter(params: params::SubscribeParams) -> Result<Filter, EngineError> {
+    let types = match params.types {
+        None => None,
+        Some(names) => {
+            let known = |name: &String| {
+                EventType::parse(name).ok_or_else(|| invalid(format!("params.types: unknown event {name:?}")))
+            };
+            Some(names.iter().map(known).collect::<Result<Vec<_>, _>>()?)
+        }
+    };
+    Ok(Filter { node: params.node_id, session: params.session_id, types, aliases: params.aliases })
+}
+
+fn parser(name: Option<String>) -> Result<Option<ParserKind>, EngineError> {
+    let parse = |name: String| ParserKind::from_str(&name).map_err(|error| invalid(error.to_string()));
+    name.map(parse).transpose()
+}
+
+fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
+    let size = Size::new(cols, rows);
+    if (size.cols, size.rows) == (cols, rows) {
+        return Ok(size);
+    }
+    Err(invalid(format!("a terminal of {cols} columns and {rows} rows cannot be"))
+        .hint("2-4096 columns, 1-4096 rows"))
+}
+
+fn invalid(message: impl Into<String>) -> EngineError {
+    EngineError::new(ErrorKind::InvalidRequest, message)
+}

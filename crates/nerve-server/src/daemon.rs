@@ -1,0 +1,246 @@
+//! Who owns a server's name: the lock that proves a live server, the socket beside it, and what a stale one leaves behind.
+//!
+//! A live server holds an exclusive lock on `<runtime>/<name>.lock` for as long as it lives; the kernel lets go of it however the
+//! process ends. So a socket whose lock is free is stale, and a pid in a file whose lock is free belongs to nobody.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::ServerError;
+use crate::paths::{Places, private_directory};
+
+/// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out. A server that is alive answers on its
+/// socket and is not waited for.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+const LOCK_POLL: Duration = Duration::from_millis(10);
+
+/// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
+#[derive(Debug)]
+pub struct Claim {
+    /// The name.
+    pub name: String,
+    /// Where it listens.
+    pub socket: PathBuf,
+    _lock: File,
+}
+
+impl Claim {
+    /// Takes a name: makes the runtime directory, locks, replaces a stale socket, listens. The listener does not block.
+    ///
+    /// # Errors
+    /// The name is bad or taken, the path too long, or something else stands in the socket's place.
+    pub fn take(places: &Places, name: &str) -> Result<(Claim, UnixListener), ServerError> {
+        let socket = places.socket(name)?;
+        private_directory(&places.runtime)?;
+        let mut lock = lock_name(&places.lock(name)?, &socket, name)?;
+        remove_stale(&socket)?;
+        write_identity(&mut lock).map_err(ServerError::io("write", &places.lock(name)?))?;
+        let listener = UnixListener::bind(&socket).map_err(ServerError::io("listen on", &socket))?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
+            .map_err(ServerError::io("set the mode of", &socket))?;
+        listener.set_nonblocking(true).map_err(ServerError::io("set up", &socket))?;
+        Ok((Claim { name: name.to_string(), socket, _lock: lock }, listener))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race with a server that
+        // has just opened it.
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+/// A live process that holds a server's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub pid: u32,
+    /// When it was started, in clock ticks since boot (proc(5), stat field 22): tells it from a later process with the same id.
+    start: u64,
+}
+
+impl Holder {
+    /// The process with this id is still the one that wrote the lock file, and it is this user's.
+    pub fn is_same_process(&self) -> bool {
+        let uid = rustix::process::getuid().as_raw();
+        let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
+        owned && start_ticks(self.pid) == Some(self.start)
+    }
+
+    /// Sends a signal to the process, if it still is the same.
+    ///
+    /// # Errors
+    /// It is gone or is another process by now, or the system refuses.
+    pub fn signal(&self, signal: rustix::process::Signal) -> std::io::Result<()> {
+        let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
+        // The pidfd is taken before the check, so the check is about the very process that gets the signal.
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(gone)?;
+        let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        if !self.is_same_process() {
+            return Err(gone());
+        }
+        Ok(rustix::process::pidfd_send_signal(handle, signal)?)
+    }
+}
+
+/// What a server's lock file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// Nobody holds the name.
+    Free,
+    /// A live process does; who, if the file could be read.
+    By(Option<Holder>),
+}
+
+/// Who holds a server's name now.
+///
+/// # Errors
+/// The name is bad, or the lock file cannot be opened.
+pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
+    let path = places.lock(name)?;
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Held::Free),
+        Err(source) => return Err(ServerError::Io { what: "open", path, source }),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Held::Free),
+        Err(TryLockError::WouldBlock) => Ok(Held::By(read_identity(&mut file))),
+        Err(TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path, source }),
+    }
+}
+
+fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+        .map_err(ServerError::io("open", path))?;
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(source)) => {
+                return Err(ServerError::Io { what: "lock", path: path.into(), source });
+            }
+            Err(TryLockError::WouldBlock) => {
+                if UnixStream::connect(socket).is_ok() || Instant::now() >= deadline {
+                    let pid = read_identity(&mut file).map(|holder| holder.pid);
+                    return Err(ServerError::AlreadyRunning { name: name.to_string(), pid });
+                }
+                std::thread::sleep(LOCK_POLL);
+            }
+        }
+    }
+}
+
+fn remove_stale(socket: &Path) -> Result<(), ServerError> {
+    let meta = match fs::symlink_metadata(socket) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(ServerError::Io { what: "look at", path: socket.into(), source }),
+    };
+    if !meta.file_type().is_socket() {
+        return Err(ServerError::NotASocket { path: socket.into() });
+    }
+    if UnixStream::connect(socket).is_ok() {
+        return Err(ServerError::ForeignListener { path: socket.into() });
+    }
+    fs::remove_file(socket).map_err(ServerError::io("remove the stale", socket))
+}
+
+fn write_identity(lock: &mut File) -> std::io::Result<()> {
+    let pid = std::process::id();
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{pid} {}", start_ticks(pid).unwrap_or(0))
+}
+
+fn read_identity(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(64).read_to_string(&mut text).ok()?;
+    let (pid, start) = text.trim().split_once(' ')?;
+    Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
+}
+
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in parentheses and may hold blanks and parentheses itself: count from its end.
+    let after_name = stat.get(stat.rfind(')')? + 1..)?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(dir: &Path) -> Places {
+        let home = dir.join("n");
+        Places::resolve(|name| (name == "NERVE_HOME").then(|| home.clone().into()), 0, dir)
+    }
+
+    #[test]
+    fn a_name_is_held_until_the_claim_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(dir.path());
+        assert_eq!(holder(&places, "a").unwrap(), Held::Free);
+        let (claim, _listener) = Claim::take(&places, "a").unwrap();
+        assert_eq!(fs::metadata(&claim.socket).unwrap().mode() & 0o777, 0o600);
+        let Held::By(Some(who)) = holder(&places, "a").unwrap() else { panic!("not held") };
+        assert_eq!(who.pid, std::process::id());
+        assert!(who.is_same_process());
+        let again = Claim::take(&places, "a").unwrap_err();
+        assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
+        let socket = claim.socket.clone();
+        drop(claim);
+        assert!(!socket.exists());
+        assert_eq!(holder(&places, "a").unwrap(), Held::Free);
+        drop(Claim::take(&places, "a").unwrap());
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_file_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(dir.path());
+        private_directory(&places.runtime).unwrap();
+        drop(UnixListener::bind(places.socket("a").unwrap()).unwrap());
+        assert!(places.socket("a").unwrap().exists());
+        drop(Claim::take(&places, "a").unwrap());
+        let path = places.socket("b").unwrap();
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(Claim::take(&places, "b"), Err(ServerError::NotASocket { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_listener_without_the_lock_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(dir.path());
+        private_directory(&places.runtime).unwrap();
+        let _other = UnixListener::bind(places.socket("a").unwrap()).unwrap();
+        assert!(matches!(Claim::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
+    }
+
+    #[test]
+    fn a_pid_of_another_process_is_never_signalled() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let stranger = Holder { pid: child.id(), start: 1 };
+        assert!(!stranger.is_same_process());
+        assert!(stranger.signal(rustix::process::Signal::KILL).is_err());
+        assert!(child.try_wait().unwrap().is_none());
+        let right = Holder { pid: child.id(), start: start_ticks(child.id()).unwrap() };
+        right.signal(rustix::process::Signal::TERM).unwrap();
+        child.wait().unwrap();
+        assert!(right.signal(rustix::process::Signal::TERM).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! The engine served over a Unix socket, one JSON object a line.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`paths`] | where sockets, locks, logs and histories are |
+//! | [`daemon`] | who owns a server's name: lock, socket, stale ones |
+//! | [`unix`] | the listener: who may connect, how many, the way down |
+//! | `connection` | one client: requests side by side, replies and events in order |
+//! | `events` | a bounded queue of events for each subscriber |
+//! | `convert` | the only place that maps core and wire to each other |
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), nerve_server::error::ServerError> {
+//! use nerve_core::engine::{Engine, EngineConfig};
+//! use nerve_server::paths::Places;
+//! use nerve_server::unix::ServerConfig;
+//!
+//! let places = Places::from_env();
+//! let engine = Engine::new(EngineConfig {
+//!     server: "default".to_string(),
+//!     history_dir: Some(places.history.clone()),
+//!     profile_dir: Some(places.profiles()),
+//! });
+//! nerve_server::serve(&ServerConfig::new("default", places), engine).await
+//! # }
+//! ```
+
+mod connection;
+mod convert;
+pub mod daemon;
+pub mod error;
+mod events;
+pub mod paths;
+mod serving;
+pub mod unix;
+
+use std::future::Future;
+
+use nerve_core::command::Response;
+use nerve_core::engine::Engine;
+use nerve_proto::data::ExecuteData;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::ServerError;
+use crate::unix::{Server, ServerConfig};
+
+/// Serves an engine until a client sends SHUTDOWN or the process gets SIGTERM, SIGINT or SIGHUP.
+///
+/// # Errors
+/// See [`Server::bind`] and [`Server::run`].
+pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerError> {
+    let stop = stop_signal();
+    Server::bind(config)?.run(engine, stop).await
+}
+
+/// A finished turn as EXECUTE_INPUT answers it: for programs that use an engine without a server.
+pub fn execute_data(response: Response) -> ExecuteData {
+    convert::execute_data(response)
+}
+
+/// Ends when the process is told to end. The signals are listened for from the call on, not from the first poll: call it before
+/// anything is started that a signal must not leave behind.
+pub fn stop_signal() -> impl Future<Output = ()> {
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let mut signals = kinds.map(|kind| signal(kind).ok());
+    async move {
+        let [term, interrupt, hangup] = &mut signals;
+        tokio::select! {
+            () = one(term) => {}
+            () = one(interrupt) => {}
+            () = one(hangup) => {}
+        }
+    }
+}
+
+async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        // It cannot be listened for: the other ways to stop remain.
+        None => std::future::pending().await,
+    }
+}

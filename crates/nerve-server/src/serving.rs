@@ -1,0 +1,40 @@
+//! What all connections of a server share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nerve_core::engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+use crate::events::Hub;
+
+/// The engine, its events, and how far the server is on its way down.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    pub(crate) engine: Engine,
+    pub(crate) hub: Hub,
+    /// Set when the server was asked to go down.
+    pub(crate) stopping: CancellationToken,
+    /// Set when all nodes are stopped: connections write what they have and close.
+    pub(crate) closing: CancellationToken,
+    keep_nodes: AtomicBool,
+}
+
+impl Serving {
+    pub(crate) fn new(engine: Engine) -> Serving {
+        let hub = Hub::new(engine.subscribe());
+        let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
+        Serving { engine, hub, stopping, closing, keep_nodes: AtomicBool::new(false) }
+    }
+
+    /// Asks the server to go down. The first caller decides about the nodes.
+    pub(crate) fn shut_down(&self, keep_nodes: bool) {
+        if !self.stopping.is_cancelled() {
+            self.keep_nodes.store(keep_nodes, Ordering::Release);
+            self.stopping.cancel();
+        }
+    }
+
+    pub(crate) fn keeps_nodes(&self) -> bool {
+        self.keep_nodes.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,125 @@
+//! Bad input: each gets an error that says what and where, none ends the connection.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, TestServer};
+
+/// Sends a line, expects an error with these words, and that the connection goes on.
+async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
+    client.send_raw(line).await;
+    let reply = client.reply().await;
+    let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+    let error = reply["error"].as_str().unwrap_or_else(|| panic!("no error for {shown}: {reply}"));
+    for word in words {
+        assert!(error.to_lowercase().contains(&word.to_lowercase()), "{shown}: {error:?} lacks {word:?}");
+    }
+    assert_eq!(client.done("PING", json!({})).await["pong"], true);
+    reply
+}
+
+#[tokio::test]
+async fn what_is_no_request_gets_an_error_and_the_connection_goes_on() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    refused(client, b"hello", &["json"]).await;
+    refused(client, b"{\"type\":\"command\"", &["json"]).await;
+    refused(client, b"[1,2,3]", &["list", "object"]).await;
+    refused(client, b"\"text\"", &["object"]).await;
+    refused(client, b"{\"type\":\"command\",\"command_type\":\"PING\",\"x\":\"\xff\xfe\"}", &["utf-8"]).await;
+    refused(client, b"{}", &["type"]).await;
+    let deep = format!("{{\"type\":\"command\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    refused(client, deep.as_bytes(), &["deep"]).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_command_is_told_the_nearest_one() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let line = br#"{"type":"command","command_type":"CREAT_NODE","params":{},"request_id":"r7"}"#;
+    let reply = refused(client, line, &["CREAT_NODE", "CREATE_NODE"]).await;
+    assert_eq!(reply["request_id"], "r7");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_field_is_named() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let missing = client.fails("EXECUTE_INPUT", json!({ "text": "hello" })).await;
+    assert!(missing.contains("node_id"), "{missing}");
+    let wrong = client.fails("RESIZE_NODE", json!({ "node_id": "a", "cols": "wide", "rows": 3 })).await;
+    assert!(wrong.contains("cols"), "{wrong}");
+    let backend = client.fails("CREATE_NODE", json!({ "node_id": "a", "backend": "telepathy" })).await;
+    assert!(backend.contains("telepathy"), "{backend}");
+    let event = client.fails("SUBSCRIBE", json!({ "types": ["NODE_EXPLODED"] })).await;
+    assert!(event.contains("NODE_EXPLODED"), "{event}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let mut line = br#"{"type":"command","command_type":"PING","params":{"x":""#.to_vec();
+    line.resize(17 * 1024 * 1024, b'x');
+    line.extend(b"\"}}");
+    refused(client, &line, &["16"]).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn empty_lines_and_crlf_do_no_harm() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    client.send_raw(b"\r").await;
+    client.send_raw(b"{\"type\":\"command\",\"command_type\":\"PING\",\"request_id\":1}\r").await;
+    let reply = loop {
+        let reply = client.reply().await;
+        if reply["type"] == "result" {
+            break reply;
+        }
+    };
+    assert_eq!(reply["request_id"], 1);
+    assert_eq!(reply["data"]["pong"], true);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_older_name_works_and_warns() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let reply = client.ask("LIST_CHANNELS", json!({})).await;
+    assert_eq!(reply["success"], true, "{reply}");
+    let warning = reply["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("LIST_CHANNELS") && warning.contains("LIST_NODES"), "{warning}");
+    let new = client.ask("LIST_NODES", json!({})).await;
+    assert_eq!(new.get("warnings"), None, "{new}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn names_that_would_leave_their_folder_are_refused() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    for name in ["../../etc/passwd", "a/b", "A", "", &"a".repeat(33)] {
+        client.fails("GET_HISTORY", json!({ "node_id": name })).await;
+        client.fails("GET_HISTORY", json!({ "node_id": "a", "server_name": name })).await;
+        client.fails("CREATE_SESSION", json!({ "name": name })).await;
+        client.fails("CREATE_NODE", json!({ "node_id": name, "command": "true" })).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_clients_bad_line_reaches_no_other_client() {
+    let server = TestServer::start();
+    let mut good = server.client().await;
+    let mut bad = server.client().await;
+    let id = good.send("PING", json!({})).await;
+    bad.send_raw(b"\xff\xff\xff").await;
+    assert_eq!(bad.reply().await["type"], "error");
+    assert_eq!(good.reply().await["request_id"], id.as_str());
+    assert_eq!(good.done("PING", json!({})).await["pong"], true);
+    server.stop().await;
+}

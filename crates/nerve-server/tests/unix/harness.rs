@@ -1,0 +1,162 @@
+//! A server in a directory of its own, and clients that speak raw lines.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_server::error::ServerError;
+use nerve_server::paths::Places;
+use nerve_server::unix::{Server, ServerConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Nothing here takes that long, unless it hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Directories under a NERVE_HOME of their own.
+pub(crate) fn places(home: &Path) -> Places {
+    Places::under(home)
+}
+
+/// A running server. It stops when dropped; [`TestServer::stop`] waits for that.
+pub(crate) struct TestServer {
+    pub(crate) home: TempDir,
+    pub(crate) socket: PathBuf,
+    pub(crate) task: JoinHandle<Result<(), ServerError>>,
+    stop: CancellationToken,
+}
+
+impl TestServer {
+    pub(crate) fn start() -> TestServer {
+        TestServer::start_with(|_| {})
+    }
+
+    pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> TestServer {
+        let home = tempfile::tempdir().unwrap();
+        let places = places(home.path());
+        let mut config = ServerConfig::new("test", places.clone());
+        change(&mut config);
+        let server = Server::bind(&config).unwrap();
+        let engine = Engine::new(EngineConfig {
+            server: "test".to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: None,
+        });
+        let stop = CancellationToken::new();
+        let stopping = stop.clone();
+        let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
+        TestServer { socket: places.socket("test").unwrap(), home, task, stop }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(&self.socket).await
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Waits until the server has ended by itself.
+    pub(crate) async fn ended(self) {
+        tokio::time::timeout(DEADLINE, self.task).await.expect("the server did not end").unwrap().unwrap();
+    }
+}
+
+/// One connection.
+pub(crate) struct Client {
+    read: BufReader<OwnedReadHalf>,
+    write: Option<OwnedWriteHalf>,
+    next_id: u32,
+}
+
+impl Client {
+    pub(crate) async fn connect(socket: &Path) -> Client {
+        let (read, write) = UnixStream::connect(socket).await.unwrap().into_split();
+        Client { read: BufReader::new(read), write: Some(write), next_id: 0 }
+    }
+
+    /// Sends bytes as they are, a line end after them.
+    pub(crate) async fn send_raw(&mut self, line: impl AsRef<[u8]>) {
+        let write = self.write.as_mut().unwrap();
+        let line = [line.as_ref(), b"\n"].concat();
+        tokio::time::timeout(DEADLINE, write.write_all(&line)).await.expect("nobody reads").unwrap();
+    }
+
+    /// Sends a command and gives back its request id.
+    pub(crate) async fn send(&mut self, command: &str, params: Value) -> String {
+        self.next_id += 1;
+        let id = format!("{command}-{}", self.next_id);
+        let request =
+            json!({ "type": "command", "command_type": command, "params": params, "request_id": id });
+        self.send_raw(request.to_string()).await;
+        id
+    }
+
+    /// The next line, whatever it is; `None` at the end.
+    pub(crate) async fn line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let read = self.read.read_line(&mut line);
+        // A connection that is closed with something unread in it is reset: that is an end too.
+        let bytes = tokio::time::timeout(DEADLINE, read).await.expect("no line came").unwrap_or(0);
+        (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    /// The next line that is no event.
+    pub(crate) async fn reply(&mut self) -> Value {
+        loop {
+            let line = self.line().await.expect("the connection was closed");
+            if line["type"] != "event" {
+                return line;
+            }
+        }
+    }
+
+    /// The next event of this type.
+    pub(crate) async fn event(&mut self, kind: &str) -> Value {
+        loop {
+            let line = self.line().await.expect("the connection was closed");
+            if line["type"] == "event" && line["event_type"] == kind {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a command and waits for its reply; there must be no other one under way.
+    pub(crate) async fn ask(&mut self, command: &str, params: Value) -> Value {
+        let id = self.send(command, params).await;
+        let reply = self.reply().await;
+        assert_eq!(reply["request_id"], id.as_str(), "{reply}");
+        reply
+    }
+
+    /// The same; the command must succeed.
+    pub(crate) async fn done(&mut self, command: &str, params: Value) -> Value {
+        let mut reply = self.ask(command, params).await;
+        assert_eq!(reply["success"], true, "{reply}");
+        reply["data"].take()
+    }
+
+    /// The same; the command must fail. Gives back the error.
+    pub(crate) async fn fails(&mut self, command: &str, params: Value) -> String {
+        let reply = self.ask(command, params).await;
+        assert_eq!(reply["success"], false, "{reply}");
+        reply["error"].as_str().unwrap().to_string()
+    }
+
+    /// Sends a command to a server that may close the connection meanwhile.
+    pub(crate) async fn try_send(&mut self, command: &str) {
+        let line = format!("{}\n", json!({ "command_type": command }));
+        let _ = self.write.as_mut().unwrap().write_all(line.as_bytes()).await;
+    }
+
+    /// Sends no more; still reads.
+    pub(crate) fn half_close(&mut self) {
+        self.write = None;
+    }
+}

@@ -1,0 +1,111 @@
+//! Servers come, refuse each other, and go.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+
+use nerve_server::daemon::{Held, holder};
+use nerve_server::error::ServerError;
+use nerve_server::paths::private_directory;
+use nerve_server::unix::{Server, ServerConfig};
+use serde_json::json;
+
+use crate::harness::{Client, TestServer, places};
+
+#[tokio::test]
+async fn the_socket_is_for_this_user_alone() {
+    let server = TestServer::start();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&server.socket), 0o600);
+    assert_eq!(mode(server.socket.parent().unwrap()), 0o700);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_server_of_a_name_is_refused_and_the_first_goes_on() {
+    let server = TestServer::start();
+    let config = ServerConfig::new("test", places(server.home.path()));
+    let error = Server::bind(&config).unwrap_err();
+    assert!(matches!(error, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == std::process::id()));
+    assert!(error.to_string().starts_with("server 'test' is already running, pid "), "{error}");
+    let other = ServerConfig::new("other", places(server.home.path()));
+    drop(Server::bind(&other).unwrap());
+    assert_eq!(server.client().await.done("PING", json!({})).await["pong"], true);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let places = places(home.path());
+    private_directory(&places.runtime).unwrap();
+    drop(UnixListener::bind(places.socket("test").unwrap()).unwrap());
+    fs::write(places.lock("test").unwrap(), "1 1\n").unwrap();
+    Server::bind(&ServerConfig::new("test", places)).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let places = places(home.path());
+    private_directory(&places.runtime).unwrap();
+    let path = places.socket("test").unwrap();
+    fs::write(&path, "precious").unwrap();
+    let error = Server::bind(&ServerConfig::new("test", places)).unwrap_err();
+    assert!(matches!(error, ServerError::NotASocket { .. }));
+    assert_eq!(fs::read_to_string(path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_path_the_kernel_would_not_take_is_refused_with_its_length() {
+    let home = tempfile::tempdir().unwrap();
+    let deep = home.path().join("d".repeat(90));
+    let error = Server::bind(&ServerConfig::new("test", places(&deep))).unwrap_err();
+    assert!(matches!(error, ServerError::PathTooLong { .. }));
+    assert!(error.to_string().contains("at most 107"), "{error}");
+    assert!(error.hint().unwrap().contains("NERVE_HOME"));
+    assert!(!deep.exists(), "nothing is made for a server that cannot be");
+}
+
+#[tokio::test]
+async fn shutdown_is_answered_then_told_to_all_and_the_name_is_free() {
+    let server = TestServer::start();
+    let places = places(server.home.path());
+    let mut watcher = server.client().await;
+    watcher.done("PING", json!({})).await;
+    let mut client = server.client().await;
+    assert_eq!(client.done("SHUTDOWN", json!({})).await["stopped"], true);
+    watcher.event("SERVER_SHUTDOWN").await;
+    assert_eq!(watcher.line().await, None, "the connection is closed");
+    let socket = server.socket.clone();
+    server.ended().await;
+    assert!(!socket.exists());
+    assert_eq!(holder(&places, "test").unwrap(), Held::Free);
+}
+
+#[tokio::test]
+async fn shutdown_does_not_wait_for_a_client_that_reads_nothing() {
+    let server = TestServer::start();
+    let mut deaf = server.client().await;
+    // Megabytes of answers that nobody takes.
+    for _ in 0..200 {
+        deaf.send_raw(format!("{{\"type\":\"command\",\"command_type\":\"{}\"}}", "X".repeat(50_000))).await;
+    }
+    server.client().await.done("SHUTDOWN", json!({})).await;
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let server = TestServer::start_with(|config| config.max_connections = 2);
+    let mut first = server.client().await;
+    let mut second = server.client().await;
+    first.done("PING", json!({})).await;
+    second.done("PING", json!({})).await;
+    let mut third = Client::connect(&server.socket).await;
+    let told = third.line().await.unwrap();
+    assert!(told["error"].as_str().unwrap().contains("too many connections"), "{told}");
+    assert_eq!(third.line().await, None);
+    first.done("PING", json!({})).await;
+    server.stop().await;
+}

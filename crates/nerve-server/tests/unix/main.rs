@@ -1,0 +1,8 @@
+//! The server over its real Unix socket, spoken to in raw lines.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+mod harness;
+
+mod bad_input;
+mod lifecycle;
+mod traffic;

@@ -1,0 +1,295 @@
+//! Many requests, slow readers, clients that leave: nobody holds up anybody else.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, DEADLINE, TestServer};
+
+/// A node over the mock-free shell that is on every machine.
+async fn shell(client: &mut Client, node: &str) {
+    let params = json!({
+        "node_id": node, "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" },
+    });
+    assert_eq!(client.done("CREATE_NODE", params).await["node_id"], node);
+}
+
+async fn one_shot(client: &mut Client, node: &str) {
+    let params = json!({ "node_id": node, "backend": "bash" });
+    assert_eq!(client.done("CREATE_NODE", params).await["node_id"], node);
+}
+
+async fn state(client: &mut Client, node: &str) -> Value {
+    client.done("GET_NODE", json!({ "node_id": node })).await["state"].clone()
+}
+
+#[tokio::test]
+async fn many_requests_on_one_connection_are_each_answered() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let mut waiting = std::collections::BTreeSet::new();
+    for sent in 0..3000 {
+        waiting.insert(client.send("PING", json!({})).await);
+        // Who sends without ever reading is held up in the end, and rightly so.
+        while waiting.len() > 300 || (sent == 2999 && !waiting.is_empty()) {
+            let reply = client.reply().await;
+            let id = reply["request_id"].as_str().unwrap();
+            assert!(waiting.remove(id), "{id} twice");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_quick_request_overtakes_a_slow_one() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    one_shot(client, "slow").await;
+    let marker = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.01; done; echo done", marker.display());
+    let slow = client.send("EXECUTE_INPUT", json!({ "node_id": "slow", "text": text })).await;
+    let quick = client.send("PING", json!({})).await;
+    assert_eq!(client.reply().await["request_id"], quick.as_str());
+    std::fs::write(marker, "").unwrap();
+    let reply = client.reply().await;
+    assert_eq!(reply["request_id"], slow.as_str());
+    assert_eq!(reply["data"]["response"]["text"].as_str().unwrap().trim(), "done", "{reply}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_half_closes_gets_its_answers() {
+    let server = TestServer::start();
+    let mut client = server.client().await;
+    one_shot(&mut client, "a").await;
+    let ping = client.send("PING", json!({})).await;
+    let turn = client.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.2; echo hi" })).await;
+    client.half_close();
+    let mut answered = Vec::new();
+    while let Some(line) = client.line().await {
+        if line["type"] == "result" {
+            assert_eq!(line["success"], true, "{line}");
+            answered.push(line["request_id"].as_str().unwrap().to_string());
+        }
+    }
+    answered.sort();
+    let mut sent = vec![ping, turn];
+    sent.sort();
+    assert_eq!(answered, sent);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_its_turn_to_end_and_the_node_usable() {
+    let server = TestServer::start();
+    let mut leaver = server.client().await;
+    one_shot(&mut leaver, "a").await;
+    let mut watcher = server.client().await;
+    watcher.done("SUBSCRIBE", json!({ "types": ["NODE_BUSY", "NODE_READY"] })).await;
+    leaver.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.3; echo left alone" })).await;
+    watcher.event("NODE_BUSY").await;
+    drop(leaver);
+    watcher.event("NODE_READY").await;
+    let mut other = server.client().await;
+    let reply = other.done("EXECUTE_INPUT", json!({ "node_id": "a", "text": "echo mine" })).await;
+    assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), "mine");
+    let history = other.done("GET_HISTORY", json!({ "node_id": "a", "op": "send" })).await;
+    assert_eq!(history["total"], 2, "{history}");
+    assert!(history["entries"][0].to_string().contains("left alone"), "{history}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_during_a_turn_in_a_terminal_does_not_leave_it_busy() {
+    let server = TestServer::start();
+    let mut leaver = server.client().await;
+    shell(&mut leaver, "sh").await;
+    leaver.done("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
+    let mut watcher = server.client().await;
+    watcher.done("SUBSCRIBE", json!({ "node_id": "sh", "types": ["NODE_BUSY"] })).await;
+    leaver.send("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "sleep 0.5; echo done" })).await;
+    watcher.event("NODE_BUSY").await;
+    drop(leaver);
+    watcher.done("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
+    assert_eq!(state(&mut watcher, "sh").await, "ready");
+    let reply = watcher.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "echo mine" })).await;
+    assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), "mine");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_waits_for_an_answer_ends_when_its_client_leaves() {
+    let server = TestServer::start_with(|config| config.max_connections = 1);
+    let mut leaver = server.client().await;
+    shell(&mut leaver, "sh").await;
+    leaver.done("SUBSCRIBE", json!({ "types": [] })).await;
+    leaver.send("WAIT_NODE", json!({ "node_id": "sh", "until": "blocked", "timeout": 1000 })).await;
+    leaver.send("PING", json!({})).await;
+    assert_eq!(leaver.line().await.unwrap()["data"]["pong"], true);
+    drop(leaver);
+    // There is room for one: the next is served as soon as the first is gone.
+    let served = async {
+        loop {
+            let mut next = server.client().await;
+            next.try_send("PING").await;
+            if next.line().await.is_some_and(|line| line["success"] == true) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, served).await.expect("the connection was kept");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_listener_that_sends_no_more_still_gets_its_events() {
+    let server = TestServer::start();
+    let mut listener = server.client().await;
+    listener.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "SERVER_SHUTDOWN"] })).await;
+    listener.half_close();
+    let mut client = server.client().await;
+    one_shot(&mut client, "a").await;
+    assert_eq!(listener.event("NODE_CREATED").await["node_id"], "a");
+    client.done("SHUTDOWN", json!({})).await;
+    listener.event("SERVER_SHUTDOWN").await;
+    assert_eq!(listener.line().await, None);
+}
+
+#[tokio::test]
+async fn a_slow_reader_loses_events_is_told_how_many_and_holds_nobody_up() {
+    let server = TestServer::start();
+    let mut slow = server.client().await;
+    slow.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
+    let mut busy = server.client().await;
+    busy.done("SUBSCRIBE", json!({ "types": [] })).await;
+    // Node names and so events are small: enough of them to fill socket buffers and queue.
+    let started = Instant::now();
+    for round in 0..3000 {
+        let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });
+        busy.done("CREATE_NODE", node.clone()).await;
+        busy.done("STOP_NODE", node).await;
+    }
+    assert!(started.elapsed() < DEADLINE, "a slow reader held up others");
+    let last = "n2999";
+    let (mut seen, mut dropped) = (0, 0);
+    loop {
+        let event = slow.line().await.unwrap();
+        if event["event_type"] == "EVENTS_DROPPED" {
+            dropped += event["data"]["dropped"].as_u64().unwrap();
+        } else {
+            seen += 1;
+        }
+        if event["event_type"] == "NODE_STOPPED" && event["node_id"] == last {
+            break;
+        }
+    }
+    assert!(dropped > 0, "the test made too few events");
+    assert_eq!(seen + dropped, 6000);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn events_are_numbered_filtered_and_can_be_asked_for_again() {
+    let server = TestServer::start();
+    let mut client = server.client().await;
+    one_shot(&mut client, "a").await;
+    one_shot(&mut client, "b").await;
+    let mut late = server.client().await;
+    late.done("SUBSCRIBE", json!({ "since": 0, "node_id": "b", "types": ["NODE_CREATED"], "aliases": true }))
+        .await;
+    let event = late.event("NODE_CREATED").await;
+    assert_eq!(event["node_id"], "b");
+    assert!(event["seq"].as_u64().unwrap() > 0);
+    let old = late.line().await.unwrap();
+    assert_eq!(old["event_type"], "CHANNEL_CREATED");
+    assert_eq!(old["channel_id"], "b");
+    late.done("SUBSCRIBE", json!({ "types": [] })).await;
+    client.done("STOP_NODE", json!({ "node_id": "b" })).await;
+    let reply = late.ask("PING", json!({})).await;
+    assert_eq!(reply["success"], true);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_chunks_of_an_answer_come_before_the_answer() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    shell(client, "sh").await;
+    let params = json!({ "node_id": "sh", "text": "echo one; sleep 0.1; echo two", "stream": true });
+    let id = client.send("EXECUTE_INPUT", params).await;
+    let mut chunks = String::new();
+    loop {
+        let line = client.line().await.unwrap();
+        if line["event_type"] == "OUTPUT_CHUNK" {
+            chunks.push_str(line["data"]["chunk"].as_str().unwrap());
+        }
+        if line["request_id"] == id.as_str() {
+            assert_eq!(line["success"], true, "{line}");
+            break;
+        }
+    }
+    assert!(chunks.contains("one") && chunks.contains("two"), "{chunks:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_fails_for_its_caller_alone() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    shell(client, "sh").await;
+    let error = client.fails("CREATE_NODE", json!({ "node_id": "x", "command": "claud-misspelt" })).await;
+    assert!(error.contains("claud-misspelt"), "{error}");
+    let params = json!({ "node_id": "y", "command": "bash", "cwd": "/no/such/directory" });
+    let error = client.fails("CREATE_NODE", params).await;
+    assert!(error.contains("/no/such/directory"), "{error}");
+    let taken = client.ask("CREATE_NODE", json!({ "node_id": "sh", "command": "bash" })).await;
+    assert_eq!(taken["data"]["error_type"], "already_exists_error", "{taken}");
+    let nodes = client.done("LIST_NODES", json!({})).await;
+    assert_eq!(nodes["nodes"], json!(["sh"]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_turns_at_once_on_one_node_get_two_unmixed_answers() {
+    let server = TestServer::start();
+    let mut first = server.client().await;
+    let mut second = server.client().await;
+    shell(&mut first, "sh").await;
+    for round in 0..5 {
+        let ask = |word: &str| json!({ "node_id": "sh", "text": format!("sleep 0.05; echo {word}-{round}") });
+        first.send("EXECUTE_INPUT", ask("left")).await;
+        second.send("EXECUTE_INPUT", ask("right")).await;
+        let text = |reply: &Value| reply["data"]["response"]["text"].as_str().unwrap().trim().to_string();
+        assert_eq!(text(&first.reply().await), format!("left-{round}"));
+        assert_eq!(text(&second.reply().await), format!("right-{round}"));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn much_output_does_not_break_the_turns_after_it() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    shell(client, "sh").await;
+    let params = json!({ "node_id": "sh", "text": "seq 1 400000", "timeout": 60 });
+    client.done("EXECUTE_INPUT", params).await;
+    for number in 0..3 {
+        let params = json!({ "node_id": "sh", "text": format!("echo after-{number}"), "timeout": 20 });
+        let reply = client.done("EXECUTE_INPUT", params).await;
+        assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), format!("after-{number}"));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn twenty_nodes_stop_within_two_seconds() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    for number in 0..20 {
+        shell(client, &format!("n{number}")).await;
+    }
+    let started = Instant::now();
+    client.done("SHUTDOWN", json!({})).await;
+    server.ended().await;
+    assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
+}
