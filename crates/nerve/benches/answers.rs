@@ -1,0 +1,251 @@
+//! From the last byte of an agent's answer on the terminal to the reply: the real Claude Code, live, against the
+//! scripted model, and the recorded sessions of all agents.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[path = "support/recorded.rs"]
+mod recorded;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nerve_core::backend::Program;
+use nerve_core::clock::Clock;
+use nerve_core::command::{EventKind as Happened, NodeRef, StateName};
+use nerve_core::events::Publisher;
+use nerve_core::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
+use nerve_core::tap::Tap;
+use nerve_term::event::{Event, EventKind, Size, TsNs};
+use nerve_term::parse::ParserKind;
+use nerve_term::profile::Profiles;
+use nerve_term::terminal::TerminalState;
+use nerve_testkit::mock_model::{Answer, Script, serve};
+use nerve_testkit::{Hermetic, Renderer, find_agent};
+use support::{Figure, Goal, Report, Samples};
+
+const TURNS: usize = 100;
+/// Every so manieth answer comes in pieces, with pauses longer than any settle time.
+const SLOW_EVERY: usize = 10;
+const PAUSE: Duration = Duration::from_millis(400);
+const LIMIT: Duration = Duration::from_secs(60);
+const GOAL_MS: f64 = 100.0;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let mut report = Report::new(
+        "Answers",
+        &format!(
+            "Live: {TURNS} turns of the real Claude Code on each renderer, the model scripted, on loopback; \
+             every {SLOW_EVERY}th answer comes in five pieces with {} ms between them. A tap notes when \
+             each byte came from the terminal. *From the last byte*: from the last output before the reply \
+             to the reply. *From the last word*: from the output that put the answer's last word on the \
+             screen; what Claude itself does between that and its ready prompt is in it. A turn is \
+             premature if its last word was not on the screen yet, wrong if the reply's text is not the \
+             model's to the letter. The socket's share is in \"Server and command line\" (`PING`).",
+            PAUSE.as_millis()
+        ),
+    );
+    if find_agent("claude").is_some() {
+        live(&mut report, Renderer::Classic, "Claude Code, classic").await?;
+        live(&mut report, Renderer::FullScreen, "Claude Code, full screen").await?;
+    } else {
+        report.note("Claude Code is not installed here: `cargo xtask setup` installs it.");
+    }
+    for session in recorded::SESSIONS {
+        let played = recorded::play(session)?;
+        let what = format!("recorded: {}", session.name);
+        let latency = Samples::new(played.latencies);
+        report.goal(
+            &format!("{what}, from the last byte"),
+            &latency.median("ms"),
+            Goal::AtMost(session.goal_ms),
+        );
+        let premature = format!("{what}, premature of {} turns", latency.len());
+        report.goal(&premature, &Figure::one(played.premature as f64, ""), Goal::AtMost(0.0));
+    }
+    report.print();
+    Ok(())
+}
+
+/// One renderer's turns.
+async fn live(report: &mut Report, renderer: Renderer, what: &str) -> Result<()> {
+    let home = Hermetic::new()?;
+    let script =
+        (1..=TURNS).fold(Script::default(), |script, turn| script.rule(question(turn), answer(turn)));
+    let model = serve("127.0.0.1:0".parse()?, script).await?;
+    let watch = Watch::default();
+    let clock = Clock::start();
+    let publisher = Publisher::new(clock);
+    let mut events = publisher.subscribe();
+    let node = start(&home, &model.url(), renderer, watch.clone(), publisher)?;
+    node.wait(&[StateName::Ready], Some(LIMIT)).await?;
+    while events.try_recv().is_ok() {}
+
+    let mut screen = TerminalState::new(Size::default());
+    let (mut from_byte, mut from_word, mut from_ready) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut premature, mut wrong, mut screened) = (0, 0, 0);
+    for turn in 1..=TURNS {
+        if turn % 10 == 0 {
+            eprintln!("{what}: turn {turn} of {TURNS}");
+        }
+        watch.show(&mut screen, None);
+        let response =
+            node.execute(prompt(question(turn))).await.map_err(|error| error_with_screen(&error))?;
+        let (replied, now) = (Instant::now(), clock.now());
+        while let Ok(event) = events.try_recv() {
+            if let Happened::NodeReady { .. } = event.kind {
+                from_ready.push(now.since(event.at).as_secs_f64() * 1e3);
+            }
+        }
+        let (last, word) = watch.show(&mut screen, Some((&last_word(turn), replied)));
+        if let Some(last) = last {
+            let latency = replied.duration_since(last).as_secs_f64() * 1e3;
+            if latency > GOAL_MS {
+                eprintln!(
+                    "{what}: turn {turn} took {latency:.0} ms after its last byte ({})",
+                    response.source
+                );
+            }
+            from_byte.push(latency);
+        }
+        match word {
+            Some(word) => from_word.push(replied.duration_since(word).as_secs_f64() * 1e3),
+            None => premature += 1,
+        }
+        if response.text.trim() != text(turn) {
+            wrong += 1;
+            eprintln!("{what}: turn {turn} was answered {:?} ({})", response.text, response.source);
+        }
+        screened += usize::from(response.source == "screen");
+    }
+    node.stop("measured").await;
+    model.shutdown().await?;
+
+    let rows = [("the last byte", Samples::new(from_byte)), ("the last word", Samples::new(from_word))];
+    for (from, samples) in rows {
+        report.row(&format!("{what}: from {from}"), &samples.median("ms"));
+        let p99 = Figure::one(samples.quantile(0.99), "ms");
+        report.goal(&format!("{what}: from {from}, p99"), &p99, Goal::AtMost(GOAL_MS));
+    }
+    let what_for = format!("{what}: of that, from the ready state (the transcript is awaited)");
+    report.row(&what_for, &Samples::new(from_ready).median("ms"));
+    let counted = |count: usize| Figure::one(count as f64, "");
+    report.goal(&format!("{what}: premature of {TURNS}"), &counted(premature), Goal::AtMost(0.0));
+    report.goal(&format!("{what}: wrong texts of {TURNS}"), &counted(wrong), Goal::AtMost(0.0));
+    report.row(&format!("{what}: texts from the screen, not the transcript"), &counted(screened));
+    Ok(())
+}
+
+fn start(
+    home: &Hermetic,
+    model: &str,
+    renderer: Renderer,
+    watch: Watch,
+    events: Publisher,
+) -> Result<TerminalNode> {
+    let recipe = home.claude(&home.work(), model, renderer)?;
+    let env: Vec<(String, String)> = home.env().into_iter().chain(recipe.env).collect();
+    // Nothing of the environment this runs in may reach the agent.
+    let foreign =
+        std::env::vars().map(|(name, _)| name).filter(|name| !env.iter().any(|(own, _)| own == name));
+    let env_remove = foreign.collect();
+    let program =
+        Program { argv: recipe.argv, cwd: Some(home.work()), env: env.into_iter().collect(), env_remove };
+    Ok(TerminalNode::start(TerminalSpec {
+        node: NodeRef { session: None, node: "claude".into() },
+        program,
+        size: Size::default(),
+        profile: Profiles::builtin().get("claude").context("no profile for Claude Code")?,
+        parser: ParserKind::Claude,
+        ready_timeout: LIMIT,
+        response_timeout: LIMIT,
+        journal: Journal::off(),
+        taps: vec![Box::new(watch)],
+        events,
+    })?)
+}
+
+fn prompt(text: String) -> Prompt {
+    Prompt {
+        text,
+        parser: None,
+        stream: false,
+        timeout: Some(LIMIT),
+        fail_if_busy: true,
+        detach_on_timeout: false,
+    }
+}
+
+fn error_with_screen(error: &nerve_core::error::EngineError) -> anyhow::Error {
+    anyhow::anyhow!("{error}\n{}", error.screen.as_deref().unwrap_or_default())
+}
+
+fn question(turn: usize) -> String {
+    format!("Question {turn:03}.")
+}
+
+/// Nothing of it is in the question.
+fn last_word(turn: usize) -> String {
+    format!("END-OF-{turn:03}")
+}
+
+fn text(turn: usize) -> String {
+    pieces(turn).concat()
+}
+
+fn pieces(turn: usize) -> Vec<String> {
+    ["The answer ", "is short and ", "has a few words; ", "the last is "]
+        .map(String::from)
+        .into_iter()
+        .chain([last_word(turn)])
+        .collect()
+}
+
+fn answer(turn: usize) -> Answer {
+    if turn.is_multiple_of(SLOW_EVERY) { Answer::slow(PAUSE, pieces(turn)) } else { Answer::text(text(turn)) }
+}
+
+/// A tap that keeps what came from the terminal, and when.
+#[derive(Clone, Default)]
+struct Watch(Arc<Mutex<Vec<(Instant, Vec<u8>)>>>);
+
+impl Tap for Watch {
+    fn name(&self) -> &str {
+        "watch"
+    }
+
+    fn event(&mut self, event: &Event) -> Result<(), String> {
+        if let EventKind::Output(bytes) = &event.kind {
+            let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.push((Instant::now(), bytes.clone()));
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// Shows what came since the last call on `screen`. With a word and a time: when the last output before that time came, and
+    /// when the word was first on the screen, if that was before that time too.
+    fn show(
+        &self,
+        screen: &mut TerminalState,
+        look: Option<(&str, Instant)>,
+    ) -> (Option<Instant>, Option<Instant>) {
+        let seen = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let (mut last, mut found) = (None, None);
+        for (at, bytes) in seen {
+            screen.process_data(TsNs(0), &bytes);
+            let Some((word, _)) = look.filter(|(_, until)| at <= *until) else { continue };
+            last = Some(at);
+            if found.is_none() && screen.tail(60).join("\n").contains(word) {
+                found = Some(at);
+            }
+        }
+        (last, found)
+    }
+}

@@ -1,0 +1,77 @@
+//! A server as users have it: the release binary, in the foreground, with a home of its own.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nerve_client::{NerveClient, RemoteNode};
+use nerve_proto::params::{CommandLine, CreateNodeParams};
+use nerve_testkit::{Hermetic, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server and its home. Dropping it stops both.
+pub(crate) struct LiveServer {
+    pub(crate) home: Hermetic,
+    pub(crate) process: Child,
+}
+
+impl LiveServer {
+    /// Starts it and waits until it listens.
+    pub(crate) fn start() -> Result<LiveServer> {
+        let home = Hermetic::new()?;
+        let process = nerve(&home, &["server", "start", "--foreground"]).stderr(Stdio::null()).spawn()?;
+        let server = LiveServer { home, process };
+        ensure!(wait_until(PATIENCE, || server.socket().exists()), "the server does not listen");
+        Ok(server)
+    }
+
+    /// A connection to it.
+    pub(crate) async fn client(&self) -> Result<NerveClient> {
+        Ok(NerveClient::connect(&self.socket()).await?)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.home.nerve_home().join("run/default.sock")
+    }
+
+    /// Runs a command against it; an error if the command fails.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Output> {
+        run(&self.home, arguments)
+    }
+}
+
+impl Drop for LiveServer {
+    fn drop(&mut self) {
+        // A server that was stopped already is what is wanted.
+        let _ = self.run(&["server", "stop"]);
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The binary with these arguments, in that home and no other environment.
+pub(crate) fn nerve(home: &Hermetic, arguments: &[&str]) -> Command {
+    let mut command = home.command(env!("CARGO_BIN_EXE_nerve"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Runs it to its end; an error if it fails.
+pub(crate) fn run(home: &Hermetic, arguments: &[&str]) -> Result<Output> {
+    let output = nerve(home, arguments).stdout(Stdio::piped()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "nerve {}: {said}", arguments.join(" "));
+    Ok(output)
+}
+
+/// bash without anybody's settings, ready for its first command.
+pub(crate) async fn bash(client: &NerveClient, id: &str, prompt: &str) -> Result<RemoteNode> {
+    let mut params = CreateNodeParams::new(id);
+    params.command = Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()));
+    params.env.insert("PS1".to_string(), prompt.to_string());
+    let node = client.create_node(&params).await?;
+    node.wait(&["ready"], Some(PATIENCE)).await.with_context(|| format!("{id} does not become ready"))?;
+    Ok(node)
+}

@@ -1,0 +1,97 @@
+//! The command line, declared. What the commands do is in [`crate::cmd`].
+
+pub(crate) mod local;
+pub(crate) mod node;
+pub(crate) mod server;
+pub(crate) mod session;
+
+use clap::{Parser, Subcommand};
+
+const ABOUT: &str = "Drives, records and orchestrates terminal AI agents";
+
+const LONG_ABOUT: &str = "\
+Drives, records and orchestrates terminal AI agents: Claude Code, Codex, Gemini CLI, opencode, or any shell and REPL.
+
+A node is one program in a terminal. A server keeps nodes and answers on a Unix socket. A turn is one prompt and its answer.";
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  nerve demo                                   see it work: no key, no network
+  nerve ask 'What does main.rs do?'            one question to Claude Code, here
+  nerve server start                           a server in the background
+  nerve server node create me -c claude        a node that runs claude
+  nerve server node execute me 'Fix the test'  one turn, the answer on stdout
+
+EXIT CODES
+  0 done   1 failed   2 usage   3 not found   4 timed out   5 blocked by a dialog   130 interrupted
+
+ENVIRONMENT
+  NERVE_HOME    one directory for sockets, logs, histories and profiles, instead of the XDG directories
+  NERVE_SERVER  the server that commands talk to, instead of 'default'
+  NERVE_LOG     what a server logs: error, warn, info (default), debug, or 'nerve_server=debug,info'
+  NO_COLOR      no colours";
+
+#[derive(Debug, Parser)]
+#[command(name = "nerve", version, about = ABOUT, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+#[command(propagate_version = true, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the main job at work, with a built-in agent or a real one
+    Demo(local::DemoArgs),
+    /// Ask an agent one question: create, execute and stop in one
+    Ask(local::AskArgs),
+    /// Start, stop and use servers
+    Server(server::ServerArgs),
+    /// Say what is found on this machine and what is missing
+    Doctor(local::DoctorArgs),
+    /// Run the built-in scripted agent in this terminal
+    MockAgent(local::MockAgentArgs),
+    /// Run the built-in scripted model API on loopback
+    MockModel(local::MockModelArgs),
+    /// Print a completion script for a shell
+    Completions(local::CompletionsArgs),
+    /// Print the man page, or write all of them into a directory
+    Man(local::ManArgs),
+    /// Print the whole command line as Markdown
+    #[command(hide = true)]
+    CliReference,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_visible_command_has_a_help_line_and_every_leaf_has_examples() {
+        fn check(command: &clap::Command, path: &str) {
+            let name = format!("{path} {}", command.get_name());
+            assert!(command.get_about().is_some(), "{name} has no help");
+            let leaf = !command.has_subcommands();
+            let long = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!leaf || long.contains("EXAMPLES"), "{name} has no examples");
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{name}: {} has no help", argument.get_id());
+            }
+            for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+                check(child, &name);
+            }
+        }
+        let mut cli = Cli::command().disable_help_subcommand(true);
+        cli.build();
+        for child in cli.get_subcommands().filter(|child| !child.is_hide_set()) {
+            check(child, "nerve");
+        }
+    }
+}

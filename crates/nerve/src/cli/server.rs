@@ -1,0 +1,131 @@
+//! `nerve server`: the life of servers.
+
+use clap::{Args, Subcommand};
+
+use super::node::{NodeArgs, Seconds};
+use super::session::SessionArgs;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    #[command(subcommand)]
+    pub(crate) command: ServerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Start a server in the background and wait until it answers
+    Start(StartArgs),
+    /// Stop a server and its nodes
+    Stop(StopArgs),
+    /// Say whether a server runs and what it holds
+    Status(StatusArgs),
+    /// List the servers of this user that run
+    List(ListArgs),
+    /// Create and use nodes
+    Node(NodeArgs),
+    /// Create and use nodes (older name of 'node')
+    #[command(hide = true)]
+    Channel(NodeArgs),
+    /// Create and use sessions
+    Session(SessionArgs),
+}
+
+/// A server's name, first or as an option.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct NameArgs {
+    /// The server; NERVE_SERVER or 'default' if not given
+    #[arg(value_name = "NAME")]
+    pub(crate) positional: Option<String>,
+    /// The server, as an option
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+impl NameArgs {
+    /// The name, from the command line or the environment. (Not clap's `env`: a value from there would conflict with --name.)
+    pub(crate) fn get(&self) -> String {
+        let given = self.name.clone().or_else(|| self.positional.clone());
+        let from_env = || std::env::var("NERVE_SERVER").ok().filter(|name| !name.is_empty());
+        given.or_else(from_env).unwrap_or_else(|| "default".to_string())
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The server listens on a Unix socket that only you can use. Its log is under the state directory; 'nerve doctor' says where.
+Histories go to .nerve/history under the directory the server was started in, or under NERVE_HOME.
+
+EXAMPLES
+  nerve server start
+  nerve server start work
+  nerve server start --foreground")]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// Stay in the foreground and log to stderr; Ctrl+C stops it
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Set by 'server start' for the process it puts into the background
+    #[arg(long, hide = true, requires = "foreground")]
+    pub(crate) daemon: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+All nodes stop at once. --force ends a server that does not answer: only the very process that holds the server's lock, never one
+that merely has the process id a file names.
+
+EXAMPLES
+  nerve server stop
+  nerve server stop work --timeout 30
+  nerve server stop --all --force")]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// Stop all servers of this user
+    #[arg(long, conflicts_with_all = ["positional", "name"])]
+    pub(crate) all: bool,
+    /// End the process of a server that does not answer
+    #[arg(short, long)]
+    pub(crate) force: bool,
+    /// Seconds until it must be gone
+    #[arg(short, long, default_value = "10", value_name = "SECONDS")]
+    pub(crate) timeout: Seconds,
+    /// Leave nodes running that can outlive the server
+    #[arg(long)]
+    pub(crate) keep_nodes: bool,
+    /// Print what was stopped as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Exits with 3 when the server does not run.
+
+EXAMPLES
+  nerve server status
+  nerve server status work --json
+  nerve server status --all")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// All servers of this user
+    #[arg(long, conflicts_with_all = ["positional", "name"])]
+    pub(crate) all: bool,
+    /// Print as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  nerve server list
+  nerve server list --json")]
+pub(crate) struct ListArgs {
+    /// Print as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}

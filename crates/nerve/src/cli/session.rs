@@ -1,0 +1,58 @@
+//! `nerve server session`: named groups of nodes.
+
+use clap::{Args, Subcommand};
+
+use super::node::ServerOption;
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerOption,
+    #[command(subcommand)]
+    pub(crate) command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List the sessions of a server
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server session list
+  nerve server session list --json")]
+    List,
+    /// Make a session
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server session create review -d 'Code review' -t rust -t ci
+  nerve server node create critic -c claude --session review")]
+    Create(CreateArgs),
+    /// Show one session
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server session info review")]
+    Info(NameArg),
+    /// Stop the nodes of a session and forget it
+    #[command(after_long_help = "\
+EXAMPLES
+  nerve server session delete review")]
+    Delete(NameArg),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name: 1-32 of a-z, 0-9 and '-'
+    pub(crate) name: String,
+    /// What it is for
+    #[arg(short, long, default_value = "", value_name = "TEXT", hide_default_value = true)]
+    pub(crate) description: String,
+    /// A label; may be given more than once
+    #[arg(short, long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameArg {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    pub(crate) name: String,
+}

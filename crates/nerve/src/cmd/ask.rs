@@ -1,0 +1,93 @@
+//! `nerve ask`: one question to an agent that lives as long as the question. No server.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::EngineError;
+use nerve_proto::data::ExecuteData;
+use nerve_server::paths::Places;
+use nerve_term::event::Size;
+use nerve_term::parse::ParserKind;
+
+use super::node::execute;
+use super::prompt;
+use crate::cli::local::AskArgs;
+use crate::cli::node::name_of;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::out;
+
+const NAME: &str = "ask";
+
+/// Asks, prints the answer, and stops the agent whatever came of it.
+pub(crate) async fn run(args: AskArgs) -> Result<()> {
+    let text = prompt::read(&args.prompt)?;
+    let places = Places::from_env();
+    let engine = Engine::new(EngineConfig {
+        server: NAME.to_string(),
+        history_dir: Some(places.history.clone()),
+        profile_dir: Some(places.profiles()),
+    });
+    let waiting = format!("asking {}", args.command);
+    let stop = nerve_server::stop_signal();
+    let answer = tokio::select! {
+        answer = out::progress(&waiting, ask(&engine, &args, text)) => answer,
+        () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+    };
+    let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
+    let data = answer?;
+    stopped.context("the agent could not be stopped")?;
+    execute::print(&data, args.json)?;
+    execute::check(&data.response)
+}
+
+async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteData> {
+    let parser = args.parser.map(|parser| name_of(parser).parse::<ParserKind>()).transpose()?;
+    engine.execute(Command::CreateNode(spec(args)?)).await.map_err(without_node)?;
+    let reply = engine
+        .execute(Command::ExecuteInput(Execute {
+            node: node(),
+            text,
+            parser,
+            stream: false,
+            timeout: Some(args.timeout.0),
+            fail_if_busy: false,
+            detach_on_timeout: false,
+        }))
+        .await?;
+    match reply {
+        Reply::Response(response) => Ok(nerve_server::execute_data(*response)),
+        other => anyhow::bail!("the engine answered with something else: {other:?}"),
+    }
+}
+
+fn node() -> NodeRef {
+    NodeRef { session: None, node: NAME.to_string() }
+}
+
+fn spec(args: &AskArgs) -> Result<NodeSpec> {
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    Ok(NodeSpec {
+        node: node(),
+        command: CommandLine::Text(args.command.clone()),
+        backend: BackendKind::Pty,
+        cwd: Some(args.cwd.as_ref().map_or(here.clone(), |cwd| here.join(cwd))),
+        env: BTreeMap::new(),
+        size: Size::default(),
+        profile: args.profile.clone(),
+        parser: None,
+        // The one who asks has the answer; there is no node to look up later.
+        history: false,
+        ready_timeout: args.timeout.0,
+        response_timeout: args.timeout.0,
+    })
+}
+
+/// The node of `ask` is none of the user's: an agent that cannot be started may be missing.
+fn without_node(error: EngineError) -> EngineError {
+    match error.hint {
+        Some(_) => error,
+        None => error.hint("'nerve doctor' says which agents are found here"),
+    }
+}

@@ -1,0 +1,166 @@
+//! `nerve demo`: a private server, a node, three prompts, and what came of them.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_client::{EventStream, ExecuteOptions, NerveClient, RemoteNode};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_proto::EventMessage;
+use nerve_proto::data::{ExecuteData, HistoryData};
+use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
+use nerve_server::paths::Places;
+use nerve_server::unix::{Server, ServerConfig};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::node::entries;
+use super::node::execute;
+use crate::cli::local::DemoArgs;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::out;
+
+/// Until an agent is ready, and for each turn.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the built-in agent is asked: a short answer, a long one with code, a tool use.
+const MOCK_PROMPTS: [&str; 3] = ["hello from nerve", "LONG please, with code", "TOOL please"];
+/// The same for a real one.
+const PROMPTS: [&str; 3] = [
+    "Say hello in one short sentence.",
+    "Write a Python function that returns the n-th Fibonacci number, and explain it in three short paragraphs.",
+    "List the files in this directory, using a tool, and tell me how many there are.",
+];
+
+/// Runs the demo on a server of its own, in a directory that is gone afterwards.
+pub(crate) async fn run(args: DemoArgs) -> Result<()> {
+    let home = tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot make a directory")?;
+    let places = Places::under(home.path());
+    let server = Server::bind(&ServerConfig::new("demo", places.clone()))?;
+    let engine = Engine::new(EngineConfig {
+        server: "demo".to_string(),
+        history_dir: Some(places.history.clone()),
+        profile_dir: Some(Places::from_env().profiles()),
+    });
+    let stop = CancellationToken::new();
+    let told_to_stop = nerve_server::stop_signal();
+    let serving = tokio::spawn(server.run(engine, stop.clone().cancelled_owned()));
+    let shown = tokio::select! {
+        shown = show(&args, &places) => shown,
+        () = told_to_stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+    };
+    stop.cancel();
+    serving.await.context("the server failed")??;
+    shown
+}
+
+async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
+    let socket = places.socket("demo")?;
+    say(args, format_args!("server   listens on {}", socket.display()));
+    let client = NerveClient::connect(&socket).await?;
+    let events = client.subscribe(&SubscribeParams::default()).await?;
+    // Told by a task of its own: states change while an answer is waited for.
+    let quiet = args.json;
+    let telling = tokio::spawn(async move { tell(events, quiet).await });
+    let node = client.create_node(&node_params(args)?).await?;
+    node.wait(&["ready"], Some(PATIENCE)).await?;
+    let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
+    let mut turns = Vec::new();
+    for prompt in prompts {
+        turns.push(turn(args, &node, prompt).await?);
+    }
+    let history = node.history(&GetHistoryParams::default()).await?;
+    node.stop().await?;
+    drop((node, client));
+    let events = telling.await.context("the events could not be told")?;
+    if args.json {
+        return out::json(&report(&turns, &history, &events));
+    }
+    out::line(format_args!("\n{}history{:#} of the node, as it is kept on disk:", out::STRONG, out::STRONG))?;
+    entries::print(&history.entries)?;
+    next_steps(args)
+}
+
+async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<ExecuteData> {
+    if !args.json {
+        out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
+    }
+    let options = ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() };
+    let data = node.execute(prompt, &options).await?;
+    if !args.json {
+        for section in &data.response.sections {
+            let tool = section.metadata.get("tool").and_then(Value::as_str);
+            let kind =
+                [Some(section.kind.as_str()), tool].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            out::line(format_args!("{}[{kind}]{:#}", out::FAINT, out::FAINT))?;
+            out::text(&section.content)?;
+        }
+        let response = &data.response;
+        say(
+            args,
+            format_args!(
+                "turn {}   prompt {}, read from the {}",
+                data.turn, response.delivery, response.source
+            ),
+        );
+    }
+    execute::check(&data.response)?;
+    Ok(data)
+}
+
+fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
+    let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
+    let command = match &args.command {
+        Some(command) => CommandLine::Text(command.clone()),
+        None => CommandLine::Argv(vec![own, "mock-agent".to_string()]),
+    };
+    // The built-in agent draws as Claude Code does.
+    let profile = args.command.is_none().then(|| "claude".to_string());
+    let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_string));
+    Ok(CreateNodeParams { command: Some(command), profile, cwd, ..CreateNodeParams::new("demo") })
+}
+
+async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        if !quiet {
+            let detail = ["evidence", "kind", "reason"].iter().find_map(|key| event.data.get(key)?.as_str());
+            let name = event.event_type.to_lowercase().replace('_', " ");
+            out::note(format_args!(
+                "{}{name:<13} {}{:#}",
+                out::FAINT,
+                detail.unwrap_or_default(),
+                out::FAINT
+            ));
+        }
+        let last = event.event_type == "NODE_STOPPED";
+        seen.push(event);
+        if last {
+            break;
+        }
+    }
+    seen
+}
+
+fn say(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
+    if !args.json {
+        out::note(format_args!("{}{text}{:#}", out::FAINT, out::FAINT));
+    }
+}
+
+fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage]) -> Value {
+    json!({
+        "turns": turns.iter().map(|turn| &turn.response).collect::<Vec<_>>(),
+        "history": history.entries,
+        "events": events,
+    })
+}
+
+fn next_steps(args: &DemoArgs) -> Result<()> {
+    let agent = args.command.as_deref().unwrap_or("claude");
+    out::line(format_args!("\n{}what to try next{:#}", out::STRONG, out::STRONG))?;
+    out::line(format_args!("  nerve doctor                            which agents are found here"))?;
+    out::line(format_args!("  nerve ask --command {agent} 'Say hello'    one question to a real agent"))?;
+    out::line(format_args!("  nerve server start                      a server that stays"))?;
+    out::line(format_args!("  nerve server node create me -c {agent}     a node that stays"))
+}

@@ -1,0 +1,238 @@
+//! `nerve doctor`: what is found on this machine and what is missing.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_server::paths::{MAX_SOCKET_PATH, Places, private_directory};
+use serde_json::json;
+
+use crate::cli::local::DoctorArgs;
+use crate::exit::{FAILED, Failure};
+use crate::out;
+
+/// A program that does not say its version by then is found, and its version unknown.
+const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What agents and terminals there may be, and what each is good for.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("claude", "npm install -g @anthropic-ai/claude-code"),
+    ("codex", "npm install -g @openai/codex"),
+    ("gemini", "npm install -g @google/gemini-cli"),
+    ("opencode", "npm install -g opencode-ai"),
+    ("tmux", "apt-get install tmux"),
+    ("git", "apt-get install git"),
+    ("bash", "apt-get install bash"),
+];
+
+/// One thing that was looked at.
+struct Check {
+    name: String,
+    ok: bool,
+    /// Nothing works without it.
+    essential: bool,
+    /// What was found, or why it is not fine.
+    found: String,
+    hint: Option<String>,
+}
+
+/// Looks at everything and prints it.
+pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
+    let places = Places::from_env();
+    let mut checks = machine(&places);
+    checks.extend(out::progress("asking programs for their versions", programs()).await);
+    let servers = super::server::status::running(&places).await;
+    checks.push(Check {
+        name: "servers".to_string(),
+        ok: true,
+        essential: false,
+        found: if servers.is_empty() { "none runs".to_string() } else { servers.join(", ") },
+        hint: None,
+    });
+    let missing: Vec<&str> =
+        checks.iter().filter(|check| check.essential && !check.ok).map(|check| check.name.as_str()).collect();
+    if args.json {
+        let list: Vec<_> = checks.iter().map(as_json).collect();
+        out::json(
+            &json!({ "ok": missing.is_empty(), "version": env!("CARGO_PKG_VERSION"), "checks": list }),
+        )?;
+    } else {
+        print(&checks)?;
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(FAILED, format!("something essential is missing: {}", missing.join(", "))).into())
+}
+
+fn print(checks: &[Check]) -> Result<()> {
+    out::line(format_args!("nerve {}", env!("CARGO_PKG_VERSION")))?;
+    for check in checks {
+        let mark = out::mark(check.ok, check.essential);
+        out::line(format_args!("{mark} {:<18} {}", check.name, check.found))?;
+        if let Some(hint) = check.hint.as_deref().filter(|_| !check.ok) {
+            out::line(format_args!("     {:<18} {}{hint}{:#}", "", out::FAINT, out::FAINT))?;
+        }
+    }
+    Ok(())
+}
+
+fn as_json(check: &Check) -> serde_json::Value {
+    json!({
+        "name": check.name, "ok": check.ok, "essential": check.essential,
+        "found": check.found, "hint": check.hint.as_deref().filter(|_| !check.ok),
+    })
+}
+
+fn machine(places: &Places) -> Vec<Check> {
+    let home = std::env::var_os("NERVE_HOME").filter(|home| !home.is_empty());
+    let home = home.map_or_else(|| "not set".to_string(), |home| Path::new(&home).display().to_string());
+    let plain = |name: &str, found: String| Check {
+        name: name.to_string(),
+        ok: true,
+        essential: false,
+        found,
+        hint: None,
+    };
+    let profiles = places.profiles();
+    let count = fs::read_dir(&profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
+    vec![
+        terminals(),
+        runtime_directory(places),
+        socket_length(places),
+        writable("state directory", &places.state),
+        writable("history directory", &places.history),
+        plain("profiles", format!("{count} of your own in {}", profiles.display())),
+        plain("NERVE_HOME", home),
+    ]
+}
+
+fn terminals() -> Check {
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/ptmx");
+    Check {
+        name: "pseudo-terminals".to_string(),
+        ok: opened.is_ok(),
+        essential: true,
+        found: match opened {
+            Ok(_) => "/dev/ptmx opens".to_string(),
+            Err(error) => format!("/dev/ptmx does not open: {error}"),
+        },
+        hint: Some("in a container, mount devpts on /dev/pts".to_string()),
+    }
+}
+
+fn runtime_directory(places: &Places) -> Check {
+    let made = private_directory(&places.runtime);
+    Check {
+        name: "runtime directory".to_string(),
+        ok: made.is_ok(),
+        essential: true,
+        hint: made.as_ref().err().and_then(|error| error.hint()),
+        found: made.err().map_or_else(|| places.runtime.display().to_string(), |error| error.to_string()),
+    }
+}
+
+fn socket_length(places: &Places) -> Check {
+    let room = MAX_SOCKET_PATH.saturating_sub(places.runtime.as_os_str().len() + "/.sock".len());
+    let error = places.socket("default").err();
+    Check {
+        name: "socket path".to_string(),
+        ok: error.is_none(),
+        essential: true,
+        hint: error.as_ref().and_then(|error| error.hint()),
+        found: error.map_or_else(
+            || format!("server names of up to {} letters fit", room.min(32)),
+            |error| error.to_string(),
+        ),
+    }
+}
+
+fn writable(name: &str, dir: &Path) -> Check {
+    // The nearest directory that exists decides; nothing is made only to look.
+    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
+    let writable = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    let why = writable
+        .err()
+        .map(|error| format!("{} is not writable: {}", existing.display(), io::Error::from(error)));
+    Check {
+        name: name.to_string(),
+        ok: why.is_none(),
+        essential: true,
+        found: why.unwrap_or_else(|| dir.display().to_string()),
+        hint: Some("set NERVE_HOME to a directory of yours".to_string()),
+    }
+}
+
+async fn programs() -> Vec<Check> {
+    let looked = PROGRAMS.map(|(name, install)| {
+        tokio::spawn(async move {
+            let path = find(name, std::env::var_os("PATH").as_deref());
+            let version = match &path {
+                Some(path) => version(path).await,
+                None => None,
+            };
+            Check {
+                name: name.to_string(),
+                ok: path.is_some(),
+                essential: name == "bash",
+                found: match path {
+                    Some(path) => {
+                        format!("{} ({})", version.as_deref().unwrap_or("version unknown"), path.display())
+                    }
+                    None => "not found".to_string(),
+                },
+                hint: Some(install.to_string()),
+            }
+        })
+    });
+    let mut checks = Vec::new();
+    for check in looked {
+        checks.extend(check.await);
+    }
+    checks
+}
+
+fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    let runs = |file: &PathBuf| {
+        fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(path?).map(|dir| dir.join(program)).find(runs)
+}
+
+async fn version(program: &Path) -> Option<String> {
+    let flag = if program.ends_with("tmux") { "-V" } else { "--version" };
+    let output =
+        tokio::process::Command::new(program).arg(flag).stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(VERSION_PATIENCE, output).await.ok()?.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().find(|line| !line.trim().is_empty())?;
+    Some(out::preview(first, 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path_only_if_it_can_be_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("claude");
+        fs::write(&file, "").unwrap();
+        assert_eq!(find("claude", Some(dir.path().as_os_str())), None);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find("claude", Some(dir.path().as_os_str())), Some(file));
+        assert_eq!(find("claude", None), None);
+    }
+
+    #[test]
+    fn a_directory_that_does_not_exist_yet_is_writable_if_its_parent_is() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(writable("x", &dir.path().join("a/b")).ok);
+        assert!(!dir.path().join("a").exists());
+    }
+}

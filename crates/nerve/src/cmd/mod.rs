@@ -1,0 +1,116 @@
+//! What the commands do.
+
+mod ask;
+mod demo;
+mod docs;
+mod doctor;
+mod mock;
+mod node;
+mod prompt;
+mod server;
+mod session;
+
+use std::future::Future;
+
+use anyhow::{Context, Result};
+
+use crate::cli::node::{NodeArgs, NodeCommand};
+use crate::cli::server::{ServerArgs, ServerCommand};
+use crate::cli::{Cli, Command};
+use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::out;
+
+/// Does what the command line says and gives back the exit code.
+pub(crate) fn run(cli: Cli) -> Result<u8> {
+    match cli.command {
+        Command::Demo(args) => on_all_cores(demo::run(args))?,
+        Command::Ask(args) => on_all_cores(ask::run(args))?,
+        Command::Server(args) => server(args)?,
+        Command::Doctor(args) => on_one_core(interruptible(doctor::run(&args)))?,
+        Command::MockAgent(args) => return mock::agent(args),
+        Command::MockModel(args) => on_one_core(mock::model(&args))?,
+        Command::Completions(args) => docs::completions(&args)?,
+        Command::Man(args) => docs::man(&args)?,
+        Command::CliReference => docs::reference()?,
+    }
+    Ok(DONE)
+}
+
+/// Errors of this command are to be printed as JSON too.
+pub(crate) fn prints_json(cli: &Cli) -> bool {
+    match &cli.command {
+        Command::Demo(args) => args.json,
+        Command::Ask(args) => args.json,
+        Command::Doctor(args) => args.json,
+        Command::Server(args) => match &args.command {
+            ServerCommand::Start(_) => false,
+            ServerCommand::Stop(args) => args.json,
+            ServerCommand::Status(args) => args.json,
+            ServerCommand::List(args) => args.json,
+            ServerCommand::Node(args) | ServerCommand::Channel(args) => args.server.json,
+            ServerCommand::Session(args) => args.server.json,
+        },
+        _ => false,
+    }
+}
+
+fn server(args: ServerArgs) -> Result<()> {
+    match args.command {
+        ServerCommand::Start(args) if args.foreground => on_all_cores(server::start::in_foreground(&args)),
+        ServerCommand::Start(args) => on_one_core(interruptible(server::start::in_background(&args))),
+        ServerCommand::Stop(args) => on_one_core(interruptible(server::stop::run(&args))),
+        ServerCommand::Status(args) => on_one_core(interruptible(server::status::run(&args))),
+        ServerCommand::List(args) => on_one_core(interruptible(server::status::list(&args))),
+        ServerCommand::Node(args) => node(args, "node"),
+        ServerCommand::Channel(args) => node(args, "channel"),
+        ServerCommand::Session(args) => on_one_core(interruptible(session::run(args))),
+    }
+}
+
+fn node(args: NodeArgs, group: &str) -> Result<()> {
+    let (used, today) = match &args.command {
+        NodeCommand::Send(_) => (Some("send"), "execute"),
+        NodeCommand::Delete(_) => (Some("delete"), "stop"),
+        NodeCommand::Close(_) => (Some("close"), "stop"),
+        _ => (None, "…"),
+    };
+    if group != "node" || used.is_some() {
+        let used = used.unwrap_or("…");
+        out::warning(format_args!("'nerve server {group} {used}' is now 'nerve server node {today}'"));
+    }
+    let goes_on = match &args.command {
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => Some(format!(
+            "the turn goes on and ends in the history; end it with 'nerve server node interrupt {}'",
+            args.node
+        )),
+        _ => None,
+    };
+    on_one_core(async move {
+        interruptible(node::run(args)).await.map_err(|error| match (error.downcast::<Failure>(), goes_on) {
+            (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
+            (Ok(failure), _) => failure.into(),
+            (Err(error), _) => error,
+        })
+    })
+}
+
+/// Ctrl+C gives up the command. What a server has begun goes on.
+async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> {
+    // Ctrl+C is listened for before the command does anything.
+    tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        done = command => done,
+    }
+}
+
+/// A client needs one thread, and starts faster with no more.
+fn on_one_core(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(command)
+}
+
+fn on_all_cores(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot start the runtime")?.block_on(command)
+}

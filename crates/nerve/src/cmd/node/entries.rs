@@ -1,0 +1,153 @@
+//! Entries of an audit log for people (seed channel-history §8.4).
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::out;
+
+/// So many characters of a prompt, an answer and typed data are shown.
+const INPUT_CHARS: usize = 50;
+const ANSWER_CHARS: usize = 100;
+const TYPED_CHARS: usize = 80;
+
+/// Prints entries one after the other, a blank line between them.
+pub(crate) fn print(entries: &[Value]) -> Result<()> {
+    for (number, entry) in entries.iter().enumerate() {
+        if number > 0 {
+            out::line("")?;
+        }
+        out::line(headline(entry))?;
+        for detail in details(entry) {
+            out::line(format_args!("    {detail}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// How many entries of each operation there are.
+pub(crate) fn count(entries: &[Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for entry in entries {
+        *counts.entry(op(entry).to_string()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// Prints the counts.
+pub(crate) fn print_summary(node: &str, server: &str, entries: &[Value], as_json: bool) -> Result<()> {
+    let counts = count(entries);
+    if as_json {
+        return out::json(&json!({
+            "node_id": node, "server_name": server, "total": entries.len(), "operations": counts,
+        }));
+    }
+    out::line(format_args!("Node: {node}"))?;
+    out::line(format_args!("Server: {server}"))?;
+    out::line(format_args!("Total entries: {}", entries.len()))?;
+    out::line("\nOperations:")?;
+    for (op, count) in counts {
+        out::line(format_args!("  {op}: {count}"))?;
+    }
+    Ok(())
+}
+
+fn headline(entry: &Value) -> String {
+    let seq = entry.get("seq").map_or_else(|| "?".to_string(), Value::to_string);
+    let op = out::preview(&op(entry).to_uppercase(), 20);
+    let time = text(entry, "ts").or_else(|| text(entry, "ts_start")).unwrap_or("?");
+    let note = match op.as_str() {
+        "READ" => entry.get("lines").map(|lines| format!(" ({lines} lines)")),
+        "INTERRUPT" => Some(" (Ctrl+C)".to_string()),
+        "CLOSE" | "DELETE" => {
+            let reason = text(entry, "reason").filter(|reason| !reason.is_empty());
+            Some(format!(" (reason: {})", out::preview(reason.unwrap_or("normal"), TYPED_CHARS)))
+        }
+        _ => None,
+    };
+    format!("[{seq}] {op} @ {}{}", out::preview(time, 40), note.unwrap_or_default())
+}
+
+fn details(entry: &Value) -> Vec<String> {
+    let input = text(entry, "input").unwrap_or_default();
+    match op(entry) {
+        "send" => {
+            let mut lines = vec![format!("Input: {}", out::preview(input, INPUT_CHARS))];
+            let sections = entry.pointer("/response/sections").and_then(Value::as_array);
+            if let Some((first, all)) = sections.and_then(|all| Some((all.first()?, all))) {
+                let content = out::preview(text(first, "content").unwrap_or_default(), ANSWER_CHARS);
+                lines.push(format!("Response ({} sections): {content}", all.len()));
+            }
+            lines
+        }
+        "send_stream" => {
+            let shown = out::preview(text(entry, "final_buffer").unwrap_or_default(), ANSWER_CHARS);
+            vec![format!("Input: {}", out::preview(input, INPUT_CHARS)), format!("Final buffer: {shown}")]
+        }
+        "write" | "run" => vec![out::preview(&visible(input), TYPED_CHARS)],
+        _ => Vec::new(),
+    }
+}
+
+/// Typed data with its control characters written out: they are what matters in `write \x03`.
+fn visible(input: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    input.chars().map(shown).collect()
+}
+
+fn op(entry: &Value) -> &str {
+    text(entry, "op").unwrap_or("unknown")
+}
+
+fn text<'a>(entry: &'a Value, key: &str) -> Option<&'a str> {
+    entry.get(key)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(entry: Value) -> String {
+        let mut lines = vec![headline(&entry)];
+        lines.extend(details(&entry));
+        lines.join("|")
+    }
+
+    #[test]
+    fn entries_look_as_the_seed_shows_them() {
+        let long = "x".repeat(60);
+        let cases = [
+            (
+                json!({"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "input": "Hello!",
+                    "response": {"sections": [{"type": "text", "content": "Hi!\nthere"}]}}),
+                "[3] SEND @ 2025-12-22T10:30:05.000Z|Input: Hello!|Response (1 sections): Hi! there"
+                    .to_string(),
+            ),
+            (
+                json!({"seq": 5, "op": "send_stream", "ts_start": "t", "input": long, "final_buffer": "def"}),
+                format!("[5] SEND_STREAM @ t|Input: {}…|Final buffer: def", "x".repeat(50)),
+            ),
+            (json!({"seq": 2, "op": "read", "ts": "t", "lines": 50}), "[2] READ @ t (50 lines)".to_string()),
+            (json!({"seq": 7, "op": "interrupt", "ts": "t"}), "[7] INTERRUPT @ t (Ctrl+C)".to_string()),
+            (
+                json!({"seq": 1, "op": "write", "ts": "t", "input": "\u{3}"}),
+                "[1] WRITE @ t|\\u{3}".to_string(),
+            ),
+            (
+                json!({"seq": 9, "op": "close", "ts": "t", "reason": null}),
+                "[9] CLOSE @ t (reason: normal)".to_string(),
+            ),
+            (json!({"op": 4}), "[?] UNKNOWN @ ?".to_string()),
+        ];
+        for (entry, expected) in cases {
+            assert_eq!(shown(entry), expected);
+        }
+    }
+
+    #[test]
+    fn the_summary_counts_operations() {
+        let entries = [json!({"op": "run"}), json!({"op": "run"}), json!({})];
+        assert_eq!(count(&entries), BTreeMap::from([("run".to_string(), 2), ("unknown".to_string(), 1)]));
+    }
+}

@@ -1,0 +1,74 @@
+//! `node execute`: one turn, its answer on stdout.
+
+use anyhow::Result;
+use nerve_client::{ExecuteOptions, StreamItem};
+use nerve_proto::data::{ExecuteData, ResponseData};
+use serde_json::json;
+
+use super::Target;
+use crate::cli::node::{ExecuteArgs, name_of};
+use crate::cmd::prompt;
+use crate::exit::{FAILED, Failure};
+use crate::out;
+
+/// Sends the prompt and prints the answer.
+pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
+    let text = prompt::read(&args.prompt)?;
+    let options = ExecuteOptions {
+        parser: args.parser.map(name_of),
+        timeout: args.timeout.map(|timeout| timeout.0),
+        fail_if_busy: args.fail_if_busy,
+        detach_on_timeout: args.detach,
+    };
+    let node = target.client.node(&args.node, target.session.as_deref());
+    if args.stream {
+        let mut stream = node.execute_stream(&text, &options).await?;
+        while let Some(item) = stream.next().await {
+            match item? {
+                StreamItem::Chunk(chunk) if target.json => out::json_line(&json!({ "chunk": chunk }))?,
+                StreamItem::Chunk(chunk) => out::piece(&chunk)?,
+                StreamItem::Missed(count) => {
+                    out::warning(format_args!("{count} pieces of the answer are missing here"))
+                }
+                StreamItem::Response(data) if target.json => {
+                    out::json_line(&serde_json::to_value(&*data)?)?;
+                    return check(&data.response);
+                }
+                StreamItem::Response(data) => {
+                    out::line("")?;
+                    return check(&data.response);
+                }
+            }
+        }
+        return Err(Failure::new(FAILED, "the stream ended without a response").into());
+    }
+    let waiting = format!("waiting for '{}'", args.node);
+    let data: ExecuteData = out::progress(&waiting, node.execute(&text, &options)).await?;
+    print(&data, target.json)?;
+    check(&data.response)
+}
+
+/// Prints an answer: what the agent said, or, if it said nothing, what it did.
+pub(crate) fn print(data: &ExecuteData, as_json: bool) -> Result<()> {
+    if as_json {
+        return out::json(&serde_json::to_value(data)?);
+    }
+    if !data.response.text.is_empty() {
+        return out::text(&data.response.text);
+    }
+    for section in data.response.sections.iter().filter(|section| section.kind != "error") {
+        let tool = section.metadata.get("tool").and_then(|tool| tool.as_str()).unwrap_or_default();
+        let head = format!("[{}{}{tool}]", section.kind, if tool.is_empty() { "" } else { " " });
+        out::text(format!("{head} {}", section.content).trim_end())?;
+    }
+    Ok(())
+}
+
+/// A turn that ended and failed all the same.
+pub(crate) fn check(response: &ResponseData) -> Result<()> {
+    if response.success {
+        return Ok(());
+    }
+    let message = response.error.clone().unwrap_or_else(|| "the turn failed".to_string());
+    Err(Failure::new(FAILED, message).into())
+}

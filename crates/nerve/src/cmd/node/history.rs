@@ -1,0 +1,102 @@
+//! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
+
+use anyhow::Result;
+use nerve_client::{ClientError, NerveClient};
+use nerve_proto::CommandType;
+use nerve_proto::data::HistoryData;
+use nerve_proto::params::GetHistoryParams;
+use nerve_record::history::{Filter, HistoryError, HistoryReader};
+use nerve_server::paths::Places;
+use serde_json::Value;
+
+use super::entries;
+use crate::cli::node::{HistoryArgs, ServerOption, name_of};
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// Prints the entries that are asked for.
+pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &HistoryArgs) -> Result<()> {
+    let places = Places::from_env();
+    let found = match NerveClient::connect(&places.socket(&server.server)?).await {
+        Ok(client) => from_server(&client, session, args).await?,
+        Err(ClientError::NotRunning { .. }) => from_file(&places, &server.server, session, args)?,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(seq) = args.seq.filter(|_| found.entries.is_empty()) {
+        return Err(
+            Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
+        );
+    }
+    if args.summary {
+        return entries::print_summary(&args.node, &server.server, &found.entries, server.json);
+    }
+    if server.json {
+        // The entries alone, as the first nerve printed them.
+        return out::json(&Value::Array(found.entries));
+    }
+    if let Some(note) = &found.note {
+        out::note(note);
+    }
+    entries::print(&found.entries)
+}
+
+async fn from_server(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<HistoryData> {
+    let params = GetHistoryParams {
+        node_id: args.node.clone(),
+        session_id: session.map(str::to_string),
+        server_name: None,
+        last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
+        op: args.op.map(name_of),
+        seq: args.seq,
+        inputs_only: args.inputs_only,
+    };
+    Ok(client.call(CommandType::GetHistory, &params).await?)
+}
+
+fn from_file(
+    places: &Places,
+    server: &str,
+    session: Option<&str>,
+    args: &HistoryArgs,
+) -> Result<HistoryData> {
+    let base = &places.history;
+    let filter = Filter {
+        last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
+        op: args.op.map(name_of),
+        seq: args.seq,
+        inputs_only: args.inputs_only,
+        max_bytes: None,
+    };
+    let reader = HistoryReader::open_in_session(base, server, session, &args.node);
+    let (path, page) = reader
+        .and_then(|reader| Ok((reader.path().to_path_buf(), reader.query(&filter)?)))
+        .map_err(|error| failure(&error, server))?;
+    out::note(format_args!("server '{server}' is not running; read from {}", path.display()));
+    if page.malformed > 0 {
+        out::warning(format_args!("{} malformed lines were passed over", page.malformed));
+    }
+    let parse = |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
+    Ok(HistoryData {
+        node_id: args.node.clone(),
+        server_name: server.to_string(),
+        entries: page.entries.iter().map(parse).collect(),
+        total: page.total,
+        ..HistoryData::default()
+    })
+}
+
+fn failure(error: &HistoryError, server: &str) -> Failure {
+    let code = match error {
+        HistoryError::NotFound { .. } => NOT_FOUND,
+        HistoryError::Name(_) | HistoryError::Ambiguous { .. } => USAGE,
+        _ => FAILED,
+    };
+    let failure = Failure::new(code, error.to_string());
+    match error {
+        HistoryError::NotFound { .. } => failure.hint(format!(
+            "server '{server}' is not running, so only files under this directory are looked at"
+        )),
+        HistoryError::Ambiguous { .. } => failure.hint("name one with --session"),
+        _ => failure,
+    }
+}

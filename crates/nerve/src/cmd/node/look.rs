@@ -1,0 +1,132 @@
+//! `node list`, `info`, `wait` and `why`: what nodes are and how they are.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use nerve_proto::CommandType;
+use nerve_proto::data::{ExplainData, ListNodesData, NodeData, NodeInfo, StateData};
+use nerve_proto::params::{ListNodesParams, Seconds, States, WaitNodeParams};
+use serde_json::{Map, Value, json};
+
+use super::Target;
+use crate::cli::node::{WaitArgs, name_of};
+use crate::exit::{BLOCKED, FAILED, Failure};
+use crate::out;
+
+/// Lists the nodes of a session.
+pub(super) async fn list(target: &Target) -> Result<()> {
+    let params = ListNodesParams { session_id: target.session.clone() };
+    let data = target.ask(CommandType::ListNodes, &params).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let nodes = serde_json::from_value::<ListNodesData>(data)?.nodes_info;
+    if nodes.is_empty() {
+        out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
+    }
+    let row = |node: &NodeInfo| {
+        let fact = |name: &str| fact(&node.metadata, name);
+        let state = state_word(&node.state, &node.metadata);
+        vec![node.id.clone(), node.kind.clone(), state, fact("command"), fact("cwd")]
+    };
+    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    out::table(&["node", "type", "state", "command", "cwd"], &rows)
+}
+
+/// Shows one node.
+pub(super) async fn info(target: &Target, node: String) -> Result<()> {
+    let data = target.ask(CommandType::GetNode, &target.node(node)).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let node: NodeData = serde_json::from_value(data)?;
+    let mut facts = vec![
+        ("node", node.node_id.clone()),
+        ("type", node.kind.clone()),
+        ("state", state_word(&node.state, &node.metadata)),
+    ];
+    let others = node.metadata.keys().filter(|name| *name != "blocked");
+    facts.extend(others.map(|name| (name.as_str(), fact(&node.metadata, name))));
+    out::facts(&facts)
+}
+
+/// Waits for a state.
+pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
+    let wanted: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
+    // A dialog or the end would otherwise only be seen when the time is over.
+    let mut until = wanted.clone();
+    until.extend(["blocked", "stopped"].map(String::from));
+    let params = WaitNodeParams {
+        node_id: args.node.clone(),
+        session_id: target.session.clone(),
+        until: States(until),
+        timeout: Some(Seconds::from(args.timeout.0)),
+    };
+    let waiting = format!("waiting for '{}'", args.node);
+    let data = out::progress(&waiting, target.ask(CommandType::WaitNode, &params)).await?;
+    let state = serde_json::from_value::<StateData>(data)?.state;
+    if wanted.contains(&state) {
+        return if target.json {
+            out::json(&json!({ "state": state }))
+        } else {
+            out::line(out::state(&state))
+        };
+    }
+    let message = format!("node '{}' is {state}, not {}", args.node, wanted.join(" or "));
+    if state != "blocked" {
+        return Err(Failure::new(FAILED, message).into());
+    }
+    let why = target.ask(CommandType::ExplainNode, &target.node(args.node.clone())).await?;
+    let why: ExplainData = serde_json::from_value(why)?;
+    let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
+    failure.screen = Some(why.screen);
+    failure.choices = why.choices;
+    Err(failure.hint(format!("choose with 'nerve server node answer {} NUMBER'", args.node)).into())
+}
+
+/// Says why a node is in its state.
+pub(super) async fn why(target: &Target, node: String) -> Result<()> {
+    let data = target.ask(CommandType::ExplainNode, &target.node(node)).await?;
+    if target.json {
+        return out::json(&data);
+    }
+    let why: ExplainData = serde_json::from_value(data)?;
+    let mut facts = vec![
+        ("node", why.node_id.clone()),
+        ("state", state_word(&why.state, &why.metadata)),
+        ("evidence", why.evidence.clone()),
+        ("source", format!("{}, seen after {} bytes of output", why.source, why.offset)),
+    ];
+    if let Some(turn) = &why.turn {
+        facts.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
+    }
+    out::facts(&facts)?;
+    if !why.choices.is_empty() {
+        out::line("\nchoices")?;
+        for (number, choice) in why.choices.iter().enumerate() {
+            out::text(&format!("  {}. {choice}", number + 1))?;
+        }
+    }
+    out::line("\nscreen")?;
+    let mut screen = String::new();
+    for row in why.screen.trim_end().lines() {
+        writeln!(screen, "  | {row}")?;
+    }
+    out::text(&screen)
+}
+
+/// The state, and of a blocked node by what.
+fn state_word(state: &str, metadata: &Map<String, Value>) -> String {
+    match fact(metadata, "blocked") {
+        kind if state == "blocked" && !kind.is_empty() => format!("blocked ({kind})"),
+        _ => state.to_string(),
+    }
+}
+
+fn fact(metadata: &Map<String, Value>, name: &str) -> String {
+    match metadata.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,114 @@
+//! `nerve server node`: nodes and their turns.
+
+mod create;
+pub(crate) mod entries;
+pub(crate) mod execute;
+mod history;
+mod look;
+mod write;
+
+use anyhow::Result;
+use nerve_client::NerveClient;
+use nerve_proto::CommandType;
+use nerve_proto::data::{BufferData, ExecuteData};
+use nerve_proto::params::{
+    AnswerNodeParams, GetBufferParams, NodeChoice, NodeParams, ResizeNodeParams, RunCommandParams, Seconds,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::server::connect;
+use crate::cli::node::{AnswerArgs, NodeArgs, NodeCommand};
+use crate::out;
+
+/// What all of these commands need.
+struct Target {
+    client: NerveClient,
+    session: Option<String>,
+    json: bool,
+}
+
+/// Does what the subcommand says.
+pub(crate) async fn run(args: NodeArgs) -> Result<()> {
+    if let NodeCommand::History(wanted) = &args.command {
+        return history::run(&args.server, args.session.as_deref(), wanted).await;
+    }
+    let client = connect(&args.server.server).await?;
+    let target = Target { client, session: args.session, json: args.server.json };
+    match args.command {
+        NodeCommand::Create(args) => create::run(&target, *args).await,
+        NodeCommand::List => look::list(&target).await,
+        NodeCommand::Info(args) => look::info(&target, args.node).await,
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(&target, args).await,
+        NodeCommand::Run(args) => {
+            let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
+            let params = RunCommandParams { node_id, session_id, command };
+            target.quietly(CommandType::RunCommand, &params).await
+        }
+        NodeCommand::Read(args) => {
+            let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
+            let params = GetBufferParams { node_id: args.node, session_id: target.session.clone(), lines };
+            let data = target.ask(CommandType::GetBuffer, &params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::text(&serde_json::from_value::<BufferData>(data)?.buffer)
+        }
+        NodeCommand::Write(args) => write::run(&target, args).await,
+        NodeCommand::Interrupt(args) => {
+            target.quietly(CommandType::SendInterrupt, &target.node(args.node)).await
+        }
+        NodeCommand::Resize(args) => {
+            let (node_id, session_id) = (args.node, target.session.clone());
+            let params = ResizeNodeParams { node_id, session_id, cols: args.cols, rows: args.rows };
+            target.quietly(CommandType::ResizeNode, &params).await
+        }
+        NodeCommand::Wait(args) => look::wait(&target, args).await,
+        NodeCommand::Why(args) => look::why(&target, args.node).await,
+        NodeCommand::Answer(args) => answer(&target, args).await,
+        NodeCommand::History(_) => Ok(()),
+        NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
+            let params = target.node(args.node);
+            let data = target.ask(CommandType::StopNode, &params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(format_args!("node '{}' stopped", params.node_id))
+        }
+    }
+}
+
+async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
+    let number = |text: &str| text.parse().ok().filter(|number| *number > 0);
+    let choice = args.choice.map(|text| number(&text).map_or(NodeChoice::Label(text), NodeChoice::Number));
+    let (node_id, session_id) = (args.node, target.session.clone());
+    let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
+    let params =
+        AnswerNodeParams { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
+    let data = target.ask(CommandType::AnswerNode, &params).await?;
+    match serde_json::from_value::<ExecuteData>(data.clone()) {
+        Ok(data) => {
+            execute::print(&data, target.json)?;
+            execute::check(&data.response)
+        }
+        // No turn was interrupted by the dialog, or nobody wanted to wait for it.
+        Err(_) if target.json => out::json(&data),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Target {
+    fn node(&self, node: String) -> NodeParams {
+        NodeParams { node_id: node, session_id: self.session.clone() }
+    }
+
+    async fn ask(&self, command: CommandType, params: &impl Serialize) -> Result<Value> {
+        Ok(self.client.request(command, serde_json::to_value(params)?).await?)
+    }
+
+    /// For commands whose success says everything.
+    async fn quietly(&self, command: CommandType, params: &impl Serialize) -> Result<()> {
+        let data = self.ask(command, params).await?;
+        if self.json { out::json(&data) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,150 @@
+//! `nerve server start`: a server in the background, or here.
+//!
+//! The background process is this program again, with `--foreground --daemon`. Its standard output is a pipe to the process that
+//! started it: one line says that it listens, or why not. Then it turns its standard output to the log, which closes the pipe.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_server::paths::{Places, private_directory};
+use nerve_server::unix::{Server, ServerConfig};
+use serde_json::{Value, json};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::server::StartArgs;
+use crate::exit::{FAILED, Failure, TIMED_OUT};
+use crate::out;
+
+/// A log that is longer when a server starts is put aside once, over the one put aside before.
+const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// Binding a socket takes milliseconds; a machine that needs longer than this is stuck.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Starts a server in the background and waits until it answers.
+pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
+    let name = args.name.get();
+    let places = Places::from_env();
+    let socket = places.socket(&name)?;
+    let log_path = places.log(&name)?;
+    let (log, log_start) = open_log(&log_path)?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut child = Command::new(program)
+        .args(["server", "start", "--foreground", "--daemon", "--name", &name])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .context("cannot start this program again")?;
+    let said = child.stdout.take().context("the server's output is missing")?;
+    let reading = tokio::task::spawn_blocking(move || first_line(said));
+    let Ok(said) = tokio::time::timeout(START_PATIENCE, out::progress("starting", reading)).await else {
+        let _ = child.kill();
+        let message = format!("server '{name}' did not start within {} s", START_PATIENCE.as_secs());
+        return Err(Failure::new(TIMED_OUT, message).hint(format!("see {}", log_path.display())).into());
+    };
+    let said = said??;
+    if let Some(failure) = failure_in(&said) {
+        let _ = child.wait();
+        return Err(failure.into());
+    }
+    if said.is_empty() {
+        let status = child.wait().context("cannot wait for the server")?;
+        let tail = log_since(&log_path, log_start);
+        let message = format!("server '{name}' ended before it listened ({status})");
+        let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
+        return Err(Failure::new(FAILED, message).hint(hint).into());
+    }
+    super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
+    out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))
+}
+
+/// Serves in this process until it is told to stop.
+pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
+    let places = Places::from_env();
+    log_to_stderr(!args.daemon);
+    let config = ServerConfig::new(args.name.get(), places.clone());
+    let stop = nerve_server::stop_signal();
+    if args.daemon {
+        // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+        let _ = rustix::process::setsid();
+    }
+    let server = match Server::bind(&config) {
+        Ok(server) => server,
+        Err(error) if args.daemon => {
+            tell_starter(&json!({ "error": error.to_string(), "hint": error.hint() }));
+            return Err(error.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let engine = Engine::new(EngineConfig {
+        server: config.name.clone(),
+        history_dir: Some(places.history.clone()),
+        profile_dir: Some(places.profiles()),
+    });
+    if args.daemon {
+        tell_starter(&json!({ "listening": true }));
+        // From here on standard output is the log, like standard error.
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr())
+            .context("cannot turn standard output to the log")?;
+    }
+    server.run(engine, stop).await?;
+    Ok(())
+}
+
+fn log_to_stderr(for_people: bool) {
+    let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let _ = if for_people { log.try_init() } else { log.with_ansi(false).try_init() };
+}
+
+/// Opens the log for appending and says how long it is.
+fn open_log(path: &Path) -> Result<(File, u64)> {
+    private_directory(path.parent().unwrap_or(path))?;
+    if fs::metadata(path).is_ok_and(|meta| meta.len() > LOG_BYTES) {
+        let _ = fs::rename(path, path.with_extension("log.old"));
+    }
+    let open = || {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let len = file.metadata()?.len();
+        Ok((file, len))
+    };
+    open().map_err(|error: io::Error| anyhow::Error::new(error).context(cannot_open(path)))
+}
+
+fn cannot_open(path: &Path) -> String {
+    format!("cannot open the log {}", path.display())
+}
+
+/// What a server that failed to start wrote: a few lines at most.
+fn log_since(path: &PathBuf, start: u64) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
+    let text = String::from_utf8_lossy(&bytes[start..]);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+fn first_line(output: impl io::Read) -> io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn failure_in(line: &str) -> Option<Failure> {
+    let said: Value = serde_json::from_str(line).ok()?;
+    let mut failure = Failure::new(FAILED, said.get("error")?.as_str()?);
+    failure.hint = said.get("hint").and_then(Value::as_str).map(str::to_string);
+    Some(failure)
+}
+
+fn tell_starter(what: &Value) {
+    // The one who started this process may be gone: the server runs all the same.
+    let _ = writeln!(io::stdout().lock(), "{what}");
+}

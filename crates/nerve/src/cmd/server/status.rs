@@ -1,0 +1,144 @@
+//! `nerve server status` and `list`: which servers run and what they hold.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_client::NerveClient;
+use nerve_proto::data::PongData;
+use nerve_server::daemon::{Held, holder};
+use nerve_server::paths::Places;
+use serde_json::{Value, json};
+
+use crate::cli::server::{ListArgs, StatusArgs};
+use crate::exit::{FAILED, Failure};
+use crate::out;
+
+/// A server that holds its name and does not answer within this time does not answer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is known of one server.
+struct Status {
+    name: String,
+    socket: PathBuf,
+    pid: Option<u32>,
+    /// A process holds its name.
+    held: bool,
+    pong: Option<PongData>,
+}
+
+/// Says whether a server runs, or all that do.
+pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
+    let places = Places::from_env();
+    if args.all {
+        return print_all(&places, args.json).await;
+    }
+    let name = args.name.get();
+    let status = look(&places, &name).await?;
+    if args.json {
+        out::json(&status.as_json())?;
+    } else if status.held || status.pong.is_some() {
+        out::facts(&status.facts())?;
+    }
+    match (status.pong.is_some(), status.held) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::new(FAILED, format!("server '{name}' runs and does not answer"))
+            .hint(format!("end it with 'nerve server stop {name} --force'"))
+            .into()),
+        (false, false) => Err(super::not_running(&name).into()),
+    }
+}
+
+/// Lists the servers that run.
+pub(crate) async fn list(args: &ListArgs) -> Result<()> {
+    print_all(&Places::from_env(), args.json).await
+}
+
+/// Names of the servers that hold their name, sorted.
+pub(crate) async fn running(places: &Places) -> Vec<String> {
+    all(places).await.into_iter().map(|status| status.name).collect()
+}
+
+async fn print_all(places: &Places, as_json: bool) -> Result<()> {
+    let all = all(places).await;
+    if as_json {
+        let list: Vec<Value> = all.iter().map(Status::as_json).collect();
+        return out::json(&json!({ "servers": list }));
+    }
+    if all.is_empty() {
+        out::note("no server runs; start one with 'nerve server start'");
+    }
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|status| {
+            let pong = status.pong.clone().unwrap_or_default();
+            let pid = status.pid.map(|pid| pid.to_string()).unwrap_or_default();
+            let nodes = pong.nodes.to_string();
+            vec![status.name.clone(), status.word().to_string(), pid, nodes, pong.version]
+        })
+        .collect();
+    out::table(&["name", "state", "pid", "nodes", "version"], &rows)
+}
+
+/// All servers that hold their name, asked side by side.
+async fn all(places: &Places) -> Vec<Status> {
+    let mut looks = tokio::task::JoinSet::new();
+    for name in places.servers() {
+        let places = places.clone();
+        looks.spawn(async move { look(&places, &name).await });
+    }
+    let mut all: Vec<Status> = looks
+        .join_all()
+        .await
+        .into_iter()
+        .flatten()
+        .filter(|status| status.held || status.pong.is_some())
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+async fn look(places: &Places, name: &str) -> Result<Status> {
+    let socket = places.socket(name)?;
+    let (held, pid) = match holder(places, name)? {
+        Held::Free => (false, None),
+        Held::By(holder) => (true, holder.map(|holder| holder.pid)),
+    };
+    let asked = async { NerveClient::connect(&socket).await?.ping().await };
+    let pong = tokio::time::timeout(ANSWER_PATIENCE, asked).await.ok().and_then(Result::ok);
+    Ok(Status { name: name.to_string(), socket, pid, held, pong })
+}
+
+impl Status {
+    fn word(&self) -> &'static str {
+        match (self.pong.is_some(), self.held) {
+            (true, _) => "running",
+            (false, true) => "silent",
+            (false, false) => "stopped",
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![
+            ("name", self.name.clone()),
+            ("state", self.word().to_string()),
+            ("pid", self.pid.map(|pid| pid.to_string()).unwrap_or_default()),
+            ("socket", self.socket.display().to_string()),
+        ];
+        if let Some(pong) = &self.pong {
+            facts.push(("nodes", pong.nodes.to_string()));
+            facts.push(("sessions", pong.sessions.to_string()));
+            facts.push(("version", pong.version.clone()));
+        }
+        facts
+    }
+
+    fn as_json(&self) -> Value {
+        let pong = self.pong.as_ref();
+        json!({
+            "name": self.name, "state": self.word(), "running": pong.is_some(), "pid": self.pid,
+            "socket": self.socket, "nodes": pong.map(|pong| pong.nodes),
+            "sessions": pong.map(|pong| pong.sessions), "version": pong.map(|pong| &pong.version),
+        })
+    }
+}

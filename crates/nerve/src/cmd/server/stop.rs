@@ -1,0 +1,91 @@
+//! `nerve server stop`: asks a server to go down and waits until its name is free.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_server::daemon::{Held, Holder, holder};
+use nerve_server::paths::Places;
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::cli::server::StopArgs;
+use crate::exit::{FAILED, Failure, TIMED_OUT};
+use crate::out;
+
+/// Nothing tells when a lock becomes free: it is looked at this often.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// A process told to end by a signal gets this long before it is ended.
+const TERM_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Stops one server, or all side by side.
+pub(crate) async fn run(args: &StopArgs) -> Result<()> {
+    let places = Places::from_env();
+    let names = if args.all { super::status::running(&places).await } else { vec![args.name.get()] };
+    let mut stops = tokio::task::JoinSet::new();
+    for name in names.clone() {
+        let (places, timeout) = (places.clone(), args.timeout.0);
+        let (force, keep_nodes) = (args.force, args.keep_nodes);
+        stops.spawn(async move { stop(&places, &name, timeout, force, keep_nodes).await });
+    }
+    let stopped = out::progress("stopping", stops.join_all()).await;
+    let failed = stopped.into_iter().find_map(Result::err);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if args.json {
+        return out::json(&json!({ "stopped": names }));
+    }
+    for name in &names {
+        out::line(format_args!("server '{name}' stopped"))?;
+    }
+    if names.is_empty() {
+        out::note("no server runs");
+    }
+    Ok(())
+}
+
+async fn stop(places: &Places, name: &str, patience: Duration, force: bool, keep_nodes: bool) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    let held = holder(places, name)?;
+    let asked = timeout_at(deadline, ask(name, keep_nodes)).await;
+    match (asked, held) {
+        (Ok(Err(error)), Held::Free) => return Err(error),
+        (Ok(Ok(())), _) if free_by(places, name, deadline).await? => return Ok(()),
+        (_, Held::By(Some(holder))) if force => return end(places, name, holder).await,
+        (Ok(Err(error)), _) => {
+            return Err(error).context(format!("server '{name}' runs and could not be asked to stop"));
+        }
+        _ => {}
+    }
+    let message = format!("server '{name}' did not stop within {} s", patience.as_secs_f64());
+    Err(Failure::new(TIMED_OUT, message).hint("end its process with --force").into())
+}
+
+async fn ask(name: &str, keep_nodes: bool) -> Result<()> {
+    Ok(super::connect(name).await?.shutdown(keep_nodes).await?)
+}
+
+/// Ends the process that holds the lock; no other, whatever ids have been given out since.
+async fn end(places: &Places, name: &str, holder: Holder) -> Result<()> {
+    for signal in [Signal::TERM, Signal::KILL] {
+        // It may just have ended by itself: the lock decides.
+        let _ = holder.signal(signal);
+        if free_by(places, name, Instant::now() + TERM_PATIENCE).await? {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(FAILED, format!("server '{name}', pid {}, could not be ended", holder.pid)).into())
+}
+
+async fn free_by(places: &Places, name: &str, deadline: Instant) -> Result<bool> {
+    loop {
+        if holder(places, name)? == Held::Free {
+            return Ok(true);
+        }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        sleep_until(Instant::now() + LOOK_EVERY).await;
+    }
+}

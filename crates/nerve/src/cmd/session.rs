@@ -1,0 +1,65 @@
+//! `nerve server session`: named groups of nodes.
+
+use anyhow::Result;
+use nerve_proto::CommandType;
+use nerve_proto::data::{SessionInfo, SessionsData};
+use nerve_proto::params::{CreateSessionParams, SessionParams};
+use serde_json::{Value, json};
+
+use super::server::connect;
+use crate::cli::session::{SessionArgs, SessionCommand};
+use crate::out;
+
+/// Does what the subcommand says.
+pub(crate) async fn run(args: SessionArgs) -> Result<()> {
+    let json = args.server.json;
+    let client = connect(&args.server.server).await?;
+    match args.command {
+        SessionCommand::List => {
+            let data: SessionsData = client.call(CommandType::ListSessions, &json!({})).await?;
+            if json {
+                return out::json(&serde_json::to_value(data)?);
+            }
+            let rows: Vec<Vec<String>> = data.sessions.iter().map(row).collect();
+            out::table(&["name", "nodes", "tags", "description"], &rows)
+        }
+        SessionCommand::Create(args) => {
+            let (name, description, tags) = (args.name, args.description, args.tags);
+            let params = CreateSessionParams { name, description, tags };
+            let session: SessionInfo = client.call(CommandType::CreateSession, &params).await?;
+            if json {
+                return out::json(&serde_json::to_value(session)?);
+            }
+            out::line(format_args!("session '{}' created", session.name))
+        }
+        SessionCommand::Info(args) => {
+            let session: SessionInfo = client.call(CommandType::GetSession, &named(args.name)).await?;
+            if json {
+                return out::json(&serde_json::to_value(session)?);
+            }
+            out::facts(&[
+                ("name", session.name.clone()),
+                ("description", session.description.clone()),
+                ("tags", session.tags.join(", ")),
+                ("nodes", session.nodes.join(", ")),
+            ])
+        }
+        SessionCommand::Delete(args) => {
+            let name = args.name.clone();
+            let done: Value = client.call(CommandType::DeleteSession, &named(args.name)).await?;
+            if json {
+                return out::json(&done);
+            }
+            out::line(format_args!("session '{name}' deleted"))
+        }
+    }
+}
+
+fn named(name: String) -> SessionParams {
+    SessionParams { name: Some(name), session_id: None }
+}
+
+fn row(session: &SessionInfo) -> Vec<String> {
+    let nodes = session.nodes.len().to_string();
+    vec![session.name.clone(), nodes, session.tags.join(", "), session.description.clone()]
+}

@@ -1,0 +1,160 @@
+//! Exit codes, and errors as people and programs see them.
+
+use std::fmt;
+
+use nerve_client::ClientError;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_server::error::ServerError;
+
+/// Done.
+pub(crate) const DONE: u8 = 0;
+/// It failed.
+pub(crate) const FAILED: u8 = 1;
+/// The command line is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// There is no such server, node, session or entry.
+pub(crate) const NOT_FOUND: u8 = 3;
+/// Not done in time.
+pub(crate) const TIMED_OUT: u8 = 4;
+/// A dialog of the agent must be answered first.
+pub(crate) const BLOCKED: u8 = 5;
+/// Ctrl+C.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// What went wrong, to what, and what to do; decides the exit code.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Failure {
+    /// One of the constants above.
+    pub(crate) code: u8,
+    /// What happened, to what.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+    /// What the terminal showed, where that explains it.
+    pub(crate) screen: Option<String>,
+    /// The choices of the dialog that blocks.
+    pub(crate) choices: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), ..Failure::default() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Finds the most telling error in a chain.
+    pub(crate) fn from_error(error: &anyhow::Error) -> Failure {
+        for cause in error.chain() {
+            if let Some(failure) = cause.downcast_ref::<Failure>() {
+                return failure.clone();
+            }
+            if let Some(error) = cause.downcast_ref::<ServerError>() {
+                let code = if matches!(error, ServerError::Name(_)) { USAGE } else { FAILED };
+                return Failure { hint: error.hint(), ..Failure::new(code, error.to_string()) };
+            }
+            if let Some(error) = cause.downcast_ref::<ClientError>() {
+                return Failure::from(error);
+            }
+            if let Some(error) = cause.downcast_ref::<EngineError>() {
+                return Failure::from(error.clone());
+            }
+        }
+        Failure::new(FAILED, format!("{error:#}"))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure {
+            code: code_of(error.kind.as_str()),
+            message: error.message,
+            hint: error.hint,
+            screen: error.screen,
+            choices: error.choices,
+        }
+    }
+}
+
+impl From<&ClientError> for Failure {
+    fn from(error: &ClientError) -> Failure {
+        match error {
+            ClientError::Server(error) => Failure {
+                code: code_of(&error.error_type),
+                message: error.message.clone(),
+                hint: error.hint.clone(),
+                screen: error.screen.clone(),
+                choices: error.choices.clone(),
+            },
+            ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
+            ClientError::Closed | ClientError::Io { .. } | ClientError::Protocol(_) => {
+                Failure::new(FAILED, error.to_string())
+            }
+        }
+    }
+}
+
+/// The exit code of an `error_type` (see [`ErrorKind::as_str`]).
+pub(crate) fn code_of(error_type: &str) -> u8 {
+    let is = |kind: ErrorKind| kind.as_str() == error_type;
+    if is(ErrorKind::NotFound) {
+        NOT_FOUND
+    } else if is(ErrorKind::Timeout) {
+        TIMED_OUT
+    } else if is(ErrorKind::Blocked) {
+        BLOCKED
+    } else if is(ErrorKind::InvalidRequest) {
+        USAGE
+    } else {
+        FAILED
+    }
+}
+
+/// The reader of our standard output went away (`nerve … | head`): that ends the command, and is no failure.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl std::error::Error for ReaderGone {}
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads standard output any more")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn error_kinds_have_their_exit_codes() {
+        let code = |kind| Failure::from(EngineError::new(kind, "x")).code;
+        assert_eq!(code(ErrorKind::NotFound), 3);
+        assert_eq!(code(ErrorKind::Timeout), 4);
+        assert_eq!(code(ErrorKind::Blocked), 5);
+        assert_eq!(code(ErrorKind::InvalidRequest), 2);
+        assert_eq!(code(ErrorKind::Delivery), 1);
+        assert_eq!(code(ErrorKind::Internal), 1);
+    }
+
+    #[test]
+    fn the_failure_is_found_under_its_context() {
+        let error = anyhow::Error::new(Failure::new(NOT_FOUND, "no node 'x'")).context("while looking");
+        assert_eq!(Failure::from_error(&error).message, "no node 'x'");
+        let other = anyhow::Error::new(io::Error::other("disk")).context("cannot read f");
+        assert_eq!(Failure::from_error(&other).message, "cannot read f: disk");
+    }
+}

@@ -1,0 +1,97 @@
+//! The built-in agent, driven by the commands people use.
+
+use std::fs;
+use std::process::Stdio;
+
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{DEADLINE, Home, NERVE};
+
+/// The command of the built-in agent.
+fn agent(flags: &str) -> String {
+    format!("{NERVE} mock-agent {flags}")
+}
+
+fn create(home: &Home, flags: &str) {
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "create", "me", "-c", &agent(flags), "--profile", "claude"]);
+}
+
+#[test]
+fn the_demo_does_the_main_job_without_key_and_network() {
+    let home = Home::new();
+    let shown = home.ok(&["demo"]);
+    for word in ["You said: hello from nerve", "def fib", "Bash", "history", "what to try next"] {
+        assert!(shown.contains(word), "{shown} lacks {word}");
+    }
+    let report = home.nerve(&["demo", "--json"]).json();
+    let turns = report["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 3);
+    assert!(turns.iter().all(|turn| turn["success"] == true && turn["is_complete"] == true), "{report:#}");
+}
+
+#[test]
+fn ask_answers_one_question_and_leaves_nothing_behind() {
+    let home = Home::new();
+    let ask = ["ask", "--command", &agent(""), "--profile", "claude"];
+    assert_eq!(home.ok(&[&ask[..], &["hello"]].concat()), "You said: hello\n");
+    let done = home.nerve_with(&[&ask[..], &["-", "--json"]].concat(), "from stdin");
+    assert_eq!(done.json()["response"]["text"], "You said: from stdin");
+    assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
+    home.nerve(&["ask", "--command", "claud-misspelt", "x"]).says(1, &["claud-misspelt", "nerve doctor"]);
+}
+
+#[test]
+fn ctrl_c_ends_an_ask_and_its_agent() {
+    let home = Home::new();
+    let mut ask = home.command(&["ask", "--command", &agent(""), "--profile", "claude", "HANG"]);
+    let mut ask = ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let child = wait_for(DEADLINE, || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", ask.id())).ok()?;
+        let children = tasks.flatten().map(|task| fs::read_to_string(task.path().join("children")));
+        children.flatten().find_map(|children| children.split_whitespace().next()?.parse::<u32>().ok())
+    });
+    let child = child.expect("the agent was not started");
+    kill_process(Pid::from_child(&ask), Signal::INT).unwrap();
+    let status = wait_for(DEADLINE, || ask.try_wait().unwrap()).expect("ask did not end");
+    assert_eq!(status.code(), Some(130));
+    assert!(
+        wait_until(DEADLINE, || !fs::exists(format!("/proc/{child}")).unwrap()),
+        "the agent is left behind"
+    );
+}
+
+#[test]
+fn a_dialog_blocks_with_5_shows_its_choices_and_can_be_answered() {
+    let home = Home::new();
+    create(&home, "--onboarding");
+    let wait = home.nerve(&["server", "node", "wait", "me"]);
+    wait.says(5, &["is blocked, not ready", "the terminal shows", "1. ", "nerve server node answer me"]);
+    let execute = home.nerve(&["server", "node", "execute", "me", "hello"]);
+    execute.says(5, &["1. "]);
+    assert!(home.ok(&["server", "node", "list"]).contains("blocked (trust)"));
+    assert!(home.ok(&["server", "node", "why", "me"]).contains("choices"));
+    home.nerve(&["server", "node", "answer", "me", "no such choice"]).says(2, &["no such choice"]);
+    home.ok(&["server", "node", "answer", "me", "yes"]);
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "node", "wait", "me"]).code == 0));
+    assert_eq!(home.ok(&["server", "node", "execute", "me", "hello"]), "You said: hello\n");
+}
+
+#[test]
+fn a_permission_prompt_is_answered_and_the_turn_goes_on() {
+    let home = Home::new();
+    create(&home, "");
+    home.nerve(&["server", "node", "execute", "me", "PERMIT"]).says(5, &["1. Yes"]);
+    let answer = home.ok(&["server", "node", "answer", "me", "1", "--wait"]);
+    assert!(answer.contains("END-OF-TOOL"), "{answer}");
+    home.ok(&["server", "node", "wait", "me"]);
+}
+
+#[test]
+fn an_agent_that_ends_is_reported_not_waited_for() {
+    let home = Home::new();
+    create(&home, "--exit-at-once 3");
+    home.nerve(&["server", "node", "wait", "me"]).says(1, &["me"]);
+    home.nerve(&["server", "node", "execute", "me", "hello"]).says(1, &["exit code 3"]);
+}

@@ -1,0 +1,10 @@
+//! The binary as people and scripts meet it: help, exit codes, messages, servers and nodes, in a home of its own.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+mod harness;
+
+mod agents;
+mod help;
+mod messages;
+mod nodes;
+mod servers;

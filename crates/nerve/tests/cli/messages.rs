@@ -1,0 +1,82 @@
+//! Errors: what happened, to what, what to do; and the exit code that says which kind.
+
+use serde_json::Value;
+
+use crate::harness::Home;
+
+#[test]
+fn without_a_server_commands_say_how_to_start_one() {
+    let home = Home::new();
+    let start = "start it with 'nerve server start'";
+    home.nerve(&["server", "node", "list"]).says(3, &["error: server 'default' is not running", start]);
+    home.nerve(&["server", "node", "execute", "a", "x"]).says(3, &[start]);
+    home.nerve(&["server", "status"]).says(3, &["not running", start]);
+    home.nerve(&["server", "stop"]).says(3, &["not running"]);
+    home.nerve(&["server", "session", "list", "-s", "work"]).says(3, &["nerve server start work"]);
+    assert_eq!(home.nerve(&["server", "stop", "--all"]).code, 0);
+    assert_eq!(home.nerve(&["server", "list"]).stdout, "");
+}
+
+#[test]
+fn with_json_errors_are_json_on_stderr() {
+    let done = Home::new().nerve(&["server", "node", "list", "--json"]);
+    assert_eq!((done.code, done.stdout.as_str()), (3, ""));
+    let error: Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!(error["code"], 3);
+    assert_eq!(error["error"], "server 'default' is not running");
+    assert_eq!(error["hint"], "start it with 'nerve server start'");
+}
+
+#[test]
+fn bad_server_names_are_usage_errors() {
+    let home = Home::new();
+    for name in ["../x", "Capital", "-a", &"a".repeat(33), "a/b"] {
+        let name = format!("--name={name}");
+        home.nerve(&["server", "start", &name]).says(2, &["server name"]);
+        assert!(!home.hermetic.nerve_home().join("run").exists());
+    }
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_says_so() {
+    let home = Home::new();
+    let long = home.hermetic.root().join("x".repeat(100));
+    let mut command = home.command(&["server", "start"]);
+    let output = command.env("NERVE_HOME", &long).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("107") && error.contains("NERVE_HOME"), "{error}");
+}
+
+#[test]
+fn there_are_no_colours_where_nobody_sees_them() {
+    let home = Home::with_shell();
+    for args in [&["server", "node", "list"][..], &["server", "node", "why", "sh"], &["doctor"], &["nope"]] {
+        let done = home.nerve(args);
+        assert!(!done.stdout.contains('\x1b') && !done.stderr.contains('\x1b'), "{done:?}");
+    }
+}
+
+#[test]
+fn the_doctor_finds_what_is_essential() {
+    let home = Home::new();
+    let report = home.nerve(&["doctor", "--json"]);
+    assert_eq!(report.code, 0, "{report:?}");
+    let report = report.json();
+    assert_eq!(report["ok"], true);
+    let names: Vec<&str> =
+        report["checks"].as_array().unwrap().iter().map(|check| check["name"].as_str().unwrap()).collect();
+    for name in
+        ["pseudo-terminals", "runtime directory", "socket path", "NERVE_HOME", "claude", "bash", "servers"]
+    {
+        assert!(names.contains(&name), "{names:?} lacks {name}");
+    }
+}
+
+#[test]
+fn the_doctor_fails_when_something_essential_is_missing() {
+    let home = Home::new();
+    let run = home.hermetic.nerve_home().join("run");
+    std::fs::write(&run, "not a directory").unwrap();
+    home.nerve(&["doctor"]).says(1, &["runtime directory"]);
+}

@@ -1,0 +1,209 @@
+//! Nodes over a real shell.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::harness::{DEADLINE, Home};
+
+#[test]
+fn a_turn_prints_the_answer_and_nothing_else() {
+    let home = Home::with_shell();
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo hello"]), "hello\n");
+    let done = home.nerve_with(&["server", "node", "execute", "sh", "-"], "echo from stdin\n");
+    assert_eq!(done.stdout, "from stdin\n");
+    let file = home.hermetic.work().join("prompt");
+    fs::write(&file, "echo from a file\n").unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "--file", file]), "from a file\n");
+    let data = home.nerve(&["server", "node", "execute", "sh", "echo data", "--json"]).json();
+    assert_eq!(data["response"]["text"].as_str().unwrap().trim(), "data");
+    assert_eq!(data["response"]["success"], true);
+    assert_eq!(data["node_id"], "sh");
+}
+
+#[test]
+fn a_streamed_turn_prints_what_the_terminal_shows() {
+    let home = Home::with_shell();
+    let shown = home.ok(&["server", "node", "execute", "sh", "echo one; sleep 0.2; echo two", "--stream"]);
+    assert!(shown.contains("one") && shown.contains("two"), "{shown:?}");
+    let lines = home.ok(&["server", "node", "execute", "sh", "echo three", "--stream", "--json"]);
+    let last: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(last["response"]["text"].as_str().unwrap().trim(), "three");
+}
+
+#[test]
+fn a_turn_that_fails_exits_with_1_and_one_that_takes_too_long_with_4() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
+    let failed = home.nerve(&["server", "node", "execute", "once", "echo out; exit 7"]);
+    failed.says(1, &["exit code 7"]);
+    assert_eq!(failed.stdout, "out\n");
+    home.nerve(&["server", "node", "execute", "once", "sleep 100", "--timeout", "0.3"]).says(4, &["error"]);
+    home.nerve(&["server", "node", "execute", "sh", "sleep 100", "--timeout", "0.5"]).says(4, &["error"]);
+    // Neither node is stuck.
+    assert_eq!(home.ok(&["server", "node", "execute", "once", "echo a"]), "a\n");
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo b"]), "b\n");
+}
+
+#[test]
+fn what_does_not_exist_exits_with_3() {
+    let home = Home::with_shell();
+    home.nerve(&["server", "node", "execute", "nobody", "x"]).says(3, &["nobody"]);
+    home.nerve(&["server", "node", "info", "nobody"]).says(3, &["nobody"]);
+    home.nerve(&["server", "node", "history", "nobody"]).says(3, &["nobody"]);
+    home.nerve(&["server", "node", "history", "sh", "--seq", "999"]).says(3, &["999"]);
+    home.nerve(&["server", "session", "info", "nothing"]).says(3, &["nothing"]);
+    home.nerve(&["server", "node", "list", "--session", "nothing"]).says(3, &["nothing"]);
+}
+
+#[test]
+fn bad_nodes_are_refused_and_the_server_goes_on() {
+    let home = Home::with_shell();
+    let create = |args: &[&str]| home.nerve(&[&["server", "node", "create"], args].concat());
+    create(&["x", "-c", "claud-misspelt"]).says(1, &["claud-misspelt"]);
+    create(&["x", "-c", "bash", "--cwd", "/no/such"]).says(1, &["/no/such"]);
+    create(&["../x"]).says(2, &["not allowed"]);
+    create(&["Capital"]).says(2, &["not allowed"]);
+    create(&["sh"]).says(1, &["exists already"]);
+    create(&["x", "-c", "bash 'unclosed"]).says(2, &["error"]);
+    create(&["x", "--profile", "no-such-profile"]).says(3, &["no-such-profile"]);
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!(["sh"]));
+}
+
+#[test]
+fn text_keys_and_reads_go_through() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "wait", "sh"]);
+    let screen = || home.ok(&["server", "node", "read", "sh"]);
+    home.ok(&["server", "node", "write", "sh", "echo typed-äö", "--key", "enter"]);
+    assert!(wait_until(DEADLINE, || screen().lines().any(|line| line == "typed-äö")));
+    home.ok(&["server", "node", "write", "sh", "--escape", r"echo esc\x61ped\r"]);
+    assert!(wait_until(DEADLINE, || screen().lines().any(|line| line == "escaped")));
+    home.ok(&["server", "node", "write", "sh", r"echo plain\r"]);
+    assert!(wait_until(DEADLINE, || screen().contains(r"echo plain\r")));
+    home.ok(&["server", "node", "write", "sh", "--key", "C-c"]);
+    home.ok(&["server", "node", "run", "sh", "echo ran"]);
+    assert!(wait_until(DEADLINE, || screen().lines().any(|line| line == "ran")));
+    assert_eq!(home.ok(&["server", "node", "read", "sh", "-n", "1"]).lines().count(), 1);
+    home.nerve(&["server", "node", "write", "sh"]).says(2, &["DATA"]);
+    home.nerve(&["server", "node", "write", "sh", "--key", "hyperspace"]).says(2, &["hyperspace"]);
+    home.nerve(&["server", "node", "write", "sh", "--escape", r"\q"]).says(2, &[r"\q"]);
+}
+
+#[test]
+fn an_interrupt_ends_what_runs() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "wait", "sh"]);
+    // A loop of the shell's own: a ^C between the shell's reading a line and its starting a program hits neither.
+    home.ok(&["server", "node", "run", "sh", "echo begun; while :; do :; done"]);
+    let begun = || home.ok(&["server", "node", "read", "sh"]).lines().any(|line| line == "begun");
+    assert!(wait_until(DEADLINE, begun));
+    home.ok(&["server", "node", "interrupt", "sh"]);
+    assert_eq!(home.ok(&["server", "node", "wait", "sh"]), "ready\n");
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo alive"]), "alive\n");
+}
+
+#[test]
+fn ctrl_c_gives_up_the_command_and_says_that_the_turn_goes_on() {
+    let home = Home::with_shell();
+    let execute = home
+        .command(&["server", "node", "execute", "sh", "sleep 1; echo late"])
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut execute = execute.unwrap();
+    home.ok(&["server", "node", "wait", "sh", "--until", "busy"]);
+    kill_process(Pid::from_child(&execute), Signal::INT).unwrap();
+    let status = wait_for(DEADLINE, || execute.try_wait().unwrap()).expect("it did not end");
+    assert_eq!(status.code(), Some(130));
+    let mut said = String::new();
+    execute.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("nerve server node interrupt sh"), "{said}");
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert!(home.ok(&["server", "node", "history", "sh", "--op", "send"]).contains("late"));
+}
+
+#[test]
+fn a_wait_that_ends_too_late_exits_with_4() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "wait", "sh"]);
+    home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"]).says(4, &["sh"]);
+}
+
+#[test]
+fn nodes_get_their_directory_size_and_environment() {
+    let home = Home::with_shell();
+    let work = home.hermetic.work();
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "pwd"]).trim(), work.to_str().unwrap());
+    fs::create_dir(work.join("sub")).unwrap();
+    let create = ["server", "node", "create", "b", "-c", "bash --norc", "--cwd", "sub", "--env", "WORD=a b"];
+    home.ok(&[&create[..], &["--cols", "90", "--rows", "20"]].concat());
+    let shown = home.ok(&["server", "node", "execute", "b", "pwd; echo $WORD; stty size"]);
+    assert_eq!(shown, format!("{}/sub\na b\n20 90\n", work.display()));
+    home.ok(&["server", "node", "resize", "b", "--cols", "70", "--rows", "30"]);
+    assert_eq!(home.ok(&["server", "node", "execute", "b", "stty size"]), "30 70\n");
+    let info = home.ok(&["server", "node", "info", "b"]);
+    assert!(info.contains("70") && info.contains("ready"), "{info}");
+}
+
+#[test]
+fn older_names_warn_once_on_stderr() {
+    let home = Home::with_shell();
+    let done = home.nerve(&["server", "channel", "send", "sh", "echo old"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "old\n"));
+    assert_eq!(done.stderr, "warning: 'nerve server channel send' is now 'nerve server node execute'\n");
+    assert_eq!(home.nerve(&["server", "node", "execute", "sh", "echo new"]).stderr, "");
+    home.nerve(&["server", "node", "delete", "sh"]).says(0, &["'nerve server node stop'"]);
+}
+
+#[test]
+fn the_history_is_there_with_and_without_a_server() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "execute", "sh", "echo logged"]);
+    home.ok(&["server", "node", "run", "sh", "true"]);
+    let shown = home.ok(&["server", "node", "history", "sh"]);
+    assert!(shown.contains("SEND @ ") && shown.contains("    Input: echo logged"), "{shown}");
+    let inputs = home.nerve(&["server", "node", "history", "sh", "--inputs-only", "--json"]).json();
+    let ops: Vec<&str> =
+        inputs.as_array().unwrap().iter().map(|entry| entry["op"].as_str().unwrap()).collect();
+    assert_eq!(ops, ["send", "run"]);
+    home.ok(&["server", "stop"]);
+    let done = home.nerve(&["server", "node", "history", "sh", "--op", "send", "--json"]);
+    assert!(done.stderr.contains("is not running; read from"), "{done:?}");
+    assert_eq!(done.json().as_array().unwrap().len(), 1);
+    let last = home.ok(&["server", "node", "history", "sh", "--last", "1"]);
+    assert!(last.contains("CLOSE @ "), "{last}");
+    let summary = home.ok(&["server", "node", "history", "sh", "--summary"]);
+    assert!(summary.contains("Operations:") && summary.contains("  send: 1"), "{summary}");
+}
+
+#[test]
+fn a_node_without_history_says_so() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "create", "quiet", "--backend", "bash", "--no-history"]);
+    home.ok(&["server", "node", "execute", "quiet", "echo unheard"]);
+    let done = home.nerve(&["server", "node", "history", "quiet"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{done:?}");
+    assert!(done.stderr.contains("disabled"), "{done:?}");
+}
+
+#[test]
+fn sessions_keep_nodes_apart() {
+    let home = Home::with_shell();
+    home.ok(&["server", "session", "create", "review", "-d", "Code review", "-t", "ci"]);
+    home.ok(&["server", "node", "create", "sh", "--backend", "bash", "--session", "review"]);
+    let nodes =
+        |session: &str| home.nerve(&["server", "node", "list", "--session", session, "--json"]).json();
+    assert_eq!(nodes("review")["nodes_info"][0]["type"], "bash");
+    assert_eq!(nodes("default")["nodes_info"][0]["type"], "pty");
+    let info = home.ok(&["server", "session", "info", "review"]);
+    assert!(info.contains("Code review") && info.contains("ci"), "{info}");
+    assert!(home.ok(&["server", "session", "list"]).contains("review"));
+    home.ok(&["server", "session", "delete", "review"]);
+    home.nerve(&["server", "session", "info", "review"]).says(3, &["review"]);
+    home.ok(&["server", "node", "info", "sh"]);
+}

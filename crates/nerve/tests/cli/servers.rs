@@ -1,0 +1,126 @@
+//! Servers from start to stop, and what is left of those that ended badly.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{DEADLINE, Home};
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+#[test]
+fn a_server_starts_answers_and_stops() {
+    let home = Home::new();
+    let started = home.ok(&["server", "start"]);
+    assert!(started.starts_with("server 'default' runs, pid "), "{started}");
+    let pid = home.pid("default");
+    assert!(started.contains(&pid.to_string()));
+    assert!(home.ok(&["server", "status"]).contains("running"));
+    home.ok(&["server", "start", "work"]);
+    let list = home.nerve(&["server", "list", "--json"]).json();
+    let names: Vec<&str> =
+        list["servers"].as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["default", "work"]);
+    home.nerve(&["server", "start"]).says(1, &["server 'default' is already running, pid", &pid.to_string()]);
+    assert_eq!(home.ok(&["server", "stop"]), "server 'default' stopped\n");
+    home.nerve(&["server", "status"]).says(3, &["not running"]);
+    assert_eq!(home.ok(&["server", "stop", "--all"]), "server 'work' stopped\n");
+    assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn the_environment_can_name_the_server() {
+    let home = Home::new();
+    let run = |args: &[&str]| home.command(args).env("NERVE_SERVER", "work").output().unwrap();
+    assert!(run(&["server", "start"]).status.success());
+    assert!(home.ok(&["server", "status", "work"]).contains("running"));
+    assert!(run(&["server", "node", "list"]).status.success());
+    assert!(run(&["server", "stop"]).status.success());
+}
+
+#[test]
+fn the_daemon_is_away_from_its_terminal_and_logs_for_its_user_alone() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let pid = home.pid("default");
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    assert_eq!(fields[3], pid.to_string(), "it leads a session of its own");
+    let link = |fd: u32| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap();
+    let log = home.hermetic.nerve_home().join("logs/default.log");
+    assert_eq!(link(0).to_str(), Some("/dev/null"));
+    assert_eq!([link(1), link(2)], [log.clone(), log.clone()]);
+    assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&log).unwrap().contains("listening"));
+}
+
+#[test]
+fn a_server_in_the_foreground_stops_cleanly_when_told_to() {
+    let home = Home::new();
+    let mut server = home.command(&["server", "start", "--foreground"]);
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 0));
+    home.ok(&["server", "node", "create", "sh", "-c", "sleep 1000"]);
+    signal(server.id(), Signal::INT);
+    let status = wait_for(DEADLINE, || server.try_wait().unwrap()).expect("it did not stop");
+    assert_eq!(status.code(), Some(0));
+    assert!(!home.hermetic.nerve_home().join("run/default.sock").exists());
+}
+
+#[test]
+fn a_killed_server_leaves_nothing_that_hinders_the_next() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    signal(home.pid("default"), Signal::KILL);
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 3));
+    assert!(home.hermetic.nerve_home().join("run/default.sock").exists());
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "status"]);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_only_ended_by_force() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let pid = home.pid("default");
+    signal(pid, Signal::STOP);
+    home.nerve(&["server", "stop", "--timeout", "0.3"]).says(4, &["did not stop within 0.3 s", "--force"]);
+    home.nerve(&["server", "status"]).says(1, &["does not answer"]);
+    home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);
+    home.ok(&["server", "start"]);
+    assert_ne!(home.pid("default"), pid);
+}
+
+#[test]
+fn a_stale_pid_is_never_killed() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "stop"]);
+    let mut stranger = home.hermetic.command("sleep").arg("1000").spawn().unwrap();
+    let start = fs::read_to_string(format!("/proc/{}/stat", stranger.id())).unwrap();
+    let start = start.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_string();
+    // Even the right start time does not matter: nobody holds the lock.
+    let lock = home.hermetic.nerve_home().join("run/default.lock");
+    fs::write(lock, format!("{} {start}\n", stranger.id())).unwrap();
+    home.nerve(&["server", "stop", "--force"]).says(3, &["not running"]);
+    assert!(stranger.try_wait().unwrap().is_none(), "a stranger was killed");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn what_stands_in_the_sockets_place_is_left_alone() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "stop"]);
+    let path = home.hermetic.nerve_home().join("run/default.sock");
+    fs::write(&path, "precious").unwrap();
+    home.nerve(&["server", "start"]).says(1, &["is not a socket", "choose another server name"]);
+    assert_eq!(fs::read_to_string(path).unwrap(), "precious");
+}
