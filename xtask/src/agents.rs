@@ -1,0 +1,112 @@
+//! The real agents the end-to-end tests drive, pinned by `xtask/agents/package-lock.json`, installed under
+//! `target/agents`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::hermetic::Hermetic;
+use crate::project::{self, Project};
+use crate::tools;
+
+/// Commands the lockfile gives.
+const COMMANDS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+/// Packages whose install script we run: it links the platform's binary, which npm has brought, into place. All other
+/// install scripts stay off (they would compile optional add-ons).
+const LINKERS: [(&str, &str); 2] =
+    [("@anthropic-ai/claude-code", "install.cjs"), ("opencode-ai", "postinstall.mjs")];
+
+/// A copy of the lockfile, written when all agents answered.
+const STAMP: &str = "installed.lock";
+
+/// Installs the agents unless the same lockfile is installed already.
+pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
+    let folder = project.target.join("agents");
+    let source = project.root.join("xtask/agents");
+    let lock =
+        fs::read(source.join("package-lock.json")).context("cannot read xtask/agents/package-lock.json")?;
+    if fs::read(folder.join(STAMP)).is_ok_and(|stamp| stamp == lock) {
+        println!("agents: all there");
+        return Ok(());
+    }
+    if tools::find("npm").is_none() || tools::find("node").is_none() {
+        bail!("node and npm are missing; the real agents come from the npm registry");
+    }
+    println!("agents: installing {} with npm", COMMANDS.join(", "));
+    fs::create_dir_all(&folder)?;
+    // A stamp of another lockfile must not outlive the files it was for.
+    remove_if_there(&folder.join(STAMP))?;
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(source.join(file), folder.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+    project::run(Command::new("npm").current_dir(&folder).args(npm))?;
+    link_binaries(&folder)?;
+    check_versions(project, &folder)?;
+    fs::write(folder.join(STAMP), lock)?;
+    Ok(())
+}
+
+fn link_binaries(folder: &Path) -> anyhow::Result<()> {
+    for (package, script) in LINKERS {
+        let mut node = Command::new("node");
+        node.current_dir(folder.join("node_modules").join(package)).arg(script);
+        // A linker that finds no binary would fetch one; it must say so instead.
+        node.env("npm_config_offline", "true");
+        project::run(&mut node).with_context(|| format!("cannot link the binary of {package}"))?;
+    }
+    Ok(())
+}
+
+/// Every agent starts and is the one that `package.json` pins.
+fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
+    let pins = fs::read_to_string(folder.join("package.json"))?;
+    let home = Hermetic::new("agents")?;
+    for name in COMMANDS {
+        let mut command = Command::new(project.agents_bin().join(name));
+        home.apply(&mut command);
+        command.arg("--version").stdin(Stdio::null());
+        command.env("OPENCODE_DISABLE_MODELS_FETCH", "1").env("OPENCODE_DISABLE_AUTOUPDATE", "1");
+        let version = version_in(&String::from_utf8_lossy(&project::output(&mut command)?))
+            .with_context(|| format!("{name} --version prints no version"))?;
+        if !pins.contains(&format!("\"{version}\"")) {
+            bail!("{name} is {version}, which package.json does not pin");
+        }
+        println!("  {name} {version}");
+    }
+    Ok(())
+}
+
+/// The first word that looks like `1.2.3`.
+fn version_in(text: &str) -> Option<String> {
+    text.split_whitespace()
+        .find(|word| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u64>().is_ok()))
+        .map(str::to_string)
+}
+
+fn remove_if_there(file: &Path) -> std::io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_version_out_of_what_each_agent_prints() {
+        for (text, version) in [
+            ("2.1.330 (Claude Code)\n", "2.1.330"),
+            ("codex-cli 0.169.0\n", "0.169.0"),
+            ("1.18.33\n", "1.18.33"),
+        ] {
+            assert_eq!(version_in(text).as_deref(), Some(version));
+        }
+        assert_eq!(version_in("Error: native binary not installed."), None);
+    }
+}

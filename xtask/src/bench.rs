@@ -1,0 +1,153 @@
+//! The benchmarks: builds them once, runs them one after the other, and writes what they say to `docs/benchmarks.md`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::project::{self, Project, cargo_program};
+
+/// In the order they run; each is `crates/nerve/benches/<name>.rs`.
+const BENCHES: [&str; 6] = ["turns", "answers", "throughput", "scrollback", "server", "history"];
+
+const PAGE: &str = "docs/benchmarks.md";
+
+/// What a benchmark writes into a row whose goal was not reached.
+const MISSED: &str = "**MISSED**";
+
+/// Runs all benchmarks and rewrites the page, or runs those named and only prints. `false` if a goal was missed.
+pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
+    if let Some(unknown) = names.iter().find(|name| !BENCHES.contains(&name.as_str())) {
+        bail!("unknown benchmark '{unknown}'; there are: {}", BENCHES.join(", "));
+    }
+    let machine = machine(project);
+    project.cargo(&["bench", "--package", "nerve", "--benches", "--no-run", "--locked"])?;
+    let mut sections = Vec::new();
+    for name in BENCHES.iter().filter(|name| names.is_empty() || names.iter().any(|given| given == *name)) {
+        eprintln!("\n== {name}");
+        let section = section(project, name).with_context(|| format!("benchmark '{name}'"))?;
+        println!("{section}");
+        sections.push(section);
+    }
+    let missed = missed(&sections);
+    if names.is_empty() {
+        fs::write(project.root.join(PAGE), page(&machine, &sections, &missed))
+            .with_context(|| format!("cannot write {PAGE}"))?;
+        println!("written: {PAGE}");
+    }
+    for row in &missed {
+        println!("missed: {row}");
+    }
+    Ok(missed.is_empty())
+}
+
+/// Runs one; it prints its section of the page.
+fn section(project: &Project, name: &str) -> anyhow::Result<String> {
+    let args = ["bench", "--quiet", "--locked", "--package", "nerve", "--bench", name];
+    let output = project::output(project.command(cargo_program()).args(args))?;
+    let text = String::from_utf8(output)?;
+    if !text.starts_with("## ") {
+        bail!("it printed no section");
+    }
+    Ok(format!("{}\n\n`cargo bench -p nerve --bench {name}`\n", text.trim_end()))
+}
+
+fn page(machine: &str, sections: &[String], missed: &[String]) -> String {
+    let goals: usize = sections.iter().map(|section| section.matches("| met |").count()).sum();
+    let mut page = format!(
+        "# Benchmarks\n\n<!-- Written by `cargo xtask bench`; changes by hand are lost. -->\n\n\
+         Made by `cargo xtask bench` in one run, peers beside what they are compared with. {} of {} goals met.\n\n",
+        goals,
+        goals + missed.len()
+    );
+    for row in missed {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "* missed: {row}");
+    }
+    if !missed.is_empty() {
+        page.push('\n');
+    }
+    page.push_str(machine);
+    for section in sections {
+        page.push('\n');
+        page.push_str(section);
+    }
+    page
+}
+
+/// The rows whose goals were missed, as `what: median (goal)`.
+fn missed(sections: &[String]) -> Vec<String> {
+    let rows = sections.iter().flat_map(|section| section.lines()).filter(|line| line.contains(MISSED));
+    rows.map(|row| {
+        let mut cells = row.trim_matches('|').split('|').map(str::trim);
+        let mut cell = || cells.next().unwrap_or_default().to_string();
+        let (what, median, _, goal) = (cell(), cell(), cell(), cell());
+        format!("{what}: {median} (goal {goal})")
+    })
+    .collect()
+}
+
+/// Where and when this ran, as a table.
+fn machine(project: &Project) -> String {
+    let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |path: &str, name: &str| {
+        let text = file(path);
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once(':').map_or("", |(_, value)| value).trim().to_string()
+    };
+    let virtual_machine = field("/proc/cpuinfo", "flags").contains("hypervisor");
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = file("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let rows = [
+        ("date", first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
+        ("commit", first_line(project.command("git").args(["describe", "--always", "--dirty"]))),
+        ("processor", field("/proc/cpuinfo", "model name")),
+        ("cores", format!("{cores}{}", if virtual_machine { ", a virtual machine" } else { "" })),
+        ("memory", field("/proc/meminfo", "MemTotal")),
+        ("kernel", file("/proc/sys/kernel/osrelease").trim().to_string()),
+        ("load before the run (1, 5, 15 min)", load),
+        ("rustc", first_line(Command::new("rustc").arg("--version"))),
+        ("bash", first_line(Command::new("bash").arg("--version"))),
+        (
+            "pexpect",
+            first_line(Command::new("python3").args(["-c", "import pexpect; print(pexpect.__version__)"])),
+        ),
+    ];
+    let mut table = "| | |\n|---|---|\n".to_string();
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(table, "| {name} | {value} |");
+    }
+    table
+}
+
+/// The first line a command prints; empty if it cannot run or fails.
+fn first_line(command: &mut Command) -> String {
+    let Ok(output) = command.output() else { return String::new() };
+    let text = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() { text.lines().next().unwrap_or_default().to_string() } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECTION: &str = "## A\n\n| what | median | min – max | goal | |\n|---|--:|--:|--:|---|\n\
+        | fast | 1 ms | 1 – 2 | ≤ 3 ms | met |\n| slow | 9 ms | 8 – 9 | ≤ 3 ms | **MISSED** |\n";
+
+    #[test]
+    fn missed_goals_stand_at_the_top_of_the_page() {
+        let sections = [SECTION.to_string()];
+        let missed = missed(&sections);
+        assert_eq!(missed, ["slow: 9 ms (goal ≤ 3 ms)"]);
+        let page = page("| | |\n|---|---|\n| cores | 2 |\n", &sections, &missed);
+        assert!(page.contains("1 of 2 goals met.\n\n* missed: slow: 9 ms (goal ≤ 3 ms)\n\n| | |"), "{page}");
+        assert!(page.ends_with(SECTION));
+    }
+
+    #[test]
+    fn the_machine_is_described() {
+        let machine = machine(&Project::find().unwrap());
+        assert!(machine.contains("| date | 2") && machine.contains("| kernel | "), "{machine}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Absolute paths of somebody's machine in the project's files.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+
+use crate::project::{self, Project};
+use crate::report::Outcome;
+
+/// Folders that exist on a developer's machine only. Put together here so that this file does not name them.
+const FOREIGN: [&str; 3] = [concat!("/wo", "rk/"), concat!("/tmp/", "agents"), concat!("/home/", "runner/")];
+
+/// No file of the project, tracked or about to be, names such a folder.
+pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
+    let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let list =
+        project::output(project.command("git").args(list)).context("cannot list the project's files")?;
+    let list = String::from_utf8(list).context("a file's name is not UTF-8")?;
+    let mut files = 0;
+    let mut found = Vec::new();
+    for name in list.split('\0').filter(|name| !name.is_empty()) {
+        let path = project.root.join(name);
+        // A file may be listed and deleted, or be a link or a submodule.
+        if !path.symlink_metadata().is_ok_and(|data| data.is_file()) {
+            continue;
+        }
+        files += 1;
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {name}"))?;
+        found.extend(foreign_lines(&bytes).map(|line| format!("{name}:{line}")));
+    }
+    if !found.is_empty() {
+        eprintln!("{}", found.join("\n"));
+        bail!("{} lines name a folder of somebody's machine", found.len());
+    }
+    Ok(Outcome::Passed(format!("{files} files")))
+}
+
+/// Numbers of the lines that hold a foreign path, from 1.
+fn foreign_lines(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes
+        .split(|byte| *byte == b'\n')
+        .enumerate()
+        .filter(|(_, line)| FOREIGN.iter().any(|folder| holds_path(line, folder.as_bytes())))
+        .map(|(index, _)| index + 1)
+}
+
+/// The line holds the path from its root on, not as the end of a longer one (`~/x/` inside `/home/me/x/`).
+fn holds_path(line: &[u8], path: &[u8]) -> bool {
+    line.windows(path.len()).enumerate().any(|(at, window)| {
+        let before = at.checked_sub(1).and_then(|before| line.get(before));
+        window == path && before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b"._-~}*".contains(byte))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_root_of_a_path_only() {
+        let root = FOREIGN[0];
+        let text = format!("fine\ncd {root}main\nmy~{root}x and /home/me{root}x\n\"{root}a\"\n");
+        assert_eq!(foreign_lines(text.as_bytes()).collect::<Vec<_>>(), [2, 4]);
+    }
+}

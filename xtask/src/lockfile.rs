@@ -1,0 +1,44 @@
+//! The budget of `Cargo.lock`.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+
+use crate::project::{self, Project, cargo_program};
+use crate::report::Outcome;
+
+/// More packages than this and someone has to say why.
+const BUDGET: usize = 350;
+
+/// The lockfile is up to date and within its budget.
+pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
+    let file = project.root.join("Cargo.lock");
+    let text = fs::read_to_string(&file).context("cannot read Cargo.lock")?;
+    let count = packages(&text);
+    if count > BUDGET {
+        bail!("Cargo.lock holds {count} packages, the budget is {BUDGET}");
+    }
+    let tree = ["tree", "--locked", "--workspace", "--depth", "0", "--quiet"];
+    project::output(project.command(cargo_program()).args(tree))?;
+    if project.ci {
+        // The cargo that built this xtask may have mended an outdated lockfile: then it differs from the commit.
+        project::run(project.command("git").args(["diff", "--exit-code", "--stat", "--", "Cargo.lock"]))
+            .context("Cargo.lock is not the committed one")?;
+    }
+    Ok(Outcome::Passed(format!("{count} packages of at most {BUDGET}")))
+}
+
+fn packages(lockfile: &str) -> usize {
+    lockfile.lines().filter(|line| *line == "[[package]]").count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_packages_and_nothing_else() {
+        let text = "version = 4\n\n[[package]]\nname = \"a\"\n\n[[package]]\nname = \"b\"\ndependencies = [\n \"a\",\n]\n";
+        assert_eq!(packages(text), 2);
+    }
+}

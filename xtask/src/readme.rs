@@ -1,0 +1,120 @@
+//! The commands of README.md are run as they stand.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+
+use crate::project::Project;
+use crate::report::Outcome;
+use crate::scripts;
+
+/// A fenced `sh` block.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Block {
+    /// Line of its first command, from 1.
+    line: usize,
+    text: String,
+    /// Why it is not run, from a comment `<!-- not run: reason -->` above it.
+    not_run: Option<String>,
+    /// What it must print, from comments `<!-- prints: text -->` above it.
+    prints: Vec<String>,
+}
+
+/// All blocks run in one shell, one after the other, as a reader would type them.
+pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
+    let readme = fs::read_to_string(project.root.join("README.md")).context("cannot read README.md")?;
+    let blocks = blocks(&readme)?;
+    let mut script = String::new();
+    let mut tried = 0;
+    let mut prints = Vec::new();
+    for block in &blocks {
+        match &block.not_run {
+            Some(reason) => println!("README.md:{} not run: {reason}", block.line),
+            None => {
+                tried += 1;
+                prints.extend(block.prints.iter().cloned());
+                script += &format!("echo '-- README.md:{}' >&2\n{}", block.line, block.text);
+            }
+        }
+    }
+    if tried == 0 {
+        bail!("README.md has no block that can be run");
+    }
+    scripts::run(project, "readme", &script, &project.target.join("release"), &prints)?;
+    Ok(Outcome::Passed(format!("{tried} blocks run, {} not run", blocks.len() - tried)))
+}
+
+/// The `sh` blocks of a Markdown text. Comments count for the block they stand above, blank lines between or not.
+fn blocks(markdown: &str) -> anyhow::Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut next = Block::default();
+    let mut open: Option<Block> = None;
+    let mut other_fence = false;
+    for (index, line) in markdown.lines().enumerate() {
+        if let Some(block) = &mut open {
+            if line.trim_end() == "```" {
+                blocks.extend(open.take());
+            } else {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+        } else if line.starts_with("```") {
+            let block = std::mem::take(&mut next);
+            if !other_fence && line.trim_end() == "```sh" {
+                open = Some(Block { line: index + 2, ..block });
+            } else {
+                other_fence = !other_fence;
+            }
+        } else if let Some(reason) = comment(line, "not run") {
+            next.not_run = Some(reason);
+        } else if let Some(text) = comment(line, "prints") {
+            next.prints.push(text);
+        } else if !line.trim().is_empty() {
+            next = Block::default();
+        }
+    }
+    if let Some(block) = open {
+        bail!("the block at line {} has no end", block.line);
+    }
+    Ok(blocks)
+}
+
+/// The text of a line `<!-- name: text -->`.
+fn comment(line: &str, name: &str) -> Option<String> {
+    let text = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?;
+    Some(text.trim().strip_prefix(name)?.strip_prefix(':')?.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_sh_blocks_and_their_reasons() {
+        let markdown = "# T\n```sh\na\nb\n```\ntext\n```text\n```\n<!-- not run: needs a key -->\n\n```sh\nc\n```\n\
+            <!-- not run: too far away -->\nwords between\n```sh\nd\n```\n";
+        let block = |line, text: &str, not_run: Option<&str>| Block {
+            line,
+            text: text.to_string(),
+            not_run: not_run.map(str::to_string),
+            prints: Vec::new(),
+        };
+        assert_eq!(
+            blocks(markdown).unwrap(),
+            [block(3, "a\nb\n", None), block(12, "c\n", Some("needs a key")), block(17, "d\n", None)]
+        );
+    }
+
+    #[test]
+    fn what_a_block_prints_stands_above_it() {
+        let markdown = "<!-- prints: one -->\n<!-- prints: two words -->\n```sh\na\n```\n```sh\nb\n```\n";
+        let prints: Vec<Vec<String>> =
+            blocks(markdown).unwrap().into_iter().map(|block| block.prints).collect();
+        assert_eq!(prints, [vec!["one".to_string(), "two words".to_string()], vec![]]);
+    }
+
+    #[test]
+    fn an_open_block_is_an_error() {
+        assert!(blocks("```sh\nls\n").is_err());
+    }
+}

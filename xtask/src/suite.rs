@@ -1,0 +1,265 @@
+//! The workspace's tests: runs them, passes their output through, and reads the counts off the runner's own summary.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::project::{Project, cargo_program};
+use crate::report::Outcome;
+use crate::tools;
+
+/// How many tests ended how, as the runner says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+/// What a run left behind, for the end of the report.
+#[derive(Default)]
+pub(crate) struct Suite {
+    /// `None` if the runner printed no summary.
+    pub(crate) counts: Option<Counts>,
+    /// Lines `test: reason` of tests that found a tool missing.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Suite {
+    /// Runs all tests. `quick` leaves out those with real agents.
+    pub(crate) fn run(&mut self, project: &Project, quick: bool) -> anyhow::Result<Outcome> {
+        let skips = project.target.join("skips.txt");
+        fs::create_dir_all(&project.target)?;
+        fs::write(&skips, "").with_context(|| format!("cannot empty {}", skips.display()))?;
+        let (mut command, summary) = runner(project, quick);
+        environment(project, quick, &skips, &mut command);
+        let (success, counts) = run_and_count(&mut command, summary)?;
+        self.counts = counts;
+        self.skips = read_skips(&skips)?;
+        if !success {
+            bail!("tests failed");
+        }
+        if counts.is_none_or(|counts| counts.passed == 0) {
+            bail!("no test ran");
+        }
+        if project.ci && !self.skips.is_empty() {
+            bail!("{} tests were skipped, and in CI none may be", self.skips.len());
+        }
+        Ok(Outcome::passed())
+    }
+}
+
+/// Reads the counts off a line of a runner's output, if it is one of its summaries.
+type Summary = fn(&str) -> Option<Counts>;
+
+/// cargo-nextest where it is installed, else cargo's own runner. nextest repeats what a failed test program printed, and
+/// that has cargo's summaries in it: only the runner's own count.
+fn runner(project: &Project, quick: bool) -> (Command, Summary) {
+    let mut command = project.command(cargo_program());
+    if tools::find("cargo-nextest").is_none() {
+        command.args(["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+        return (command, cargo_summary);
+    }
+    command.args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"]);
+    // nextest refuses a rule or a filter that matches no binary.
+    if has_real_agent_tests(project) {
+        let rules = project.root.join(".config/nextest-agents.toml");
+        command.arg("--tool-config-file").arg(format!("xtask:{}", rules.display()));
+        if quick {
+            command.args(["--filterset", "not binary(/^real_agent/)"]);
+        }
+    }
+    (command, nextest_summary)
+}
+
+/// A crate has a file or a folder `tests/real_agent*`.
+fn has_real_agent_tests(project: &Project) -> bool {
+    let names = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let crates = names(&project.root.join("crates"));
+    crates
+        .iter()
+        .flat_map(|folder| names(&folder.join("tests")))
+        .any(|test| test.file_name().is_some_and(|name| name.to_string_lossy().starts_with("real_agent")))
+}
+
+fn environment(project: &Project, quick: bool, skips: &Path, command: &mut Command) {
+    command.env("NERVE_TEST_SKIPS", skips);
+    // Tests find nothing in a folder that does not exist, and say that they were skipped.
+    let agents = if quick { project.target.join("no-agents") } else { project.agents_bin() };
+    command.env("NERVE_TEST_AGENTS", agents);
+    if project.ci {
+        command.env("NERVE_TEST_NO_SKIP", "1");
+    }
+}
+
+/// Runs the tests; both streams pass through line by line, unchanged.
+fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(bool, Option<Counts>)> {
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut counts = None;
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        let other = scope.spawn(|| match stdout {
+            Some(stdout) => pass_through(stdout, io::stdout(), summary),
+            None => Ok(None),
+        });
+        if let Some(stderr) = stderr {
+            counts = pass_through(stderr, io::stderr(), summary)?;
+        }
+        // nextest sums up on standard error, cargo's own runner on standard output.
+        let from_stdout =
+            other.join().map_err(|_| anyhow::anyhow!("the reader of the tests' output panicked"))??;
+        counts = counts.or(from_stdout);
+        Ok(())
+    })?;
+    Ok((child.wait()?.success(), counts))
+}
+
+/// Copies, and adds up the summaries: nextest prints one, cargo's own runner one for each program.
+fn pass_through(from: impl io::Read, mut to: impl Write, summary: Summary) -> io::Result<Option<Counts>> {
+    let mut counts: Option<Counts> = None;
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        to.flush()?;
+        if let Some(found) = summary(&String::from_utf8_lossy(&line)) {
+            let sum = counts.unwrap_or_default();
+            counts = Some(Counts {
+                passed: sum.passed + found.passed,
+                failed: sum.failed + found.failed,
+                skipped: sum.skipped + found.skipped,
+            });
+        }
+        line.clear();
+    }
+    Ok(counts)
+}
+
+/// `Summary [ 0.5s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 3 skipped`
+fn nextest_summary(line: &str) -> Option<Counts> {
+    let line = without_escapes(line);
+    let (_, rest) = line.trim().strip_prefix("Summary [")?.split_once(']')?;
+    let (_, results) = rest.split_once(" run:")?;
+    let mut counts = Counts::default();
+    for part in results.split(',') {
+        let (number, what) = part.trim().split_once(' ')?;
+        let number: u64 = number.parse().ok()?;
+        match what.split(" (").next()? {
+            "passed" => counts.passed += number,
+            "skipped" => counts.skipped += number,
+            // failed, timed out, exec failed
+            _ => counts.failed += number,
+        }
+    }
+    Some(counts)
+}
+
+/// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`
+fn cargo_summary(line: &str) -> Option<Counts> {
+    let line = without_escapes(line);
+    let (_, results) = line.trim().strip_prefix("test result: ")?.split_once(". ")?;
+    let mut counts = Counts::default();
+    for part in results.split(';') {
+        match part.trim().split_once(' ') {
+            Some((number, "passed")) => counts.passed = number.parse().ok()?,
+            Some((number, "failed")) => counts.failed = number.parse().ok()?,
+            Some((number, "ignored" | "filtered out")) => counts.skipped += number.parse::<u64>().ok()?,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+/// The text without colours (`ESC [ … m`), which a runner writes when told to.
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, escape)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = escape.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        rest = rest.strip_prefix('m').unwrap_or(rest);
+    }
+    plain.push_str(rest);
+    plain
+}
+
+fn read_skips(file: &Path) -> anyhow::Result<Vec<String>> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(skip_lines(&text))
+}
+
+/// Lines `test<TAB>reason` as people read them, each once.
+fn skip_lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut skips: Vec<String> = lines.map(|line| line.replacen('\t', ": ", 1)).collect();
+    skips.sort();
+    skips.dedup();
+    skips
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_nextest_summaries() {
+        let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
+        for (line, expected) in [
+            ("     Summary [   0.011s] 3 tests run: 3 passed, 1 skipped", counts(3, 0, 1)),
+            ("Summary [ 12.4s] 1 test run: 1 passed (1 slow), 0 skipped\n", counts(1, 0, 0)),
+            (
+                "Summary [1s] 9 tests run: 6 passed (1 flaky), 1 failed, 2 timed out, 4 skipped",
+                counts(6, 3, 4),
+            ),
+            ("Summary [1s] 5/9 tests run: 4 passed, 1 failed, 0 skipped", counts(4, 1, 0)),
+            (
+                "\u{1b}[32;1m     Summary\u{1b}[0m [ 1s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped",
+                counts(2, 0, 0),
+            ),
+            ("        PASS [   0.004s] nerve summary", None),
+            ("a test that prints Summary [1s] of 3 run: 1 passed", None),
+        ] {
+            assert_eq!(nextest_summary(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn adds_up_cargos_own_summaries() {
+        let text = "running 3 tests\n\
+            test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+            test result: FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.01s\n";
+        let mut copy = Vec::new();
+        let counts = pass_through(text.as_bytes(), &mut copy, cargo_summary).unwrap();
+        assert_eq!(counts, Some(Counts { passed: 4, failed: 2, skipped: 5 }));
+        assert_eq!(copy, text.as_bytes());
+    }
+
+    #[test]
+    fn what_failed_tests_printed_does_not_count() {
+        let text = "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0s\n\
+            Summary [ 1s] 10 tests run: 9 passed, 1 failed, 2 skipped\n\
+            test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0s\n";
+        let counts = pass_through(text.as_bytes(), io::sink(), nextest_summary).unwrap();
+        assert_eq!(counts, Some(Counts { passed: 9, failed: 1, skipped: 2 }));
+    }
+
+    #[test]
+    fn skips_are_listed_once() {
+        assert_eq!(skip_lines("b\tno tool\n\na\tno key\nb\tno tool\n"), ["a: no key", "b: no tool"]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_pass_unchanged() {
+        let bytes = b"\xff\xfe\nno end of line";
+        let mut copy = Vec::new();
+        assert_eq!(pass_through(&bytes[..], &mut copy, nextest_summary).unwrap(), None);
+        assert_eq!(copy, bytes);
+    }
+}

@@ -1,0 +1,167 @@
+//! `cargo xtask test`: what a contributor runs and what CI runs.
+
+use anyhow::bail;
+
+use crate::project::{Project, cargo_program};
+use crate::report::{Outcome, Report};
+use crate::suite::Suite;
+use crate::{agents, debian, foreign, lockfile, project, readme, reference, scripts, tools};
+
+/// Options of the command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    quick: bool,
+    only: Vec<String>,
+}
+
+const STEPS: [&str; 12] = [
+    "setup",
+    "fmt",
+    "lock",
+    "no-foreign",
+    "clippy",
+    "build",
+    "test",
+    "doc-tests",
+    "docs",
+    "cli-reference",
+    "readme",
+    "examples",
+];
+
+impl Options {
+    /// Reads `--quick` and `--only STEP,STEP`.
+    pub(crate) fn parse(args: &[String]) -> anyhow::Result<Options> {
+        let mut options = Options::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--quick" => options.quick = true,
+                "--only" => {
+                    let Some(list) = args.next() else { bail!("--only needs a step: {}", STEPS.join(", ")) };
+                    options.only.extend(list.split(',').map(str::to_string));
+                }
+                other => bail!("unknown option '{other}' of test; there are --quick and --only STEP[,STEP]"),
+            }
+        }
+        if let Some(unknown) = options.only.iter().find(|step| !STEPS.contains(&step.as_str())) {
+            bail!("unknown step '{unknown}'; there are: {}", STEPS.join(", "));
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the steps; `true` if none failed. A failed step does not stop the others, except that nothing can run what was
+/// not built.
+pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
+    let project = &Project::find()?;
+    let mut report = Report::new(&options.only);
+    let mut suite = Suite::default();
+
+    report.step("setup", || if options.quick { quick() } else { install(project) });
+    report.step("fmt", || cargo(project, &["fmt", "--all", "--check"]));
+    report.step("lock", || lockfile::check(project));
+    report.step("no-foreign", || foreign::check(project));
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    report.step("clippy", || cargo(project, &clippy));
+    if report.step("build", || cargo(project, &["build", "--workspace", "--all-targets", "--locked"])) {
+        report.step("test", || suite.run(project, options.quick));
+        report.step("doc-tests", || cargo(project, &["test", "--doc", "--workspace", "--locked"]));
+        report.step("docs", || docs(project));
+        report.step("cli-reference", || reference::check(project));
+        report.step("readme", || readme::check(project));
+        report.step("examples", || scripts::examples(project));
+    }
+    conclude(&report, &suite);
+    Ok(report.all_passed())
+}
+
+/// `cargo xtask setup`: only the first step.
+pub(crate) fn setup(project: &Project) -> anyhow::Result<bool> {
+    let mut report = Report::new(&[]);
+    report.step("setup", || install(project));
+    print!("\n{}", report.table());
+    Ok(report.all_passed())
+}
+
+/// The table, what was skipped and why, and as the last line the runner's own counts.
+fn conclude(report: &Report, suite: &Suite) {
+    print!("\n{}", report.table());
+    for skip in &suite.skips {
+        println!("skipped: {skip}");
+    }
+    if let Some(counts) = suite.counts {
+        println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    }
+}
+
+fn quick() -> anyhow::Result<Outcome> {
+    Ok(Outcome::LeftOut("--quick".to_string()))
+}
+
+/// Installs what is missing. What cannot be had is told; the tests that need it are skipped. In CI that is a failure.
+fn install(project: &Project) -> anyhow::Result<Outcome> {
+    let mut missing = missing_rust_tools();
+    missing.extend(debian::install_missing());
+    if let Err(error) = agents::install(project) {
+        missing.push(format!("{error:#}"));
+    }
+    for line in &missing {
+        eprintln!("missing: {line}");
+    }
+    match missing.len() {
+        0 => Ok(Outcome::passed()),
+        count if project.ci => {
+            bail!("{count} things are missing, and in CI nothing may be: {}", missing.join("; "))
+        }
+        count => Ok(Outcome::Passed(format!("{count} things are missing, see above"))),
+    }
+}
+
+/// rustfmt and clippy come with the toolchain; without nextest cargo's own runner is used, which is no lack.
+fn missing_rust_tools() -> Vec<String> {
+    if tools::find("cargo-nextest").is_none() {
+        println!("cargo-nextest: not there, so cargo test runs the tests and a hang is not cut off");
+    }
+    let cargo = cargo_program();
+    [("fmt", "rustfmt"), ("clippy", "clippy")]
+        .iter()
+        .filter(|(command, _)| !tools::succeeds(&cargo.to_string_lossy(), &[command, "--version"]))
+        .map(|(_, component)| format!("{component}; rustup component add {component}"))
+        .collect()
+}
+
+fn cargo(project: &Project, args: &[&str]) -> anyhow::Result<Outcome> {
+    project.cargo(args)?;
+    Ok(Outcome::passed())
+}
+
+fn docs(project: &Project) -> anyhow::Result<Outcome> {
+    let mut command = project.command(cargo_program());
+    command.args(["doc", "--no-deps", "--workspace", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
+    project::run(&mut command)?;
+    Ok(Outcome::passed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> anyhow::Result<Options> {
+        Options::parse(&args.iter().map(|arg| (*arg).to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]).unwrap(), Options::default());
+        let options = parse(&["--quick", "--only", "fmt,clippy"]).unwrap();
+        assert_eq!(options, Options { quick: true, only: vec!["fmt".into(), "clippy".into()] });
+    }
+
+    #[test]
+    fn what_is_misspelt_is_named() {
+        assert!(parse(&["--fast"]).unwrap_err().to_string().contains("--fast"));
+        assert!(parse(&["--only", "clipy"]).unwrap_err().to_string().contains("clipy"));
+        assert!(parse(&["--only"]).unwrap_err().to_string().contains("needs a step"));
+    }
+}
