@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The same question to several agents at once, and what each of them said.
+#
+#   examples/many.sh 'Is this a good idea?'
+#   AGENTS='claude codex gemini' examples/many.sh 'Is this a good idea?'
+#
+# With the built-in agent CI sees, among others, in its output:
+# prints: == nerve mock-agent --full-screen
+set -euo pipefail
+
+question=${1:-A LONG answer, please}
+
+export NERVE_SERVER=many-$$
+nerve server start
+answers=$(mktemp -d)
+trap 'nerve server stop "$NERVE_SERVER" --force; rm -r "$answers"' EXIT
+
+if [ -n "${AGENTS:-}" ]; then
+    read -ra agents <<<"$AGENTS"
+else
+    agents=('nerve mock-agent' 'nerve mock-agent --full-screen' 'nerve mock-agent --delay 200')
+fi
+
+# Every execute waits for its own answer; the server works on all of them at the same time.
+for i in "${!agents[@]}"; do
+    nerve server node create "agent-$i" --command "${agents[$i]}"
+    nerve server node execute "agent-$i" "$question" --timeout 300 >"$answers/$i" &
+    waiting[i]=$!
+done
+
+failed=0
+for i in "${!agents[@]}"; do
+    wait "${waiting[$i]}" || failed=1
+    echo "== ${agents[$i]}: $(wc -l <"$answers/$i") lines, the last one:"
+    tail -n 1 "$answers/$i"
+done
+exit "$failed"
