@@ -125,7 +125,8 @@ async fn every_helper_asks_for_what_it_says() {
             json!({"node_id": "a", "state": "busy", "evidence": "spinner", "source": "screen", "offset": 9, "turn": {"turn": 3, "delivery": "started"}}),
         )
         .await;
-        peer.expect("ANSWER_NODE", at(json!({"choice": 2, "cancel": false, "wait": false})), json!(null)).await;
+        peer.expect("ANSWER_NODE", at(json!({"choice": 2, "cancel": false, "wait": false})), json!(null))
+            .await;
         peer.expect("ANSWER_NODE", at(json!({"cancel": true, "wait": false})), json!(null)).await;
         peer.expect("STOP_NODE", at(json!({})), json!({"stopped": true})).await;
         peer.expect(

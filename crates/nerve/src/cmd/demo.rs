@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_client::{EventStream, ExecuteOptions, NerveClient, RemoteNode};
+use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_proto::EventMessage;
 use nerve_proto::data::{ExecuteData, HistoryData};
@@ -66,7 +66,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
     let mut turns = Vec::new();
     for prompt in prompts {
-        turns.push(turn(args, &node, prompt).await?);
+        turns.extend(turn(args, &node, prompt).await?);
     }
     let history = node.history(&GetHistoryParams::default()).await?;
     node.stop().await?;
@@ -80,12 +80,17 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     next_steps(args)
 }
 
-async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<ExecuteData> {
+async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option<ExecuteData>> {
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
     let options = ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() };
-    let data = node.execute(prompt, &options).await?;
+    let data = match node.execute(prompt, &options).await {
+        Err(ClientError::Server(error)) if error.error_type == "blocked" => {
+            return leave_dialog(args, node, &error.choices).await;
+        }
+        answered => answered?,
+    };
     if !args.json {
         for section in &data.response.sections {
             let tool = section.metadata.get("tool").and_then(Value::as_str);
@@ -104,7 +109,19 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Execut
         );
     }
     execute::check(&data.response)?;
-    Ok(data)
+    Ok(Some(data))
+}
+
+/// The agent asks for something. Nobody is there to decide: the demo shows what is asked and lets it be.
+async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<ExecuteData>> {
+    say(args, format_args!("the agent asks: {}", choices.join(" / ")));
+    say(
+        args,
+        format_args!("the demo leaves that unanswered; `nerve server node answer` is how to decide it"),
+    );
+    node.cancel_dialog().await?;
+    node.wait(&["ready"], Some(PATIENCE)).await?;
+    Ok(None)
 }
 
 fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
@@ -123,15 +140,12 @@ fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
 async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
-        if !quiet {
+        // The answer itself is shown: that it was parsed need not be said.
+        if !quiet && event.event_type != "OUTPUT_PARSED" {
             let detail = ["evidence", "kind", "reason"].iter().find_map(|key| event.data.get(key)?.as_str());
             let name = event.event_type.to_lowercase().replace('_', " ");
-            out::note(format_args!(
-                "{}{name:<13} {}{:#}",
-                out::FAINT,
-                detail.unwrap_or_default(),
-                out::FAINT
-            ));
+            let line = format!("{name:<13} {}", detail.unwrap_or_default());
+            out::note(format_args!("{}{}{:#}", out::FAINT, line.trim_end(), out::FAINT));
         }
         let last = event.event_type == "NODE_STOPPED";
         seen.push(event);
@@ -159,8 +173,17 @@ fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage])
 fn next_steps(args: &DemoArgs) -> Result<()> {
     let agent = args.command.as_deref().unwrap_or("claude");
     out::line(format_args!("\n{}what to try next{:#}", out::STRONG, out::STRONG))?;
-    out::line(format_args!("  nerve doctor                            which agents are found here"))?;
-    out::line(format_args!("  nerve ask --command {agent} 'Say hello'    one question to a real agent"))?;
-    out::line(format_args!("  nerve server start                      a server that stays"))?;
-    out::line(format_args!("  nerve server node create me -c {agent}     a node that stays"))
+    let ask = format!("nerve ask --command {agent} 'Say hello'");
+    let create = format!("nerve server node create me -c {agent}");
+    let steps = [
+        ("nerve doctor", "which agents are found here"),
+        (ask.as_str(), "one question to a real agent"),
+        ("nerve server start", "a server that stays"),
+        (create.as_str(), "a node that stays"),
+    ];
+    let width = steps.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (command, what) in steps {
+        out::line(format_args!("  {command:<width$}  {what}"))?;
+    }
+    Ok(())
 }

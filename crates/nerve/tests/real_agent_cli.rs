@@ -1,0 +1,75 @@
+//! The commands a person would type, with the real Claude Code (pinned by xtask) behind them and the scripted model API on
+//! loopback: demo, ask, a node on a server.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::process::{Command, Output};
+
+use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+
+struct Stage {
+    home: Hermetic,
+    recipe: AgentRecipe,
+    _model: MockModel,
+}
+
+impl Stage {
+    async fn new() -> Option<Stage> {
+        if find_agent("claude").is_none() {
+            skip("real_agent_cli", "the pinned Claude Code is not installed (cargo xtask setup)");
+            return None;
+        }
+        let home = Hermetic::new().unwrap();
+        let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
+        let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
+        Some(Stage { home, recipe, _model: model })
+    }
+
+    /// Runs nerve off this thread: the model has to answer meanwhile.
+    async fn nerve(&self, arguments: &[&str]) -> Output {
+        let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
+        command.args(arguments).envs(self.recipe.env.iter().cloned());
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+
+    async fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.nerve(arguments).await;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "nerve {arguments:?}: {}\n{out}\n{err}", output.status);
+        out.into_owned()
+    }
+
+    fn command(&self) -> String {
+        self.recipe.argv.join(" ")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn demo_over_the_real_claude_shows_three_answers() {
+    let Some(stage) = Stage::new().await else { return };
+    let shown = stage.ok(&["demo", "--command", &stage.command()]).await;
+    assert!(shown.contains("You said: Say hello in one short sentence."), "{shown}");
+    assert!(shown.contains("SEND @"), "the history is shown: {shown}");
+    assert!(shown.contains("what to try next"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ask_and_a_node_on_a_server() {
+    let Some(stage) = Stage::new().await else { return };
+    assert_eq!(
+        stage.ok(&["ask", "--command", &stage.command(), "hello there"]).await,
+        "You said: hello there\n"
+    );
+
+    stage.ok(&["server", "start"]).await;
+    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
+    assert_eq!(stage.ok(&["server", "node", "execute", "c", "hello again"]).await, "You said: hello again\n");
+    let blocked = stage.nerve(&["server", "node", "execute", "c", "TOUCHTOOL please"]).await;
+    assert_eq!(blocked.status.code(), Some(5), "{}", String::from_utf8_lossy(&blocked.stderr));
+    assert!(String::from_utf8_lossy(&blocked.stderr).contains("Do you want to proceed?"));
+    let answered = stage.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
+    assert!(answered.contains("END-OF-TOOL"), "{answered}");
+    let history = stage.ok(&["server", "node", "history", "c", "--op", "send"]).await;
+    assert!(history.contains("hello again") && history.contains("TOUCHTOOL"), "{history}");
+    stage.ok(&["server", "stop"]).await;
+}
