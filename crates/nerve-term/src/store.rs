@@ -165,7 +165,7 @@ fn record_bound(line: &Line) -> usize {
 
 fn encode(line: &Line, out: &mut Vec<u8>) {
     let styled = if line.spans.is_empty() { 0 } else { STYLED };
-    put_varint(out, (line.text.len() as u64) << 3 | styled | u64::from(line.wrapped) * WRAPPED);
+    put_varint(out, (line.text.len() as u64) << 3 | styled | u64::from(line.wrapped));
     if styled == 0 {
         out.extend_from_slice(line.text.as_bytes());
         return;

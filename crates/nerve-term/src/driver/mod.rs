@@ -6,11 +6,13 @@
 //! been seen at a later byte offset than the turn's prompt.
 
 mod answer;
+mod hook;
 mod reading;
 mod state;
 mod turn;
 mod verdict;
 
+pub use hook::Hook;
 pub use reading::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
 pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
 pub use turn::{Outcome, Refused, Span, TurnEnd};
@@ -86,6 +88,7 @@ pub struct Driver {
     turns: u64,
     last_prompt: String,
     answer: Option<answer::Answer>,
+    hooks: hook::Hooks,
     /// When the interrupt is sent again, and how often still.
     repeat_interrupt: Option<(TsNs, u32)>,
 }
@@ -132,6 +135,7 @@ impl Driver {
             turns: 0,
             last_prompt: String::new(),
             answer: None,
+            hooks: hook::Hooks::default(),
             repeat_interrupt: None,
         }
     }

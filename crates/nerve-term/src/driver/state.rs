@@ -28,6 +28,8 @@ pub enum AgentState {
 pub enum Source {
     /// The child's end.
     Exit,
+    /// A hook of the agent itself.
+    Hook,
     /// Shell integration marks (OSC 133).
     Mark,
     /// The window title.
@@ -47,6 +49,7 @@ impl Source {
     pub fn as_str(self) -> &'static str {
         match self {
             Source::Exit => "exit",
+            Source::Hook => "hook",
             Source::Mark => "mark",
             Source::Title => "title",
             Source::Foreground => "foreground",

@@ -283,6 +283,11 @@ impl Driver {
         }
     }
 
+    /// Does a hook still have to tell the turn's end?
+    pub(super) fn awaits_hook(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| !turn.interrupted) && self.hooks.will_end(self.barrier.at)
+    }
+
     /// A turn that was never seen to start: it ends only by a longer silence (`/help` and the like give no sign of work).
     pub(super) fn unsure(&self) -> bool {
         let unseen = |turn: &Turn| turn.delivery != Delivery::Started && !turn.interrupted;
@@ -314,7 +319,7 @@ impl Driver {
 
     /// Was the agent seen working since the prompt went in?
     fn works(&self) -> bool {
-        if self.turn.as_ref().is_some_and(|turn| turn.answered) {
+        if self.turn.as_ref().is_some_and(|turn| turn.answered) || self.hooks.began(self.barrier.at) {
             return true;
         }
         let title = self.busy_title > self.barrier.offset;

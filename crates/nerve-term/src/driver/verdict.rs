@@ -35,6 +35,10 @@ impl Driver {
                 return Verdict::Busy { source, text: text.clone(), recheck: None };
             }
             Some(Says::Ready(text)) => {
+                if self.hooks.ended(self.barrier.at) {
+                    let text = format!("the agent's Stop hook; {text}");
+                    return Verdict::Ready { source: Source::Hook, text, hold: Duration::ZERO };
+                }
                 let source = if view.screen.title.is_empty() { source } else { Source::Title };
                 return Verdict::Ready { source, text: text.clone(), hold: self.hold() };
             }
@@ -152,6 +156,8 @@ impl Driver {
         match self.state {
             AgentState::Starting => self.profile.timing.start(),
             _ if self.unsure() => self.profile.timing.quiet(),
+            // The hook is on its way: it tells for sure. An interrupted turn has none.
+            _ if self.awaits_hook() => self.profile.timing.settle() * 5,
             _ => self.profile.timing.settle(),
         }
     }

@@ -65,6 +65,8 @@ pub struct Profile {
     /// Silences.
     #[serde(default)]
     pub timing: Timing,
+    /// How the program can be made to tell what it does.
+    pub hooks: Option<Hooks>,
     /// Where the program keeps its own record of a conversation.
     #[serde(default)]
     pub transcript: Option<TranscriptKind>,
@@ -278,6 +280,24 @@ impl Timing {
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet_ms)
     }
+}
+
+/// Hooks of an agent program.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hooks {
+    /// How they are asked for.
+    pub kind: HookKind,
+    /// File names of the programs that take them: the arguments are put right behind that word of the command.
+    pub programs: Vec<String>,
+}
+
+/// Ways to ask for hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookKind {
+    /// `--settings FILE` with a `hooks` object (Claude Code).
+    Claude,
 }
 
 /// Records that agents keep themselves.

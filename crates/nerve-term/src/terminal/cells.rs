@@ -18,7 +18,9 @@ const LOOKS: Flags = Flags::INVERSE
     .union(Flags::STRIKEOUT);
 /// Flags that can be seen on a blank.
 const SEEN_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
-/// The colour of cells that were never coloured.
+/// The colours of cells that were never coloured.
+const NO_FG: CellColor = CellColor::Named(NamedColor::Foreground);
+/// See [`NO_FG`].
 pub(super) const NO_BG: CellColor = CellColor::Named(NamedColor::Background);
 
 /// Reads a row of cells into `line`. Nothing is in the columns from `bound` on.
@@ -67,6 +69,19 @@ impl<'a> Reader<'a> {
     fn read(mut self, cells: &'a [Cell], end: usize) {
         self.line.text.reserve(end);
         let mut col = 0;
+        if cells
+            .first()
+            .is_some_and(|cell| !cell.flags.intersects(LOOKS) && cell.bg == NO_BG && cell.fg == NO_FG)
+        {
+            // The rows of a log are one plain stretch: no spans at all.
+            let plain = plain_run(&cells[..end]);
+            self.take_plain(&cells[..plain]);
+            if plain == end {
+                return;
+            }
+            self.model = cells.first().filter(|_| plain > 0);
+            (col, self.cols) = (plain, plain);
+        }
         while let Some(cell) = cells[..end].get(col) {
             if self.model.is_none_or(|model| !same_look(model, cell)) {
                 self.close();
@@ -88,7 +103,7 @@ impl<'a> Reader<'a> {
 
     /// Most cells are ASCII: many at a time.
     fn take_plain(&mut self, cells: &[Cell]) {
-        let mut bytes = [0; 128];
+        let mut bytes = [0; 64];
         for cells in cells.chunks(bytes.len()) {
             for (byte, cell) in bytes.iter_mut().zip(cells) {
                 *byte = cell.c as u8;

@@ -10,6 +10,9 @@ const DEADLINE: Duration = Duration::from_millis(150);
 /// What ends an update.
 const CLOSE: &[u8] = b"\x1b[?2026l";
 
+/// How far ahead it is looked for.
+const AHEAD: usize = 16 * 1024;
+
 /// The update that is open, if one is.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
@@ -42,7 +45,8 @@ impl Frames {
     /// the parser.
     pub(super) fn wants_view(&self, rest: &[u8]) -> bool {
         let missing = self.open.as_ref().is_some_and(|open| open.before.is_none());
-        missing && !rest.windows(CLOSE.len()).any(|window| window == CLOSE)
+        let near = &rest[..rest.len().min(AHEAD)];
+        missing && !near.windows(CLOSE.len()).any(|window| window == CLOSE)
     }
 
     pub(super) fn keep(&mut self, view: Screen) {

@@ -40,8 +40,10 @@ mod palette;
 mod partial;
 mod print;
 mod replies;
+mod scroll;
 mod sgr;
 mod strings;
+mod switch;
 #[cfg(test)]
 mod tests;
 

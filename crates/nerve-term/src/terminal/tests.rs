@@ -49,3 +49,9 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_terminal_can_move_to_another_thread() {
+    fn send<T: Send>(_: &T) {}
+    send(&TerminalState::new(Size::default()));
+}

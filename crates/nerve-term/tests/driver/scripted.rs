@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_term::driver::{
-    AgentState, Delivery, Driver, Effect, Foreground, Outcome, Refused, Source, TurnEnd, View,
+    AgentState, Delivery, Driver, Effect, Foreground, Hook, Outcome, Refused, Source, TurnEnd, View,
 };
 use nerve_term::event::{ExitStatus, Size, TsNs};
 use nerve_term::profile::{BlockKind, Profiles};
@@ -367,4 +367,38 @@ fn an_interrupt_that_hit_nothing_is_repeated_while_the_agent_stays_busy_and_not_
     bench.pass(5000);
     assert_eq!(bench.take_written(), "");
     assert_eq!(bench.ended[0].outcome, Outcome::Interrupted);
+}
+
+#[test]
+fn a_stop_hook_ends_a_turn_without_a_pause_once_the_composer_takes_input() {
+    let mut bench = Bench::ready_claude();
+    bench.driver.hook(bench.now, Hook::SessionStarted);
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.pass(10);
+    bench.driver.hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.pass(1000);
+    bench.driver.hook(bench.now, Hook::Stopped(Some("p0".into())));
+    bench.look();
+    bench.driver.hook(bench.now, Hook::Stopped(Some("p1".into())));
+    bench.look();
+    assert!(bench.ended.is_empty(), "the screen still works on it");
+    bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    assert_eq!((bench.ended[0].outcome, bench.ended[0].delivery), (Outcome::Done, Delivery::Started));
+    assert!(bench.ended[0].evidence.starts_with("hook:"), "{}", bench.ended[0].evidence);
+}
+
+#[test]
+fn a_ready_screen_waits_for_the_hook_that_is_to_come_but_not_for_ever() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.pass(10);
+    bench.driver.hook(bench.now, Hook::PromptSubmitted(None));
+    bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    bench.pass(150);
+    assert!(bench.ended.is_empty());
+    bench.pass(60);
+    assert_eq!(bench.ended.len(), 1);
 }

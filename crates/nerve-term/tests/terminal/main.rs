@@ -1,9 +1,11 @@
 //! The terminal model from outside: what it answers, shows, numbers, keeps and dumps.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod dumps;
 mod frames;
 mod generate;
 mod graphemes;
+mod hostile;
 mod keys;
 mod lines;
 mod recordings;

@@ -102,6 +102,42 @@ fn nothing_of_the_conversation_is_lost() {
     );
 }
 
+/// The rows from the one with `first` to the one with `last`.
+fn block(lines: &[String], first: &str, last: &str) -> Vec<String> {
+    let start = lines.iter().position(|line| line.contains(first)).unwrap();
+    let len = lines[start..].iter().position(|line| line.contains(last)).unwrap() + 1;
+    lines[start..start + len].iter().map(|line| line.trim_end().to_string()).collect()
+}
+
+#[test]
+fn answers_look_as_another_terminal_showed_them() {
+    let screens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens");
+    for (recording, screen, first, last) in [
+        (
+            "claude/classic-modern",
+            "claude-classic/08-long-response.hist.txt",
+            "Report on the request",
+            "END-OF-LONG",
+        ),
+        (
+            "codex/inline-none",
+            "codex-inline/08-long-response.hist.txt",
+            "Report on the request",
+            "END-OF-LONG",
+        ),
+        ("gemini/default-modern", "gemini/08-long-response.hist.txt", "Report on the request", "END-OF-LONG"),
+        ("claude/classic-modern", "claude-classic/08b-huge-response.txt", "line 280:", "END-OF-HUGE"),
+        // From below the row with the emoji family, of which the other terminal lost a part.
+        ("claude/classic-modern", "claude-classic/08c-wide-response.txt", "word word", "END-OF-WIDE"),
+        ("gemini/default-modern", "gemini/08c-wide-response.txt", "word word", "END-OF-WIDE"),
+    ] {
+        let text = std::fs::read_to_string(screens.join(screen)).unwrap();
+        let seen: Vec<String> = text.lines().map(str::to_string).collect();
+        let ours = all_lines(&fed(120, 40, raw(recording)));
+        assert_eq!(block(&ours, first, last), block(&seen, first, last), "{screen}");
+    }
+}
+
 #[test]
 fn titles_are_those_that_were_seen() {
     for name in RECORDINGS {

@@ -286,3 +286,11 @@ fn unknown_sequences_change_nothing() {
     let junk = "\x1b[?9999h\x1b[>99m\x1b[1;2;3;4;5;6T\x1b]4242;x\x07\x1b%G\x1b[4:9:9:9y\x1bPzzz\x1b\\\x1b[ !\"p\x1b[38m\x1b[999z\x7f\u{85}";
     assert_eq!(fed(20, 3, format!("a{junk}b")).screen().rows, fed(20, 3, "ab").screen().rows);
 }
+
+#[test]
+fn a_coloured_row_that_grew_is_cleared_whole() {
+    let mut terminal = fed(3, 1, "\x1b[40mab\r\n\x1b[m");
+    terminal.resize(Size::new(6, 1));
+    feed(&mut terminal, "\r\n");
+    assert_eq!(terminal.screen().rows[0].runs, []);
+}

@@ -1,0 +1,189 @@
+//! Rows and cells that move or go: scrolling into the store, wrapping, erasing.
+
+use std::ops::Range;
+
+use alacritty_terminal::index::{Column, Line as GridLine};
+use alacritty_terminal::term::cell::Flags;
+
+use super::cells;
+use super::line::Line;
+use super::model::Model;
+
+impl Model {
+    /// Moves the cursor down, or scrolls when it is at the bottom margin (ECMA-48 IND).
+    pub(super) fn linefeed(&mut self) {
+        let (row, col) = self.cursor();
+        if row + 1 == self.region.end {
+            self.scroll_up(self.region.start, 1, true);
+            self.place(row, col);
+        } else {
+            self.place(row + 1, col);
+        }
+    }
+
+    /// Scrolls the rows from `top` to the bottom margin up by `count`. What leaves the top of the main screen is stored if
+    /// `keep`.
+    pub(super) fn scroll_up(&mut self, top: i32, count: usize, keep: bool) {
+        let bottom = self.region.end;
+        let count = count.min((bottom - top).max(0) as usize);
+        if count == 0 {
+            return;
+        }
+        if bottom < self.rows() {
+            self.end_line(bottom - 1);
+        }
+        self.rotate_up(top, count, keep);
+    }
+
+    fn rotate_up(&mut self, top: i32, count: usize, keep: bool) {
+        let bottom = self.region.end;
+        if top > 0 {
+            self.end_line(top - 1);
+        } else if keep {
+            self.evict(count);
+        }
+        self.term.grid_mut().scroll_up(&(GridLine(top)..GridLine(bottom)), count);
+        if self.alternate() {
+            return;
+        }
+        if top == 0 && bottom == self.rows() && self.plain_background() {
+            self.extents.scroll_up(count);
+        } else {
+            self.extents.fill();
+        }
+    }
+
+    /// Scrolls the rows from `top` to the bottom margin down by `count`.
+    pub(super) fn scroll_down(&mut self, top: i32, count: usize) {
+        let bottom = self.region.end;
+        let count = count.min((bottom - top).max(0) as usize);
+        if count == 0 {
+            return;
+        }
+        self.term.grid_mut().scroll_down(&(GridLine(top)..GridLine(bottom)), count);
+        if top > 0 {
+            self.end_line(top - 1);
+        }
+        self.end_line(bottom - 1);
+        self.touch_all();
+    }
+
+    /// Stores the first `count` rows of the main screen, which are about to leave it.
+    pub(super) fn evict(&mut self, count: usize) {
+        if self.alternate() {
+            return;
+        }
+        for row in 0..count as i32 {
+            cells::read(&self.term.grid()[GridLine(row)], self.extents.get(row), &mut self.line);
+            self.store.push(&self.line);
+        }
+    }
+
+    /// Goes on in the next row because this one is full.
+    pub(super) fn wrap(&mut self) {
+        let (row, _) = self.cursor();
+        self.term.grid_mut().cursor_cell().flags.insert(Flags::WRAPLINE);
+        self.touch(row, self.cols());
+        if row + 1 == self.region.end {
+            self.rotate_up(self.region.start, 1, true);
+            self.place(row, 0);
+        } else if row + 1 < self.rows() {
+            self.place(row + 1, 0);
+        } else {
+            // Below the scroll region the last row wraps onto itself: it does not go on anywhere.
+            self.end_line(row);
+            self.place(row, 0);
+        }
+    }
+
+    /// The row's text does not go on in the next row any more.
+    pub(super) fn end_line(&mut self, row: i32) {
+        let last = Column(self.cols() - 1);
+        let wrapped = self.grid()[GridLine(row)][last].flags.contains(Flags::WRAPLINE);
+        if wrapped {
+            self.term.grid_mut()[GridLine(row)][last].flags.remove(Flags::WRAPLINE);
+        }
+    }
+
+    /// Something may have been written in the row's columns before `end`.
+    pub(super) fn touch(&mut self, row: i32, end: usize) {
+        if self.parked.is_none() {
+            self.extents.touch(row, end);
+        }
+    }
+
+    /// Anything may be anywhere.
+    pub(super) fn touch_all(&mut self) {
+        if self.parked.is_none() {
+            self.extents.fill();
+        }
+    }
+
+    pub(super) fn plain_background(&self) -> bool {
+        self.grid().cursor.template.bg == cells::NO_BG
+    }
+
+    /// Blanks columns of a row with the current background.
+    pub(super) fn erase(&mut self, row: i32, cols: Range<usize>) {
+        let cols = cols.start.min(self.cols())..cols.end.min(self.cols());
+        if cols.is_empty() {
+            return;
+        }
+        self.split_wide(row, cols.start);
+        self.split_wide(row, cols.end);
+        let bg = self.grid().cursor.template.bg;
+        if !self.plain_background() {
+            self.touch(row, cols.end);
+        }
+        let row = &mut self.term.grid_mut()[GridLine(row)];
+        row[Column(cols.start)..Column(cols.end)].iter_mut().for_each(|cell| *cell = bg.into());
+    }
+
+    /// Blanks whole rows with the current background.
+    pub(super) fn erase_rows(&mut self, rows: Range<i32>) {
+        if rows.is_empty() {
+            return;
+        }
+        let plain = self.plain_background();
+        for row in rows.clone() {
+            if self.parked.is_none() {
+                self.extents.set(row, if plain { 0 } else { self.cols() });
+            }
+        }
+        self.term.grid_mut().reset_region(GridLine(rows.start)..GridLine(rows.end));
+    }
+
+    /// Clears the screen; on the main one what was shown is stored first. The cursor stays.
+    pub(super) fn clear_screen(&mut self) {
+        if !self.alternate() {
+            let used = self.used_rows();
+            self.evict(used as usize);
+        }
+        self.erase_rows(0..self.rows());
+    }
+
+    /// Rows of the main screen up to the last that shows something.
+    pub(super) fn used_rows(&self) -> i32 {
+        let mut line = Line::default();
+        let shows = |row: &i32| {
+            self.read_row(false, *row, &mut line);
+            !line.text.is_empty()
+        };
+        (0..self.rows()).rev().find(shows).map_or(0, |row| row + 1)
+    }
+
+    /// If a wide character lies across the boundary before `col`, blanks both its halves.
+    pub(super) fn split_wide(&mut self, row: i32, col: usize) {
+        if !self.wide_seen || col == 0 || col >= self.cols() {
+            return;
+        }
+        let row = &mut self.term.grid_mut()[GridLine(row)];
+        if row[Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER) {
+            for cell in &mut row[Column(col - 1)..Column(col + 1)] {
+                cell.c = ' ';
+                cell.extra = None;
+                cell.flags.remove(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);
+            }
+        }
+    }
+}
