@@ -33,6 +33,8 @@ pub struct EngineConfig {
     pub history_dir: Option<PathBuf>,
     /// Folder with the user's own profiles (`*.toml`), if there is one.
     pub profile_dir: Option<PathBuf>,
+    /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
+    pub hook_relay: Option<PathBuf>,
 }
 
 /// The engine of one server. Cheap to clone; all clones are the same engine.
@@ -46,6 +48,7 @@ struct Inner {
     server: String,
     history_dir: PathBuf,
     profile_dir: Option<PathBuf>,
+    hook_relay: Option<PathBuf>,
     clock: Clock,
     events: Publisher,
     sessions: Mutex<Sessions>,
@@ -61,6 +64,7 @@ impl Engine {
             // Relative folders mean the folder of now, not of whenever a node is made.
             history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
             profile_dir: config.profile_dir,
+            hook_relay: config.hook_relay,
             clock,
             events: Publisher::new(clock),
             sessions: Mutex::new(Sessions::new(clock.now())),
@@ -175,6 +179,7 @@ impl Engine {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             journal,
+            hook_relay: self.inner.hook_relay.clone(),
             taps: Vec::new(),
             events: self.inner.events.clone(),
         });

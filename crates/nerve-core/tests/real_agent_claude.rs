@@ -47,6 +47,7 @@ impl Stage {
             server: "test".into(),
             history_dir: Some(home.root().join("history")),
             profile_dir: None,
+            hook_relay: None,
         });
         let events = engine.subscribe();
         let node = NodeRef { session: None, node: "claude".into() };

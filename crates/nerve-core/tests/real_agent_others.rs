@@ -26,6 +26,7 @@ async fn drive(agent: &str, recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe,
         server: "test".into(),
         history_dir: Some(home.root().join("history")),
         profile_dir: None,
+        hook_relay: None,
     });
     let node = NodeRef { session: None, node: agent.into() };
     let env: BTreeMap<String, String> = home.env().into_iter().chain(recipe.env).collect();

@@ -20,6 +20,7 @@
 //!     server: "default".to_string(),
 //!     history_dir: Some(places.history.clone()),
 //!     profile_dir: Some(places.profiles()),
+//!     hook_relay: None,
 //! });
 //! nerve_server::serve(&ServerConfig::new("default", places), engine).await
 //! # }

@@ -165,6 +165,8 @@ fn start(
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
+        // As a server has it.
+        hook_relay: Some(env!("CARGO_BIN_EXE_nerve").into()),
         taps: vec![Box::new(watch)],
         events,
     })?)

@@ -152,6 +152,7 @@ async fn drive(program: Program) -> Result<u64> {
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
+        hook_relay: None,
         taps: Vec::new(),
         events: Publisher::new(Clock::start()),
     })?;

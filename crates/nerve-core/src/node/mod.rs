@@ -4,6 +4,7 @@ pub mod bash;
 pub mod terminal;
 
 mod actor;
+pub mod hooks;
 mod journal;
 mod queue;
 mod response;

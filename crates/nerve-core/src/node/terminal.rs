@@ -1,6 +1,7 @@
 //! The handle of a terminal node: what callers can ask of a program on a terminal (seed REQ-N4).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use nerve_term::profile::Profile;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{self, Request};
+use super::hooks::HookSocket;
 use crate::backend::{Program, SpawnError, pty::Pty};
 use crate::clock::Clock;
 use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
@@ -38,6 +40,8 @@ pub struct TerminalSpec {
     pub response_timeout: Duration,
     /// The audit log.
     pub journal: Journal,
+    /// The program an agent's hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
+    pub hook_relay: Option<PathBuf>,
     /// Who gets every byte before the model.
     pub taps: Vec<Box<dyn Tap>>,
     /// Where events go.
@@ -111,12 +115,14 @@ impl TerminalNode {
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
-    pub fn start(spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
+    pub fn start(mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
+        let command = spec.program.argv.join(" ");
+        let hooks = attach_hooks(&mut spec);
         let pty = Pty::spawn(&spec.program, spec.size)?;
         let (requests, inbox) = mpsc::channel(256);
         let inner = |status| Inner {
             node: spec.node.clone(),
-            command: spec.program.argv.join(" "),
+            command,
             cwd: spec.program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             profile: spec.profile.clone(),
             parser: spec.parser,
@@ -127,7 +133,7 @@ impl TerminalNode {
         let clock = Clock::start();
         let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        tokio::spawn(actor::run(spec, pty, clock, inbox, requests.downgrade(), status));
+        tokio::spawn(actor::run(spec, pty, hooks, clock, inbox, requests.downgrade(), status));
         Ok(TerminalNode { inner })
     }
 
@@ -310,4 +316,13 @@ impl TerminalNode {
         let why = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
         EngineError::new(ErrorKind::Timeout, message).hint(why)
     }
+}
+
+/// Hooks are a help, not a need: without them the screen tells.
+fn attach_hooks(spec: &mut TerminalSpec) -> Option<HookSocket> {
+    let (hooks, relay) = (spec.profile.hooks.as_ref()?, spec.hook_relay.as_ref()?);
+    HookSocket::attach(hooks, relay, &mut spec.program.argv).unwrap_or_else(|error| {
+        tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent is known by its screen only");
+        None
+    })
 }

@@ -23,6 +23,8 @@ const MORE_PATIENCE: Duration = Duration::from_secs(1);
 /// Where one agent process keeps its records.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
+    /// The transcript, if the agent's hooks named it.
+    pub(super) file: Option<PathBuf>,
     pub(super) home: PathBuf,
     pub(super) pid: i32,
     /// The conversation is on the alternate screen.
@@ -50,7 +52,7 @@ impl Source {
     }
 
     fn read(&self, prompt: &str, since: TsNs) -> Option<TranscriptTurn> {
-        let text = tail(&self.transcript()?)?;
+        let text = tail(&self.file.clone().or_else(|| self.transcript())?)?;
         Some(parse_turn(text.lines(), prompt, Some(since)))
     }
 

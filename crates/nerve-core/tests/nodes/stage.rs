@@ -32,6 +32,7 @@ impl Stage {
             server: "test".into(),
             history_dir: Some(folder.path().join("history")),
             profile_dir: Some(folder.path().join("profiles")),
+            hook_relay: None,
         });
         let events = engine.subscribe();
         Stage { engine, events, folder }

@@ -46,6 +46,7 @@ impl TestServer {
             server: "test".to_string(),
             history_dir: Some(places.history.clone()),
             profile_dir: None,
+            hook_relay: None,
         });
         let stop = CancellationToken::new();
         let stopping = stop.clone();

@@ -121,3 +121,10 @@ pub(crate) struct ManArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 }
+
+/// Arguments of `nerve hook`.
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    /// The socket of the node that listens.
+    pub(crate) socket: PathBuf,
+}

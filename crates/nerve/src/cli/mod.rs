@@ -57,6 +57,9 @@ pub(crate) enum Command {
     Completions(local::CompletionsArgs),
     /// Print the man page, or write all of them into a directory
     Man(local::ManArgs),
+    /// Pass on what an agent's hook was given (agents run this)
+    #[command(hide = true)]
+    Hook(local::HookArgs),
     /// Print the whole command line as Markdown
     #[command(hide = true)]
     CliReference,

@@ -28,6 +28,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         server: NAME.to_string(),
         history_dir: Some(places.history.clone()),
         profile_dir: Some(places.profiles()),
+        hook_relay: std::env::current_exe().ok(),
     });
     let waiting = format!("asking {}", args.command);
     let stop = nerve_server::stop_signal();

@@ -40,6 +40,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         server: "demo".to_string(),
         history_dir: Some(places.history.clone()),
         profile_dir: Some(Places::from_env().profiles()),
+        hook_relay: std::env::current_exe().ok(),
     });
     let stop = CancellationToken::new();
     let told_to_stop = nerve_server::stop_signal();

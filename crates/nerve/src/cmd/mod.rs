@@ -4,6 +4,7 @@ mod ask;
 mod demo;
 mod docs;
 mod doctor;
+mod hook;
 mod mock;
 mod node;
 mod prompt;
@@ -31,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::MockModel(args) => on_one_core(mock::model(&args))?,
         Command::Completions(args) => docs::completions(&args)?,
         Command::Man(args) => docs::man(&args)?,
+        Command::Hook(args) => hook::run(&args),
         Command::CliReference => docs::reference()?,
     }
     Ok(DONE)

@@ -1,5 +1,6 @@
 //! The task of a terminal node: one place where output, requests, timers and the child's end are put in a line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 mod ending;
@@ -13,6 +14,7 @@ use nerve_term::terminal::Notice;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::ending::Stopping;
+use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
 use crate::backend::pty::{Control, Input, Pty, READ_LIMIT};
@@ -96,6 +98,7 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
 pub(super) async fn run(
     spec: TerminalSpec,
     pty: Pty,
+    mut hooks: Option<HookSocket>,
     clock: Clock,
     mut inbox: mpsc::Receiver<Request>,
     requests: mpsc::WeakSender<Request>,
@@ -124,6 +127,10 @@ pub(super) async fn run(
                 Some(request) => actor.request(request),
                 None => actor.begin_stop("no handle is left".into(), None),
             },
+            message = next_hook(&mut hooks) => match message {
+                Ok(message) => actor.hook(message),
+                Err(_) => hooks = None,
+            },
             exit = child.wait(), if actor.exit.is_none() => actor.child_exited(exit),
             () = timer, if deadline.is_some() => actor.timer(),
         }
@@ -131,6 +138,14 @@ pub(super) async fn run(
         if actor.done {
             break;
         }
+    }
+}
+
+/// The next message of the agent's hooks; never, where there are none.
+async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<Message> {
+    match hooks {
+        Some(hooks) => hooks.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -147,6 +162,8 @@ struct Actor {
     active: Option<Active>,
     /// Who waits for a dialog to go.
     answering: Option<AnswerReply>,
+    /// The agent's own record of the conversation, as its hooks named it.
+    transcript: Option<PathBuf>,
     turns: u64,
     last_look: TsNs,
     look_due: Option<TsNs>,
@@ -181,6 +198,7 @@ impl Actor {
             queue: Queue::default(),
             active: None,
             answering: None,
+            transcript: None,
             turns: 0,
             last_look: TsNs(0),
             // A program that never writes is looked at too.
@@ -241,6 +259,13 @@ impl Actor {
         } else {
             self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
         }
+    }
+
+    fn hook(&mut self, message: Message) {
+        let now = self.clock.now();
+        self.driver.hook(now, message.hook);
+        self.transcript = message.transcript.or(self.transcript.take());
+        self.look(now);
     }
 
     fn output_closed(&mut self) {

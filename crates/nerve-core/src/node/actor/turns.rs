@@ -111,7 +111,12 @@ impl Actor {
         let TranscriptKind::Claude = self.spec.profile.transcript?;
         let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
         let full_screen = self.pump.terminal().modes().alternate;
-        Some(transcript::Source { home, pid: self.control.pid()?, full_screen })
+        Some(transcript::Source {
+            file: self.transcript.clone(),
+            home,
+            pid: self.control.pid()?,
+            full_screen,
+        })
     }
 
     /// Off this task: reading another program's files must not hold up the terminal.

@@ -86,6 +86,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         server: config.name.clone(),
         history_dir: Some(places.history.clone()),
         profile_dir: Some(places.profiles()),
+        hook_relay: std::env::current_exe().ok(),
     });
     if args.daemon {
         tell_starter(&json!({ "listening": true }));

@@ -1,0 +1,156 @@
+//! Listens to an agent's own hooks.
+//!
+//! The agent is started with settings that make it run a relay program at certain moments; the relay sends what it was given
+//! as one datagram to a socket of this node, in a folder only its user can enter. A message that is lost or never sent costs
+//! nothing: the screen tells the same, later.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nerve_term::driver::Hook;
+use nerve_term::profile::{HookKind, Hooks};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::UnixDatagram;
+
+/// The moments Claude Code is asked to tell.
+const CLAUDE_EVENTS: [&str; 4] = ["SessionStart", "UserPromptSubmit", "Stop", "PermissionRequest"];
+/// Arguments that say that the user has settings of their own, or that nothing is interactive.
+const OWN_SETTINGS: [&str; 3] = ["--settings", "-p", "--print"];
+/// A message holds names and ids, no text of the conversation.
+const MESSAGE_LIMIT: usize = 16 * 1024;
+
+/// The receiving end of one node's hooks. The folder with socket and settings goes with it.
+#[derive(Debug)]
+pub(super) struct HookSocket {
+    socket: UnixDatagram,
+    _folder: TempDir,
+}
+
+/// What a hook said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) hook: Hook,
+    /// The agent's record of the conversation, if it named one.
+    pub(super) transcript: Option<PathBuf>,
+}
+
+impl HookSocket {
+    /// Adds to `argv` what makes the agent tell, and listens. `None` where the command cannot take it.
+    ///
+    /// # Errors
+    /// The socket or the settings could not be made.
+    pub(super) fn attach(
+        hooks: &Hooks,
+        relay: &Path,
+        argv: &mut Vec<String>,
+    ) -> io::Result<Option<HookSocket>> {
+        let HookKind::Claude = hooks.kind;
+        let own =
+            |word: &String| OWN_SETTINGS.iter().any(|own| word == own || word.starts_with("--settings="));
+        let program = argv.iter().position(|word| {
+            let name = word.rsplit('/').next().unwrap_or(word);
+            hooks.programs.iter().any(|program| program == name)
+        });
+        let Some(program) = program.filter(|_| !argv.iter().any(own)) else { return Ok(None) };
+        let folder = tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?;
+        let path = folder.path().join("socket");
+        let socket = UnixDatagram::bind(&path)?;
+        let settings = folder.path().join("settings.json");
+        fs::write(&settings, claude_settings(relay, &path).to_string())?;
+        argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
+        Ok(Some(HookSocket { socket, _folder: folder }))
+    }
+
+    /// The next message that says something. Bad ones are passed over.
+    pub(super) async fn next(&mut self) -> io::Result<Message> {
+        let mut buffer = vec![0; MESSAGE_LIMIT];
+        loop {
+            let size = self.socket.recv(&mut buffer).await?;
+            if let Some(message) = serde_json::from_slice(&buffer[..size]).ok().as_ref().and_then(read) {
+                return Ok(message);
+            }
+        }
+    }
+}
+
+/// What the relay keeps of a hook's input: never the conversation's text.
+pub fn relayed(input: &Value) -> Value {
+    let keep = ["hook_event_name", "session_id", "transcript_path", "prompt_id"];
+    keep.iter()
+        .filter_map(|key| Some(((*key).to_string(), input.get(key)?.clone())))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn claude_settings(relay: &Path, socket: &Path) -> Value {
+    // The agent runs this line with a shell: every word is quoted for one.
+    let command =
+        shell_words::join([relay.display().to_string(), "hook".into(), socket.display().to_string()]);
+    let entry = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 5 }] }]);
+    let hooks: serde_json::Map<_, _> =
+        CLAUDE_EVENTS.iter().map(|name| ((*name).to_string(), entry.clone())).collect();
+    json!({ "hooks": hooks })
+}
+
+fn read(message: &Value) -> Option<Message> {
+    let text = |key: &str| message.get(key)?.as_str().map(str::to_string);
+    let hook = match message.get("hook_event_name")?.as_str()? {
+        "SessionStart" => Hook::SessionStarted,
+        "UserPromptSubmit" => Hook::PromptSubmitted(text("prompt_id")),
+        "Stop" => Hook::Stopped(text("prompt_id")),
+        "PermissionRequest" => Hook::Asks,
+        _ => return None,
+    };
+    Some(Message { hook, transcript: text("transcript_path").map(PathBuf::from) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hooks() -> Hooks {
+        Hooks { kind: HookKind::Claude, programs: vec!["claude".into()] }
+    }
+
+    fn argv(words: &[&str]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn settings_go_right_behind_the_program_and_messages_arrive() {
+        let mut command = argv(&["env", "A=b", "/x/claude", "--model", "m"]);
+        let mut socket =
+            HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command).unwrap().unwrap();
+        assert_eq!(command[..4], argv(&["env", "A=b", "/x/claude", "--settings"])[..]);
+        let settings: Value = serde_json::from_str(&fs::read_to_string(&command[4]).unwrap()).unwrap();
+        let line = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
+        let words = shell_words::split(line).unwrap();
+        assert_eq!(words[..2], argv(&["/opt/my nerve", "hook"])[..]);
+        let peer = UnixDatagram::unbound().unwrap();
+        peer.send_to(b"not json", &words[2]).await.unwrap();
+        let input = json!({"hook_event_name": "Stop", "prompt_id": "p", "transcript_path": "/t", "last_assistant_message": "secret"});
+        assert!(!relayed(&input).to_string().contains("secret"));
+        peer.send_to(relayed(&input).to_string().as_bytes(), &words[2]).await.unwrap();
+        let message = socket.next().await.unwrap();
+        assert_eq!(message, Message { hook: Hook::Stopped(Some("p".into())), transcript: Some("/t".into()) });
+        let folder = Path::new(&words[2]).parent().unwrap().to_path_buf();
+        drop(socket);
+        assert!(!folder.exists(), "nothing is left behind");
+    }
+
+    #[tokio::test]
+    async fn a_command_with_settings_of_its_own_or_of_another_program_is_left_alone() {
+        for words in [
+            &["claude", "--settings", "x"][..],
+            &["claude", "--settings=x"],
+            &["claude", "-p"],
+            &["nerve", "mock-agent"],
+        ] {
+            let mut command = argv(words);
+            assert!(HookSocket::attach(&hooks(), Path::new("/n"), &mut command).unwrap().is_none());
+            assert_eq!(command, argv(words));
+        }
+    }
+}

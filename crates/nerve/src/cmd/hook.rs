@@ -1,0 +1,24 @@
+//! `nerve hook`: run by an agent, passes on what the agent told, and never gets in its way.
+
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+
+use nerve_core::node::hooks::relayed;
+
+use crate::cli::local::HookArgs;
+
+/// What an agent gives its hook is read up to here: answers can be long, and only names are passed on.
+const INPUT_LIMIT: u64 = 16 << 20;
+
+/// Passes on one message. Says nothing and always succeeds: what a hook prints or returns would change what the agent does.
+pub(crate) fn run(args: &HookArgs) {
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(INPUT_LIMIT).read_to_end(&mut input);
+    let Ok(message) = read.map_err(drop).and_then(|_| serde_json::from_slice(&input).map_err(drop)) else {
+        return;
+    };
+    let Ok(socket) = UnixDatagram::unbound() else { return };
+    // A node that does not listen any more misses nothing.
+    let _ = socket.set_nonblocking(true);
+    let _ = socket.send_to(relayed(&message).to_string().as_bytes(), &args.socket);
+}
