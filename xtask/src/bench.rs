@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::project::{self, Project, cargo_program};
+use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is `crates/nerve/benches/<name>.rs`.
 const BENCHES: [&str; 6] = ["turns", "answers", "throughput", "scrollback", "server", "history"];
@@ -22,11 +22,11 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
         bail!("unknown benchmark '{unknown}'; there are: {}", BENCHES.join(", "));
     }
     let machine = machine(project);
-    project.cargo(&["bench", "--package", "nerve", "--benches", "--no-run", "--locked"])?;
+    let programs = build(project)?;
     let mut sections = Vec::new();
     for name in BENCHES.iter().filter(|name| names.is_empty() || names.iter().any(|given| given == *name)) {
         eprintln!("\n== {name}");
-        let section = section(project, name).with_context(|| format!("benchmark '{name}'"))?;
+        let section = section(project, &programs, name).with_context(|| format!("benchmark '{name}'"))?;
         println!("{section}");
         sections.push(section);
     }
@@ -42,15 +42,30 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     Ok(missed.is_empty())
 }
 
+/// Builds them all, so that what is edited while they run does not matter; gives what cargo says of its artifacts.
+fn build(project: &Project) -> anyhow::Result<String> {
+    let mut command = project.command(cargo_program());
+    command.args(["bench", "--package", "nerve", "--benches", "--no-run", "--locked"]);
+    let artifacts = project::output(command.arg("--message-format=json-render-diagnostics"))?;
+    Ok(String::from_utf8(artifacts)?)
+}
+
 /// Runs one; it prints its section of the page.
-fn section(project: &Project, name: &str) -> anyhow::Result<String> {
-    let args = ["bench", "--quiet", "--locked", "--package", "nerve", "--bench", name];
-    let output = project::output(project.command(cargo_program()).args(args))?;
+fn section(project: &Project, artifacts: &str, name: &str) -> anyhow::Result<String> {
+    let program = program(artifacts, name).context("cargo built no such program")?;
+    let output = project::output(project.command(program).arg("--bench"))?;
     let text = String::from_utf8(output)?;
     if !text.starts_with("## ") {
         bail!("it printed no section");
     }
     Ok(format!("{}\n\n`cargo bench -p nerve --bench {name}`\n", text.trim_end()))
+}
+
+/// The path of a benchmark's program. The first name in an artifact's line is its target's.
+fn program<'a>(artifacts: &'a str, name: &str) -> Option<&'a str> {
+    let is_bench =
+        |line: &&str| line.contains("\"kind\":[\"bench\"]") && string_field(line, "name") == Some(name);
+    string_field(artifacts.lines().find(is_bench)?, "executable")
 }
 
 fn page(machine: &str, sections: &[String], missed: &[String]) -> String {
@@ -143,6 +158,14 @@ mod tests {
         let page = page("| | |\n|---|---|\n| cores | 2 |\n", &sections, &missed);
         assert!(page.contains("1 of 2 goals met.\n\n* missed: slow: 9 ms (goal ≤ 3 ms)\n\n| | |"), "{page}");
         assert!(page.ends_with(SECTION));
+    }
+
+    #[test]
+    fn finds_a_benchmarks_program() {
+        let artifacts = "{\"reason\":\"compiler-artifact\",\"package_id\":\"x\",\"target\":{\"kind\":[\"lib\"],\"name\":\"turns\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"kind\":[\"bench\"],\"name\":\"turns\"},\"executable\":\"/t/turns-1\",\"fresh\":true}\n";
+        assert_eq!(program(artifacts, "turns"), Some("/t/turns-1"));
+        assert_eq!(program(artifacts, "answers"), None);
     }
 
     #[test]

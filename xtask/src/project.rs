@@ -96,7 +96,7 @@ fn target_directory(root: &Path) -> anyhow::Result<PathBuf> {
 
 /// The value of a top-level string field. A path with a quote or a backslash is not understood; neither exists in a
 /// target folder anyone has.
-fn string_field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn string_field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let key = format!("\"{name}\":\"");
     let start = json.find(&key)? + key.len();
     let length = json[start..].find('"')?;
