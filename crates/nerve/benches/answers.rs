@@ -214,7 +214,10 @@ fn answer(turn: usize) -> Answer {
 
 /// A tap that keeps what came from the terminal, and when.
 #[derive(Clone, Default)]
-struct Watch(Arc<Mutex<Vec<(Instant, Vec<u8>)>>>);
+struct Watch(Arc<Mutex<Chunks>>);
+
+/// What came and when.
+type Chunks = Vec<(Instant, Vec<u8>)>;
 
 impl Tap for Watch {
     fn name(&self) -> &str {
