@@ -22,9 +22,31 @@ fn a_command_finds_its_profile_through_paths_and_wrappers() {
     assert_eq!(name(&["/opt/bin/claude", "--model", "x"]), "claude");
     assert_eq!(name(&["env", "A=b", "codex"]), "codex");
     assert_eq!(name(&["npx", "-y", "gemini"]), "gemini");
+    assert_eq!(name(&["timeout", "60", "claude"]), "claude");
+    assert_eq!(name(&["timeout", "-k", "5s", "-s", "KILL", "1.5m", "claude"]), "claude");
+    assert_eq!(name(&["nice", "-n", "5", "env", "-u", "TMUX", "A=b", "/opt/a=b/gemini"]), "gemini");
+    assert_eq!(name(&["sudo", "-u", "me", "--", "codex"]), "codex");
+    assert_eq!(name(&["/usr/bin/nerve", "mock-agent", "--fast"]), "claude");
     assert_eq!(name(&["bash", "-c", "claude"]), "shell");
     assert_eq!(name(&["vim", "claude"]), "generic");
     assert_eq!(name(&["cat"]), "generic");
+}
+
+#[test]
+fn an_argument_of_another_program_is_not_taken_for_the_program() {
+    let profiles = Profiles::builtin();
+    let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
+    for words in [
+        &["env", "cat", "claude"][..],
+        &["env", "A=b", "vim", "claude"],
+        &["timeout", "5", "grep", "claude"],
+        &["sudo", "apt", "install", "codex"],
+        &["npx", "-y", "cowsay", "gemini"],
+        &["nerve", "doctor", "claude"],
+        &["env", "A=b"],
+    ] {
+        assert_eq!(name(words), "generic", "{words:?}");
+    }
 }
 
 #[test]

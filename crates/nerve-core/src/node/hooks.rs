@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
 /// The moments Claude Code is asked to tell.
-const CLAUDE_EVENTS: [&str; 4] = ["SessionStart", "UserPromptSubmit", "Stop", "PermissionRequest"];
+const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
 /// Arguments that say that the user has settings of their own, or that nothing is interactive.
 const OWN_SETTINGS: [&str; 3] = ["--settings", "-p", "--print"];
 /// A message holds names and ids, no text of the conversation.
@@ -25,6 +25,7 @@ const MESSAGE_LIMIT: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct HookSocket {
     socket: UnixDatagram,
+    buffer: Vec<u8>,
     _folder: TempDir,
 }
 
@@ -60,15 +61,14 @@ impl HookSocket {
         let settings = folder.path().join("settings.json");
         fs::write(&settings, claude_settings(relay, &path).to_string())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
-        Ok(Some(HookSocket { socket, _folder: folder }))
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: folder }))
     }
 
     /// The next message that says something. Bad ones are passed over.
     pub(super) async fn next(&mut self) -> io::Result<Message> {
-        let mut buffer = vec![0; MESSAGE_LIMIT];
         loop {
-            let size = self.socket.recv(&mut buffer).await?;
-            if let Some(message) = serde_json::from_slice(&buffer[..size]).ok().as_ref().and_then(read) {
+            let size = self.socket.recv(&mut self.buffer).await?;
+            if let Some(message) = serde_json::from_slice(&self.buffer[..size]).ok().as_ref().and_then(read) {
                 return Ok(message);
             }
         }
@@ -100,7 +100,6 @@ fn read(message: &Value) -> Option<Message> {
         "SessionStart" => Hook::SessionStarted,
         "UserPromptSubmit" => Hook::PromptSubmitted(text("prompt_id")),
         "Stop" => Hook::Stopped(text("prompt_id")),
-        "PermissionRequest" => Hook::Asks,
         _ => return None,
     };
     Some(Message { hook, transcript: text("transcript_path").map(PathBuf::from) })

@@ -111,7 +111,7 @@ pub struct Prompt {
 }
 
 impl TerminalNode {
-    /// Starts the program. The node lives until it is stopped; dropping the handle does not end it.
+    /// Starts the program. The node ends when it is stopped, or with its last handle.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.

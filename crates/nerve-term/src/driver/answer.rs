@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::reading::Says;
-use super::state::{AgentState, Source};
+use super::state::{AgentState, Evidence, Source};
 use super::{Driver, Effect};
 use crate::event::TsNs;
 use crate::keys::Key;
@@ -50,11 +50,18 @@ impl Driver {
         if gone || now >= answer.since + ANSWER_TIME {
             self.answer = None;
             let asks = matches!(self.reading.says, Some(Says::Blocked(..)));
-            if gone && !asks && matches!(self.state, AgentState::Blocked { .. }) {
+            let blocked = matches!(self.state, AgentState::Blocked { .. });
+            if gone && !asks && blocked {
                 // Nothing is drawn yet that says more.
                 self.set_state(now, AgentState::Busy, Source::Input, "the dialog was answered".into());
             }
             self.effects.push_back(Effect::Answered { gone });
+            if let (true, true, Some(Says::Blocked(_, text))) = (gone, blocked, &self.reading.says) {
+                // The next dialog: whoever waits has to know, though it may look just like the first.
+                self.evidence =
+                    Evidence { source: Source::Screen, text: text.clone(), offset: self.offset, at: now };
+                self.effects.push_back(Effect::StateChanged);
+            }
             return;
         }
         let stands = self.reading.choices.iter().position(|choice| choice.selected);

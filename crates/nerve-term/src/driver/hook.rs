@@ -1,6 +1,8 @@
 //! Messages of an agent's own hooks: the strongest signal there is (design section 5), and still no proof of what the screen
 //! takes. A hook says that a turn began or ended; the composer says that the next prompt can be typed.
 
+use std::time::Duration;
+
 use super::{AgentState, Driver};
 use crate::event::TsNs;
 
@@ -13,8 +15,6 @@ pub enum Hook {
     PromptSubmitted(Option<String>),
     /// The turn of that prompt is over.
     Stopped(Option<String>),
-    /// The agent asks for a permission.
-    Asks,
 }
 
 /// Hooks seen so far.
@@ -25,7 +25,15 @@ pub(super) struct Hooks {
     stopped: Option<TsNs>,
 }
 
+/// How long after a Stop hook the screen may still show the turn. Later it is a new one: another hook sent the agent on.
+const AFTERGLOW: Duration = Duration::from_millis(300);
+
 impl Hooks {
+    /// The screen says busy.
+    pub(super) fn seen_busy(&mut self, now: TsNs) {
+        self.stopped = self.stopped.filter(|at| now < *at + AFTERGLOW);
+    }
+
     /// The agent took up a prompt after `since`.
     pub(super) fn began(&self, since: TsNs) -> bool {
         self.submitted.as_ref().is_some_and(|(at, _)| *at > since)
@@ -47,7 +55,7 @@ impl Driver {
     pub fn hook(&mut self, now: TsNs, hook: Hook) {
         self.hooks.live = true;
         match hook {
-            Hook::SessionStarted | Hook::Asks => {}
+            Hook::SessionStarted => {}
             Hook::PromptSubmitted(prompt) => self.hooks.submitted = Some((now, prompt)),
             Hook::Stopped(prompt) => {
                 // A late word on an earlier prompt ends nothing.

@@ -30,8 +30,8 @@ use crate::terminal::{Mark, MarkKind, Notice};
 use turn::Turn;
 use verdict::Verdict;
 
-/// How often an interrupt is sent while the agent stays busy, and after which pause.
-const INTERRUPTS: u32 = 4;
+/// How often an interrupt that may have hit nothing is repeated, and after which pause.
+const INTERRUPTS: u32 = 2;
 const INTERRUPT_TIME: Duration = Duration::from_millis(700);
 
 /// What the driver wants done, in order.
@@ -74,6 +74,7 @@ pub struct Driver {
     last_output: TsNs,
     /// Since when the program was seen to have the terminal and to sleep: a glimpse between two of its jobs is not idleness.
     idle_since: Option<TsNs>,
+    foreground: Foreground,
     /// Ready evidence must be newer than this: where the last prompt went in.
     barrier: Barrier,
     ready_since: Option<TsNs>,
@@ -86,7 +87,8 @@ pub struct Driver {
     busy_title: u64,
     turn: Option<Turn>,
     turns: u64,
-    last_prompt: String,
+    /// A prompt that may stand in the composer again: it did not arrive, or was interrupted.
+    returned_prompt: Option<String>,
     answer: Option<answer::Answer>,
     hooks: hook::Hooks,
     /// When the interrupt is sent again, and how often still.
@@ -124,6 +126,7 @@ impl Driver {
             offset: 0,
             last_output: now,
             idle_since: None,
+            foreground: Foreground::Unknown,
             barrier: Barrier { at: now, ..Barrier::default() },
             ready_since: None,
             marks: Marks::default(),
@@ -133,7 +136,7 @@ impl Driver {
             busy_title: 0,
             turn: None,
             turns: 0,
-            last_prompt: String::new(),
+            returned_prompt: None,
             answer: None,
             hooks: hook::Hooks::default(),
             repeat_interrupt: None,
@@ -191,10 +194,12 @@ impl Driver {
         match notice {
             Notice::Mark(mark) => {
                 match mark.kind {
+                    // Of several commands in one prompt the first one begins its output.
+                    MarkKind::OutputStart if self.turn.is_some() && self.ran() => {}
                     MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
                     MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
                     MarkKind::PromptStart => self.marks.prompt = Some(mark.clone()),
-                    MarkKind::CommandStart => {}
+                    MarkKind::CommandStart | MarkKind::Continuation => {}
                 }
                 self.marks.last = Some(mark.clone());
             }
@@ -225,6 +230,10 @@ impl Driver {
         }
         self.deadline = None;
         self.reading = look(&self.profile, view.screen);
+        if matches!(self.reading.says, Some(Says::Busy(_))) {
+            self.hooks.seen_busy(now);
+        }
+        self.foreground = view.foreground;
         self.idle_since = match view.foreground {
             Foreground::Awake | Foreground::Other => None,
             Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
@@ -239,33 +248,39 @@ impl Driver {
         self.advance_interrupt(now);
     }
 
-    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again. An interrupt
-    /// can fall between two programs and hit neither (a shell has read its line and not yet started the command): while the
-    /// agent stays busy it is repeated.
+    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again; a prompt that
+    /// was not yet sent is taken back and its turn ends at once.
+    ///
+    /// A shell that has read its line and not yet started the command loses an interrupt: one that may have fallen into that
+    /// gap is repeated while the shell stays busy. A program that has the terminal gets one, for many take a second one as an
+    /// order to stop at once.
     pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
+        if self.take_back_prompt(now) {
+            return;
+        }
         match &mut self.turn {
             Some(turn) => turn.interrupted = true,
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());
-        self.repeat_interrupt = Some((now + INTERRUPT_TIME, INTERRUPTS - 1));
-        self.wake_at(now + INTERRUPT_TIME);
+        if self.profile.foreground && self.foreground != Foreground::Other {
+            self.repeat_interrupt = Some((now + INTERRUPT_TIME, INTERRUPTS));
+            self.wake_at(now + INTERRUPT_TIME);
+        }
     }
 
     fn advance_interrupt(&mut self, now: TsNs) {
         let Some((due, left)) = self.repeat_interrupt else { return };
-        let busy = self.state == AgentState::Busy;
-        if !busy || now < due {
-            self.repeat_interrupt = Some((due, left)).filter(|_| busy);
-            if busy {
-                self.wake_at(due);
-            }
-            return;
+        if self.state != AgentState::Busy {
+            self.repeat_interrupt = None;
+        } else if now < due {
+            self.wake_at(due);
+        } else {
+            self.write_keys(&self.profile.interrupt.clone());
+            let next = now + INTERRUPT_TIME;
+            self.repeat_interrupt = (left > 1).then_some((next, left - 1));
+            self.wake_at(next);
         }
-        self.write_keys(&self.profile.interrupt.clone());
-        let next = now + INTERRUPT_TIME;
-        self.repeat_interrupt = (left > 1).then_some((next, left - 1));
-        self.wake_at(next);
     }
 
     /// Says that `bytes` were written past the driver. Where they may run something, a stale ready state does not count any
@@ -282,6 +297,11 @@ impl Driver {
             self.raise_barrier(now, cursor_line);
             self.set_state(now, AgentState::Busy, Source::Input, why.into());
         }
+    }
+
+    /// Did a command start its output since the last input?
+    fn ran(&self) -> bool {
+        self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset)
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
@@ -313,7 +333,8 @@ impl Driver {
         match verdict {
             Verdict::Ready { source, text, hold } => {
                 let since = *self.ready_since.get_or_insert(now);
-                let due = since + hold;
+                // Agents are silent when idle: while they still draw, the frame may not be the last. Bounded, for some blink.
+                let due = (since.max(self.last_output) + hold).min(since + hold * 10);
                 if now >= due {
                     self.set_state(now, AgentState::Ready, source, text);
                 } else if self.state != AgentState::Ready {

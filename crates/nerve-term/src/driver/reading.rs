@@ -146,10 +146,8 @@ fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(us
     // Rows of a draft are indented or blank; anything else between mark and cursor is conversation or a dialog.
     let drafted =
         rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
-    let end = rows[cursor + 1..]
-        .iter()
-        .position(|row| row.text.is_empty())
-        .map_or(rows.len(), |at| cursor + 1 + at);
+    let beyond = |row: &Row| !row.text.starts_with("  ");
+    let end = rows[cursor + 1..].iter().position(beyond).map_or(rows.len(), |at| cursor + 1 + at);
     drafted.then_some((start, end))
 }
 
@@ -235,7 +233,5 @@ pub fn echoes(view: &ComposerView, text: &str) -> bool {
         return false;
     }
     // A tall draft is scrolled inside the composer: its end (or its start) is what shows.
-    shown == sent
-        || (sent.contains(&shown) && shown.chars().count() >= 24)
-        || (!sent.is_empty() && shown.contains(&sent))
+    shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24)
 }

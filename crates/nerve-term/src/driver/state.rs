@@ -76,8 +76,6 @@ pub struct Evidence {
 /// How far a prompt is proved to have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Delivery {
-    /// Nothing was seen of it.
-    Unknown,
     /// It was written to the terminal.
     Typed,
     /// It was seen to leave the composer (or Enter went with it, where there is none).
@@ -90,7 +88,6 @@ impl Delivery {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
-            Delivery::Unknown => "unknown",
             Delivery::Typed => "typed",
             Delivery::Submitted => "submitted",
             Delivery::Started => "started",

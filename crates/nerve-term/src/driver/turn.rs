@@ -122,7 +122,8 @@ impl Driver {
             return Err(Refused::NotReady);
         }
         let draft = self.reading.composer.as_ref().map_or("", |composer| composer.draft.as_str());
-        let ours = self.reading.composer.as_ref().is_some_and(|view| echoes(view, &self.last_prompt));
+        let ours = self.reading.composer.as_ref().zip(self.returned_prompt.as_ref());
+        let ours = ours.is_some_and(|(view, prompt)| echoes(view, prompt));
         if !draft.is_empty() && !ours {
             return Err(Refused::Draft(draft.to_string()));
         }
@@ -132,7 +133,6 @@ impl Driver {
             (SubmitMode::Paste, false) => Phase::Clearing { since: now },
         };
         self.turns += 1;
-        self.last_prompt = prompt.to_string();
         self.turn = Some(Turn {
             number: self.turns,
             delivery: Delivery::Typed,
@@ -152,9 +152,15 @@ impl Driver {
         Ok(self.turns)
     }
 
-    /// Forgets the running turn: nobody waits for it and its end will not be told.
-    pub fn abandon_turn(&mut self) {
-        self.turn = None;
+    /// Takes back a prompt whose Enter was not pressed yet, and ends its turn. `false` if there is none.
+    pub(super) fn take_back_prompt(&mut self, now: TsNs) -> bool {
+        let unsent = |turn: &Turn| matches!(turn.phase, Phase::Clearing { .. } | Phase::Typing { .. });
+        if !self.turn.as_ref().is_some_and(unsent) {
+            return false;
+        }
+        self.clear_composer(now);
+        self.end_turn(now, Outcome::Interrupted, Some("interrupted before Enter was pressed"));
+        true
     }
 
     fn clear_composer(&mut self, now: TsNs) {
@@ -263,7 +269,6 @@ impl Driver {
             );
         } else {
             // No composer and no dialog we know: something else is drawn. Look again when it changes or later.
-            let _ = view;
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
         }
     }
@@ -343,6 +348,7 @@ impl Driver {
 
     pub(super) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
         let Some(turn) = self.turn.take() else { return };
+        self.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
         let start = self.span_start(&turn);
         let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
         let (end_line, last_col) = match end {

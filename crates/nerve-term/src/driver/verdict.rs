@@ -27,6 +27,13 @@ impl Driver {
     pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
         let source = Source::Screen;
         match &self.reading.says {
+            // A line-based program's row may be output on its way: it has to stand for a while.
+            Some(Says::Blocked(..))
+                if self.profile.composer.is_none()
+                    && now < self.last_output + self.profile.timing.quiet() =>
+            {
+                return Verdict::Unknown { recheck: Some(self.last_output + self.profile.timing.quiet()) };
+            }
             Some(Says::Blocked(kind, text)) => {
                 return Verdict::Blocked { kind: *kind, source, text: text.clone() };
             }
@@ -80,19 +87,31 @@ impl Driver {
 
     fn judge_marks(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
         let mark = self.marks.last.as_ref()?;
+        // A shell that marks its commands but not its prompts (somebody's PROMPT_COMMAND took the place of ours) is known by
+        // other signs.
+        if self.marks.prompt.is_none() && self.marks.end.is_none() {
+            return None;
+        }
         // A shell draws its prompt again on a resize or a redraw: only one that was begun since the input counts.
         let begun = self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
         let fresh = begun || !self.barrier.set;
         let source = Source::Mark;
         Some(match mark.kind {
             MarkKind::CommandStart if fresh => {
-                let hold = if self.state == AgentState::Starting {
-                    self.profile.timing.start()
-                } else {
-                    Duration::ZERO
+                // A command leaves a mark of its own before its output. Without it this may be the prompt after something
+                // typed earlier: it has to hold for a moment.
+                let hold = match self.state {
+                    AgentState::Starting => self.profile.timing.start(),
+                    _ if self.ran() || !self.barrier.set => Duration::ZERO,
+                    _ => self.profile.timing.quiet(),
                 };
                 Verdict::Ready { source, text: "the shell's prompt is drawn".into(), hold }
             }
+            MarkKind::Continuation => Verdict::Blocked {
+                kind: BlockKind::Other,
+                source,
+                text: "the shell waits for the rest of a command".into(),
+            },
             MarkKind::OutputStart => Verdict::Busy { source, text: "a command runs".into(), recheck: None },
             // Between two marks, or an old prompt after new input: the next mark will tell, unless it was lost. An interrupt
             // makes the kernel drop output that was not read yet (termios(3), NOFLSH), marks included.
@@ -114,12 +133,20 @@ impl Driver {
     fn judge_quiet(&self, now: TsNs, view: &View<'_>) -> Verdict {
         let timing = &self.profile.timing;
         let silent = self.offset <= self.barrier.offset;
-        // A prompt once seen that is not back, or no byte since the input: silence has to be longer to mean anything.
-        let patience = match (self.state == AgentState::Starting, silent, self.learned_prompt.is_some()) {
-            (true, ..) if self.offset > 0 => 1,
-            (true, ..) => 4,
-            (_, true, _) => 3,
-            (.., true) => 5,
+        let starting = self.state == AgentState::Starting;
+        if self.profile.prompt.is_some() && !starting {
+            // Its prompt is known and not there: it works, however silently.
+            return Verdict::Unknown { recheck: None };
+        }
+        let patience = match (starting, self.learned_prompt.is_some()) {
+            (true, _) if self.offset > 0 => 1,
+            (true, _) => 4,
+            // A prompt once seen that is not back. A shell gives its terminal away while something runs; of others little is
+            // known, and a slow answer is likelier than a new prompt.
+            (_, true) if self.profile.foreground => 5,
+            (_, true) => 50,
+            // No byte since the input: silence has to be longer to mean anything.
+            _ if silent => 3,
             _ => 1,
         };
         let since = self.silent_since();

@@ -77,6 +77,8 @@ pub enum MarkKind {
     PromptStart,
     /// `B`: the prompt ends, what the user types starts.
     CommandStart,
+    /// `P;k=s` and `P;k=c`: a secondary prompt, the command is not complete.
+    Continuation,
     /// `C`: the command's output starts.
     OutputStart,
     /// `D`: the command ended, with its exit code if told.

@@ -124,6 +124,7 @@ impl Model {
             [b"A", ..] => MarkKind::PromptStart,
             [b"B", ..] => MarkKind::CommandStart,
             [b"C", ..] => MarkKind::OutputStart,
+            [b"P", b"k=s" | b"k=c", ..] => MarkKind::Continuation,
             [b"D", rest @ ..] => {
                 let code = rest.first().and_then(|code| std::str::from_utf8(code).ok()?.parse().ok());
                 MarkKind::CommandEnd(code)

@@ -355,9 +355,9 @@ fn an_interrupt_that_hit_nothing_is_repeated_while_the_agent_stays_busy_and_not_
     bench.pass(100);
     bench.submit("sleep 30").unwrap();
     bench.feed("sleep 30\r\n\x1b]133;C\x07");
-    bench.foreground = Foreground::Other;
     bench.take_written();
     bench.driver.interrupt(bench.now, 1);
+    bench.foreground = Foreground::Other;
     bench.effects();
     assert_eq!(bench.take_written(), "\x03");
     bench.pass(700);
@@ -401,4 +401,113 @@ fn a_ready_screen_waits_for_the_hook_that_is_to_come_but_not_for_ever() {
     assert!(bench.ended.is_empty());
     bench.pass(60);
     assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn a_program_that_has_the_terminal_gets_one_interrupt() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(100);
+    bench.submit("serve").unwrap();
+    bench.foreground = Foreground::Other;
+    bench.feed("serve\r\n\x1b]133;C\x07listening\r\n");
+    bench.take_written();
+    bench.driver.interrupt(bench.now, 1);
+    bench.effects();
+    bench.pass(10_000);
+    assert_eq!(bench.take_written(), "\x03");
+}
+
+#[test]
+fn an_interrupt_before_enter_takes_the_prompt_back() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.take_written();
+    bench.driver.interrupt(bench.now, 1);
+    bench.effects();
+    assert_eq!(bench.take_written(), "\x15");
+    assert_eq!(bench.ended[0].outcome, Outcome::Interrupted);
+    bench.composer("", "hello", "");
+    bench.pass(5000);
+    assert_eq!(bench.take_written(), "", "no Enter follows");
+}
+
+#[test]
+fn a_draft_that_only_looks_like_an_earlier_prompt_is_somebodys() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("go").unwrap();
+    bench.composer("", "go", "");
+    bench.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
+    bench.composer("❯ go\n● Done.\n", "", "? for shortcuts");
+    bench.pass(1000);
+    assert_eq!(bench.ended[0].outcome, Outcome::Done);
+    for draft in ["a good idea of mine", "go", "[Pasted text #1 +20 lines]"] {
+        bench.composer("❯ go\n● Done.\n", draft, "");
+        bench.pass(1000);
+        assert_eq!(bench.submit("next"), Err(Refused::Draft(draft.into())));
+    }
+}
+
+#[test]
+fn a_shell_whose_prompts_carry_no_marks_is_known_by_other_signs() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("$ ");
+    bench.pass(1000);
+    bench.submit("echo hi").unwrap();
+    bench.feed("echo hi\r\n\x1b]133;C\x07hi\r\n$ ");
+    bench.pass(1000);
+    assert_eq!(bench.ended.len(), 1, "{:?}", bench.driver.evidence());
+}
+
+#[test]
+fn silence_does_not_end_a_turn_of_a_program_whose_prompt_is_known() {
+    let mut bench = Bench::new("python");
+    bench.feed("Python 3\r\n>>> ");
+    bench.pass(100);
+    bench.submit("slow()").unwrap();
+    bench.feed("slow()\r\nhalf\r\n");
+    bench.pass(60_000);
+    assert!(bench.ended.is_empty());
+    bench.feed("...");
+    bench.pass(500);
+    assert_eq!(*bench.driver.state(), AgentState::Busy, "output on its way is no continuation prompt");
+    bench.feed("\r\n>>> ");
+    bench.pass(50);
+    assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn an_unfinished_command_of_a_shell_blocks() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Idle;
+    bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    bench.pass(100);
+    bench.submit("echo 'abc").unwrap();
+    bench.feed("echo 'abc\r\n> \x1b]133;P;k=s\x07");
+    bench.pass(100);
+    let state = bench.driver.state();
+    assert!(
+        matches!(state, AgentState::Blocked { kind: BlockKind::Other, .. }),
+        "{state:?} {:?}",
+        bench.driver.evidence()
+    );
+    assert!(bench.ended.is_empty());
+}
+
+#[test]
+fn a_stop_hook_that_sent_the_agent_on_ends_nothing() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.pass(10);
+    bench.driver.hook(bench.now, Hook::PromptSubmitted(None));
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.driver.hook(bench.now, Hook::Stopped(None));
+    bench.pass(400);
+    bench.look();
+    bench.composer("❯ hello\n● Wait.\n", "", "? for shortcuts");
+    bench.pass(20);
+    assert!(bench.ended.is_empty(), "that frame has to hold like any other");
 }

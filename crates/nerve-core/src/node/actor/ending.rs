@@ -25,15 +25,16 @@ impl Actor {
             AgentState::Busy => "it is busy",
             _ => "another turn runs",
         };
-        let screen = self.pump.terminal().screen().text();
+        let start_deadline = self.start_deadline();
+        let terminal = self.pump.terminal();
         let late = |what: &str| {
             let mut error = EngineError::new(ErrorKind::Timeout, format!("node '{node}': {what}"));
-            error.screen = Some(screen.clone());
+            error.screen = Some(terminal.screen().text());
             error.delivery = Some("unknown");
             error.hint("`nerve server node why` tells what its state rests on")
         };
         self.queue.expire(now, || late(&format!("the prompt was not sent in time: {state}")));
-        if *self.driver.state() == AgentState::Starting && now >= self.start_deadline() {
+        if *self.driver.state() == AgentState::Starting && now >= start_deadline {
             let limit = self.spec.ready_timeout;
             self.queue.fail_all(|| late(&format!("it did not become ready within {limit:?} of its start")));
         }
@@ -59,14 +60,21 @@ impl Actor {
         }
     }
 
+    /// Nobody can ask for anything any more.
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
+        self.begin_stop("no handle is left".into(), None);
+    }
+
     pub(super) fn begin_stop(&mut self, reason: String, reply: Option<oneshot::Sender<()>>) {
         let now = self.clock.now();
+        let first = self.stop.is_none();
         let stop =
             self.stop.get_or_insert_with(|| Stopping { reason, level: 0, next: now, replies: Vec::new() });
         stop.replies.extend(reply);
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
-        if !self.buried {
+        if first && !self.buried {
             self.escalate(now);
         }
     }

@@ -123,9 +123,9 @@ pub(super) async fn run(
                     tracing::debug!(node = %actor.spec.node.node, %error, "input to a closed terminal is dropped");
                 }
             }
-            request = inbox.recv() => match request {
+            request = inbox.recv(), if !actor.abandoned => match request {
                 Some(request) => actor.request(request),
-                None => actor.begin_stop("no handle is left".into(), None),
+                None => actor.abandon(),
             },
             message = next_hook(&mut hooks) => match message {
                 Ok(message) => actor.hook(message),
@@ -173,6 +173,8 @@ struct Actor {
     drain_until: Option<TsNs>,
     buried: bool,
     stop: Option<Stopping>,
+    /// No handle is left.
+    abandoned: bool,
     done: bool,
 }
 
@@ -209,6 +211,7 @@ impl Actor {
             drain_until: None,
             buried: false,
             stop: None,
+            abandoned: false,
             done: false,
         }
     }
