@@ -133,11 +133,11 @@ impl Engine {
     }
 
     fn create(&self, spec: NodeSpec) -> Outcome {
-        self.sessions().reserve(&spec.node)?;
+        let reservation = self.sessions().reserve(&spec.node)?;
         let at = spec.node.clone();
-        let node = self.start(spec).inspect_err(|_| self.sessions().release(&at))?;
+        let node = self.start(spec).inspect_err(|_| self.sessions().release(&at, reservation))?;
         let info = node.info();
-        if !self.sessions().fill(&at, node) {
+        if !self.sessions().fill(&at, reservation, node) {
             // The last handle goes out of scope here, and the node with it.
             return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
         }
@@ -164,9 +164,9 @@ impl Engine {
         let profile = self.profile(spec.profile.as_deref(), &argv)?;
         let mut env = spec.env;
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
-        if !profile.env_unless.iter().any(is_set) {
-            let unset: Vec<_> = profile.env.iter().filter(|(name, _)| !is_set(name)).collect();
-            env.extend(unset.into_iter().map(|(name, value)| (name.clone(), value.clone())));
+        // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
+        if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
+            env.extend(profile.env.clone());
         }
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
         let program = Program { argv, cwd: spec.cwd, env, env_remove: profile.env_remove.clone() };
@@ -233,7 +233,8 @@ impl Engine {
     async fn stop_node(&self, at: &NodeRef) -> Outcome {
         let node = self.node(at)?;
         node.stop("stopped").await;
-        self.sessions().release(at);
+        // Meanwhile the name may have gone to a new node.
+        self.sessions().forget(at, &node);
         Ok(Reply::Stopped { node: at.node.clone() })
     }
 
@@ -281,7 +282,7 @@ impl Engine {
         let until = if until.is_empty() { &ready[..] } else { until };
         match self.node(at)? {
             Node::Terminal(node) => Ok(Reply::State(node.wait(until, timeout).await?)),
-            Node::Bash(node) => Ok(Reply::State(node.info().state)),
+            Node::Bash(node) => Ok(Reply::State(node.wait(until, timeout).await?)),
         }
     }
 

@@ -16,7 +16,12 @@ pub const DEFAULT: &str = "default";
 #[derive(Debug)]
 pub struct Sessions {
     by_name: BTreeMap<String, Session>,
+    reservations: u64,
 }
+
+/// Says who reserved a name: a name can be given up and reserved again by somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation(u64);
 
 /// A workspace: nodes under names.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ struct Session {
 #[derive(Debug)]
 enum Slot {
     /// Its node is being started.
-    Reserved,
+    Reserved(Reservation),
     /// Its node.
     Node(Node),
 }
@@ -41,7 +46,7 @@ impl Sessions {
     pub fn new(now: TsNs) -> Sessions {
         let default =
             Session { description: String::new(), tags: Vec::new(), created: now, nodes: BTreeMap::new() };
-        Sessions { by_name: BTreeMap::from([(DEFAULT.to_string(), default)]) }
+        Sessions { by_name: BTreeMap::from([(DEFAULT.to_string(), default)]), reservations: 0 }
     }
 
     /// How many sessions there are.
@@ -130,7 +135,7 @@ impl Sessions {
     /// # Errors
     /// No such session or node; the nodes there are, are named.
     pub fn node(&self, node: &NodeRef) -> Result<Node, EngineError> {
-        let name = node.session.as_deref().unwrap_or(DEFAULT);
+        let name = session_name(node);
         let session = self.session(name)?;
         if let Some(found) = session.nodes.get(&node.node).and_then(Slot::node) {
             return Ok(found.clone());
@@ -149,11 +154,10 @@ impl Sessions {
     ///
     /// # Errors
     /// A bad name, no such session, or the name is taken.
-    pub fn reserve(&mut self, node: &NodeRef) -> Result<(), EngineError> {
+    pub fn reserve(&mut self, node: &NodeRef) -> Result<Reservation, EngineError> {
         check_name(&node.node, "node")?;
-        let name = node.session.as_deref().unwrap_or(DEFAULT);
-        self.session(name)?;
-        let Some(session) = self.by_name.get_mut(name) else { return Ok(()) };
+        let name = session_name(node);
+        let Some(session) = self.by_name.get_mut(name) else { return Err(self.no_session(name)) };
         match session.nodes.get(&node.node) {
             Some(Slot::Node(old)) if old.state() == StateName::Stopped => {}
             None => {}
@@ -163,39 +167,66 @@ impl Sessions {
                     .hint("stop it first, or take another name"));
             }
         }
-        session.nodes.insert(node.node.clone(), Slot::Reserved);
-        Ok(())
+        self.reservations += 1;
+        let reservation = Reservation(self.reservations);
+        session.nodes.insert(node.node.clone(), Slot::Reserved(reservation));
+        Ok(reservation)
     }
 
-    /// Puts a started node under its reserved name. `false` if its session is gone meanwhile.
-    pub fn fill(&mut self, at: &NodeRef, node: Node) -> bool {
-        let session = self.by_name.get_mut(at.session.as_deref().unwrap_or(DEFAULT));
-        session.map(|session| session.nodes.insert(at.node.clone(), Slot::Node(node))).is_some()
+    /// Puts a started node under its reserved name. `false` if the reservation holds no more: its session is gone, though
+    /// another of that name may be there.
+    pub fn fill(&mut self, at: &NodeRef, reservation: Reservation, node: Node) -> bool {
+        let slot = self.slot(at).filter(|slot| slot.is_reserved(reservation));
+        slot.map(|slot| *slot = Slot::Node(node)).is_some()
     }
 
-    /// Gives a reserved name back, or forgets a node.
-    pub fn release(&mut self, at: &NodeRef) {
-        if let Some(session) = self.by_name.get_mut(at.session.as_deref().unwrap_or(DEFAULT)) {
+    /// Gives a reserved name back; nothing happens to a name that is another's by now.
+    pub fn release(&mut self, at: &NodeRef, reservation: Reservation) {
+        self.remove_if(at, |slot| slot.is_reserved(reservation));
+    }
+
+    /// Forgets a node; nothing happens to another that has its name by now.
+    pub fn forget(&mut self, at: &NodeRef, node: &Node) {
+        self.remove_if(at, |slot| slot.node().is_some_and(|there| there.is_same(node)));
+    }
+
+    fn remove_if(&mut self, at: &NodeRef, is_it: impl FnOnce(&Slot) -> bool) {
+        let Some(session) = self.by_name.get_mut(session_name(at)) else { return };
+        if session.nodes.get(&at.node).is_some_and(is_it) {
             session.nodes.remove(&at.node);
         }
     }
 
+    fn slot(&mut self, at: &NodeRef) -> Option<&mut Slot> {
+        self.by_name.get_mut(session_name(at))?.nodes.get_mut(&at.node)
+    }
+
     fn session(&self, name: &str) -> Result<&Session, EngineError> {
-        self.by_name.get(name).ok_or_else(|| {
-            let known: Vec<&str> = self.by_name.keys().map(String::as_str).take(20).collect();
-            let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
-            error.hint(format!("there are: {}", known.join(", ")))
-        })
+        self.by_name.get(name).ok_or_else(|| self.no_session(name))
+    }
+
+    fn no_session(&self, name: &str) -> EngineError {
+        let known: Vec<&str> = self.by_name.keys().map(String::as_str).take(20).collect();
+        let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
+        error.hint(format!("there are: {}", known.join(", ")))
     }
 }
 
 impl Slot {
+    fn is_reserved(&self, reservation: Reservation) -> bool {
+        matches!(self, Slot::Reserved(by) if *by == reservation)
+    }
+
     fn node(&self) -> Option<&Node> {
         match self {
             Slot::Node(node) => Some(node),
-            Slot::Reserved => None,
+            Slot::Reserved(_) => None,
         }
     }
+}
+
+fn session_name(at: &NodeRef) -> &str {
+    at.session.as_deref().unwrap_or(DEFAULT)
 }
 
 fn running(nodes: BTreeMap<String, Slot>) -> Vec<Node> {

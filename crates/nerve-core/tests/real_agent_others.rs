@@ -5,17 +5,23 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nerve_core::command::{
-    BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
+    BackendKind, Choice, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::ErrorKind;
 use nerve_term::event::Size;
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 
 const TURN: Duration = Duration::from_secs(90);
 
-/// Drives an agent through `prompts`, each with what its answer must hold.
-async fn drive(agent: &str, recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe, prompts: &[(&str, &str)]) {
+/// Drives an agent through `prompts`, each with what its answer must hold, and then through one that asks a permission.
+async fn drive(
+    agent: &str,
+    recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe,
+    prompts: &[(&str, &str)],
+    permission: Option<&str>,
+) {
     if find_agent(agent).is_none() {
         return skip(&format!("real_agent_{agent}"), "the pinned agent is not installed (cargo xtask setup)");
     }
@@ -50,6 +56,10 @@ async fn drive(agent: &str, recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe,
         assert_eq!(response.delivery, "started", "{prompt:?}: {response:?}");
         assert!(response.is_ready, "{prompt:?}");
     }
+    if let Some(prompt) = permission {
+        let answered = permit(&engine, &node, prompt).await;
+        assert!(answered.raw.contains("END-OF-TOOL"), "{answered:?}");
+    }
     let states = vec![StateName::Ready];
     engine
         .execute(Command::WaitNode { node: node.clone(), until: states, timeout: Some(TURN) })
@@ -58,8 +68,21 @@ async fn drive(agent: &str, recipe: impl FnOnce(&Hermetic, &str) -> AgentRecipe,
     engine.execute(Command::StopNode(node)).await.unwrap();
 }
 
-async fn ask(engine: &Engine, node: &NodeRef, text: &str) -> Response {
-    let execute = Execute {
+/// The dialog is told with its own choices only, and the first is taken.
+async fn permit(engine: &Engine, node: &NodeRef, prompt: &str) -> Response {
+    let blocked = engine.execute(Command::ExecuteInput(execute(node, prompt))).await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    assert!(blocked.choices.len() >= 2 && blocked.choices.len() <= 5, "{blocked:?}");
+    let (choice, timeout) = (Choice::Number(1), Some(TURN));
+    let answer = Command::AnswerNode { node: node.clone(), choice, wait: true, timeout };
+    match engine.execute(answer).await {
+        Ok(Reply::Response(response)) => *response,
+        other => panic!("{other:?}\n{:#?}", engine.execute(Command::ExplainNode(node.clone())).await),
+    }
+}
+
+fn execute(node: &NodeRef, text: &str) -> Execute {
+    Execute {
         node: node.clone(),
         text: text.into(),
         parser: None,
@@ -67,8 +90,11 @@ async fn ask(engine: &Engine, node: &NodeRef, text: &str) -> Response {
         timeout: Some(TURN),
         fail_if_busy: false,
         detach_on_timeout: false,
-    };
-    match engine.execute(Command::ExecuteInput(execute)).await {
+    }
+}
+
+async fn ask(engine: &Engine, node: &NodeRef, text: &str) -> Response {
+    match engine.execute(Command::ExecuteInput(execute(node, text))).await {
         Ok(Reply::Response(response)) => *response,
         other => {
             let why = engine.execute(Command::ExplainNode(node.clone())).await;
@@ -86,20 +112,21 @@ const PROMPTS: [(&str, &str); 4] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_inline_takes_turns() {
-    drive("codex", |home, url| home.codex(url, Renderer::Classic).unwrap(), &PROMPTS).await;
+    drive("codex", |home, url| home.codex(url, Renderer::Classic).unwrap(), &PROMPTS, Some("ESCTOOL please"))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_full_screen_takes_turns() {
-    drive("codex", |home, url| home.codex(url, Renderer::FullScreen).unwrap(), &PROMPTS).await;
+    drive("codex", |home, url| home.codex(url, Renderer::FullScreen).unwrap(), &PROMPTS, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gemini_takes_turns() {
-    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS).await;
+    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS, Some("TOUCHTOOL please")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opencode_takes_turns() {
-    drive("opencode", |home, url| home.opencode(url).unwrap(), &PROMPTS).await;
+    drive("opencode", |home, url| home.opencode(url).unwrap(), &PROMPTS, None).await;
 }

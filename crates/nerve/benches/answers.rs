@@ -51,8 +51,9 @@ async fn main() -> Result<()> {
         ),
     );
     if find_agent("claude").is_some() {
-        live(&mut report, Renderer::Classic, "Claude Code, classic").await?;
-        live(&mut report, Renderer::FullScreen, "Claude Code, full screen").await?;
+        live(&mut report, Renderer::Classic, true, "Claude Code, classic").await?;
+        live(&mut report, Renderer::FullScreen, true, "Claude Code, full screen").await?;
+        live(&mut report, Renderer::Classic, false, "Claude Code, classic, no hooks").await?;
     } else {
         report.note("Claude Code is not installed here: `cargo xtask setup` installs it.");
     }
@@ -73,7 +74,7 @@ async fn main() -> Result<()> {
 }
 
 /// One renderer's turns.
-async fn live(report: &mut Report, renderer: Renderer, what: &str) -> Result<()> {
+async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) -> Result<()> {
     let home = Hermetic::new()?;
     let script =
         (1..=TURNS).fold(Script::default(), |script, turn| script.rule(question(turn), answer(turn)));
@@ -82,7 +83,7 @@ async fn live(report: &mut Report, renderer: Renderer, what: &str) -> Result<()>
     let clock = Clock::start();
     let publisher = Publisher::new(clock);
     let mut events = publisher.subscribe();
-    let node = start(&home, &model.url(), renderer, watch.clone(), publisher)?;
+    let node = start(&home, &model.url(), renderer, hooks, watch.clone(), publisher)?;
     node.wait(&[StateName::Ready], Some(LIMIT)).await?;
     while events.try_recv().is_ok() {}
 
@@ -145,6 +146,7 @@ fn start(
     home: &Hermetic,
     model: &str,
     renderer: Renderer,
+    hooks: bool,
     watch: Watch,
     events: Publisher,
 ) -> Result<TerminalNode> {
@@ -165,8 +167,8 @@ fn start(
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
-        // As a server has it.
-        hook_relay: Some(env!("CARGO_BIN_EXE_nerve").into()),
+        // With hooks as a server's nodes have them.
+        hook_relay: hooks.then(|| env!("CARGO_BIN_EXE_nerve").into()),
         taps: vec![Box::new(watch)],
         events,
     })?)

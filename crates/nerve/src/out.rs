@@ -117,8 +117,13 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
     }
     note(format_args!("{BAD}error{BAD:#}: {}", harmless(&failure.message)));
     if let Some(screen) = failure.screen.as_deref().filter(|screen| !screen.trim().is_empty()) {
-        note(format_args!("{FAINT}the terminal shows{FAINT:#}:"));
-        for row in harmless(screen.trim_end()).lines() {
+        // The end of it: what explains an error stands there. `node why` shows all.
+        let screen = harmless(screen.trim_end());
+        let rows: Vec<&str> = screen.lines().collect();
+        let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
+        let which = if end.len() < rows.len() { " (its last rows)" } else { "" };
+        note(format_args!("{FAINT}the terminal shows{which}{FAINT:#}:"));
+        for row in end {
             note(format_args!("  {FAINT}|{FAINT:#} {row}"));
         }
     }
@@ -129,6 +134,9 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         note(format_args!("{STRONG}hint{STRONG:#}: {}", harmless(hint)));
     }
 }
+
+/// Rows of a terminal that an error shows.
+const ERROR_ROWS: usize = 16;
 
 /// A state's word in its colour.
 pub(crate) fn state(word: &str) -> String {

@@ -17,6 +17,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
+use tokio::task::JoinHandle;
 
 use super::spawn::{Program, SpawnError};
 use super::system::watch;
@@ -54,7 +55,7 @@ impl Pty {
         let master = watch(master).map_err(SpawnError::system("watch the terminal"))?;
         let master = Arc::new(master);
         Ok(Pty {
-            output: Output(master.clone()),
+            output: Output { master: master.clone(), ahead: None },
             input: Input { master: master.clone(), queue: VecDeque::new() },
             control: Control { master, pid },
             child: ChildProcess(child),
@@ -80,36 +81,74 @@ fn winsize(size: Size) -> Winsize {
 
 /// Bytes from the child.
 #[derive(Debug)]
-pub struct Output(Arc<AsyncFd<OwnedFd>>);
+pub struct Output {
+    master: Arc<AsyncFd<OwnedFd>>,
+    ahead: Option<JoinHandle<(Vec<u8>, io::Result<Got>)>>,
+}
+
+/// How far a round of reading came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Got {
+    /// All there was, or as much as fits.
+    Some,
+    /// All ends on the child's side are closed.
+    End,
+}
 
 impl Output {
-    /// Waits for output and appends what there is, up to [`READ_LIMIT`], to `buffer`. 0 = the terminal is closed.
+    /// Waits for output and appends what there is, up to [`READ_LIMIT`], to `buffer`. 0 = the terminal is closed. May be
+    /// dropped and called again: no byte is lost.
     ///
     /// # Errors
     /// What the system says; EIO (all ends on the child's side are closed) is the end, not an error.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        let before = buffer.len();
-        loop {
-            let mut ready = self.0.readable().await?;
-            loop {
-                let room = READ_LIMIT - (buffer.len() - before);
-                if room == 0 {
-                    return Ok(READ_LIMIT);
-                }
-                buffer.reserve(room.min(16 * 1024));
-                match rustix::io::read(&*self.0, rustix::buffer::spare_capacity(buffer)) {
-                    Ok(0) | Err(rustix::io::Errno::IO) => return Ok(buffer.len() - before),
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(rustix::io::Errno::AGAIN) => break,
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            ready.clear_ready();
-            if buffer.len() > before {
-                return Ok(buffer.len() - before);
+        if let Some(ahead) = &mut self.ahead {
+            let (bytes, got) = ahead.await.map_err(io::Error::other)?;
+            self.ahead = None;
+            buffer.extend_from_slice(&bytes);
+            if got? == Got::End || !bytes.is_empty() {
+                return Ok(bytes.len());
             }
         }
+        loop {
+            let mut ready = self.master.readable().await?;
+            let before = buffer.len();
+            let got = drain(self.master.get_ref(), buffer)?;
+            if got == Got::End || buffer.len() > before {
+                return Ok(buffer.len() - before);
+            }
+            ready.clear_ready();
+        }
     }
+
+    /// Takes what the child writes meanwhile on another thread, for the next [`Output::read`]: worth its cost when a child
+    /// writes fast and the last bytes have yet to be modelled.
+    pub fn read_ahead(&mut self) {
+        let master = self.master.clone();
+        self.ahead.get_or_insert_with(|| {
+            tokio::task::spawn_blocking(move || {
+                let mut bytes = Vec::with_capacity(READ_LIMIT);
+                let got = drain(master.get_ref(), &mut bytes);
+                (bytes, got)
+            })
+        });
+    }
+}
+
+/// Reads without waiting until nothing is left or [`READ_LIMIT`] is reached.
+fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<Got> {
+    let full = buffer.len() + READ_LIMIT;
+    while buffer.len() < full {
+        buffer.reserve((full - buffer.len()).min(16 * 1024));
+        match rustix::io::read(master, rustix::buffer::spare_capacity(buffer)) {
+            // What was read before the end is handed out first; the next call meets the end again.
+            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(Got::End),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Got::Some)
 }
 
 /// Bytes to the child.
@@ -181,11 +220,16 @@ impl Control {
         tcsetwinsize(&*self.master, winsize(size)).map_err(io::Error::from)
     }
 
-    /// Who has the terminal.
-    pub fn foreground(&self) -> Foreground {
-        let (Some(pid), Ok(group)) = (self.pid, tcgetpgrp(&*self.master)) else { return Foreground::Unknown };
-        if group != pid {
+    /// Who has the terminal. A program of one of the `kin` names that leads the foreground group counts as the child itself:
+    /// a shell in a shell. `closely` tells also whether it sleeps, which costs a look into /proc; without it a child that has
+    /// the terminal counts as idle.
+    pub fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+        let (Some(child), Ok(pid)) = (self.pid, tcgetpgrp(&*self.master)) else { return Foreground::Unknown };
+        if pid != child && !process_name(pid).is_some_and(|name| kin.contains(&name)) {
             return Foreground::Other;
+        }
+        if !closely {
+            return Foreground::Idle;
         }
         match process_state(pid) {
             // A shell that reads its start files sleeps too: it waits for children it keeps in its own group.
@@ -209,10 +253,19 @@ impl Control {
     }
 }
 
+/// The name of a process (proc_pid_comm(5)): its first 15 bytes.
+fn process_name(pid: Pid) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
+    Some(name.trim_end().to_string())
+}
+
 /// The state letter of a process (proc_pid_stat(5), field 3).
 fn process_state(pid: Pid) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name in field 2 may hold anything, parentheses included: the last one ends it.
+    let mut start = [0; 256];
+    let file = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let size = rustix::io::read(file, &mut start).ok()?;
+    // The name in field 2 has at most 15 bytes and may hold anything, parentheses included: the last one ends it.
+    let stat = String::from_utf8_lossy(&start[..size]);
     stat.rsplit_once(") ")?.1.chars().next()
 }
 

@@ -2,21 +2,27 @@
 //!
 //! Success is exit code 0. Timeout and interrupt reach the whole process group (facts: agent capabilities, bash node).
 
+mod tail;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::pin::{Pin, pin};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_term::event::TsNs;
 use nerve_term::parse::{Section, SectionKind, Tokens};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
-use tokio::sync::Notify;
+use tokio::process::{Child, Command};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use nerve_record::history::{ResponseData, SendEntry};
 
+use self::tail::Tail;
 use super::terminal::Prompt;
 use crate::clock::Clock;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
@@ -26,8 +32,15 @@ use crate::node::terminal::Journal;
 
 /// Limit of a command that names none (facts).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Of each stream this much is kept: the end.
-const OUTPUT_LIMIT: usize = 4 << 20;
+/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+/// How long the output of a command that is gone is waited for: another process may hold the pipes open.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// Evidence of a busy node.
+const RUNS: &str = "input: a command runs";
+/// Evidence of a ready node.
+const ENDED: &str = "exit: the command ended";
 
 /// A node that runs one command at a time. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -43,23 +56,17 @@ struct Inner {
     clock: Clock,
     events: Publisher,
     journal: Mutex<Journal>,
-    shared: Mutex<Shared>,
+    state: watch::Sender<StateName>,
+    turns: AtomicU64,
     turn: tokio::sync::Mutex<()>,
     interrupt: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    running: bool,
-    stopped: bool,
-    turns: u64,
 }
 
 /// What came of one command.
 struct Ran {
     code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+    stdout: Tail,
+    stderr: Tail,
     ended: Ended,
 }
 
@@ -79,21 +86,32 @@ impl BashNode {
         journal: Journal,
         events: Publisher,
     ) -> BashNode {
-        let shared = Mutex::default();
-        let (journal, clock) = (Mutex::new(journal), Clock::start());
-        let (turn, interrupt) = (tokio::sync::Mutex::new(()), Notify::new());
         BashNode {
-            inner: Arc::new(Inner { node, cwd, env, clock, events, journal, shared, turn, interrupt }),
+            inner: Arc::new(Inner {
+                node,
+                cwd,
+                env,
+                clock: Clock::start(),
+                events,
+                journal: Mutex::new(journal),
+                state: watch::Sender::new(StateName::Ready),
+                turns: AtomicU64::new(0),
+                turn: tokio::sync::Mutex::new(()),
+                interrupt: Notify::new(),
+            }),
         }
     }
 
     /// Runs a command and returns its output. A failing command is a response with its exit code, not an error.
     ///
+    /// A command has ended when its `bash` has: what it left running in the background runs on, and of its output what comes
+    /// within half a second still counts.
+    ///
     /// # Errors
     /// Timeout (the group is killed), Interrupted, Busy, NodeStopped, Process.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        let deadline = tokio::time::Instant::now() + prompt.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let deadline = Instant::now() + prompt.timeout.unwrap_or(DEFAULT_TIMEOUT).min(FAR);
         let _turn = match inner.turn.try_lock() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
@@ -101,10 +119,12 @@ impl BashNode {
                 self.error(ErrorKind::Timeout, "the command was not started in time: another runs")
             })?,
         };
+        // Counts from here on: who sees the node busy can interrupt it.
+        let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
         let running = Running(self.clone());
         let started = inner.clock.now();
-        let ran = self.spawn(&prompt.text, deadline).await;
+        let ran = self.run(&prompt.text, deadline, pin!(interrupted)).await;
         drop(running);
         self.respond(number, &prompt, ran?, (started, inner.clock.now()))
     }
@@ -114,82 +134,134 @@ impl BashNode {
         self.inner.interrupt.notify_waiters();
     }
 
-    /// Stops the node; a running command is ended with its group.
+    /// Waits until the node is in one of `states`; answers at once when it is.
+    ///
+    /// # Errors
+    /// Timeout; NodeStopped when it can no longer come to that.
+    pub async fn wait(
+        &self,
+        states: &[StateName],
+        limit: Option<Duration>,
+    ) -> Result<StateName, EngineError> {
+        let mut state = self.inner.state.subscribe();
+        let reached = async {
+            let found = state.wait_for(|state| states.contains(state) || *state == StateName::Stopped).await;
+            found.map_or(StateName::Stopped, |state| *state)
+        };
+        let state = match limit {
+            Some(limit) => timeout(limit, reached).await.map_err(|_| self.still(states, limit))?,
+            None => reached.await,
+        };
+        if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
+    }
+
+    /// Stops the node; a running command is ended with its group. Returns when it is gone, whoever stopped it first.
     pub async fn stop(&self, reason: &str) {
-        if std::mem::replace(&mut self.shared().stopped, true) {
+        let inner = &self.inner;
+        inner.state.send_if_modified(|state| {
+            let lives = matches!(state, StateName::Ready | StateName::Busy);
+            if lives {
+                *state = StateName::Stopping;
+            }
+            lives
+        });
+        // The turn's lock is free once the command is gone.
+        let _turn = inner.turn.lock().await;
+        if self.state() == StateName::Stopped {
             return;
         }
-        self.interrupt();
-        // The turn's lock is free once the command is gone.
-        drop(self.inner.turn.lock().await);
-        self.journal().closed(self.inner.clock.now(), Some(reason), String::new);
-        self.inner
-            .events
-            .publish(Some(&self.inner.node), EventKind::NodeStopped { reason: reason.to_string() });
+        self.journal().closed(inner.clock.now(), Some(reason), String::new);
+        inner.state.send_replace(StateName::Stopped);
+        inner.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
 
     /// What is known of it.
     pub fn info(&self) -> NodeInfo {
-        let shared = self.shared();
-        let state = match (shared.stopped, shared.running) {
-            (true, _) => StateName::Stopped,
-            (_, true) => StateName::Busy,
-            _ => StateName::Ready,
-        };
-        let mut metadata = BTreeMap::from([("turns".to_string(), shared.turns.to_string())]);
-        if let Some(cwd) = &self.inner.cwd {
+        let inner = &self.inner;
+        let turns = inner.turns.load(Ordering::Relaxed);
+        let mut metadata = BTreeMap::from([("turns".to_string(), turns.to_string())]);
+        if let Some(cwd) = &inner.cwd {
             metadata.insert("cwd".into(), cwd.display().to_string());
         }
-        let (id, session) =
-            (self.inner.node.node.clone(), self.inner.node.session.clone().unwrap_or_default());
-        NodeInfo { id, session, kind: "bash", state, persistent: false, metadata }
+        let (id, session) = (inner.node.node.clone(), inner.node.session.clone().unwrap_or_default());
+        NodeInfo { id, session, kind: "bash", state: self.state(), persistent: false, metadata }
     }
 
+    /// Are these handles of one node?
+    pub(super) fn is_same(&self, other: &BashNode) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn state(&self) -> StateName {
+        *self.inner.state.borrow()
+    }
+
+    /// Takes up a turn; the lock is held.
     fn begin(&self) -> Result<u64, EngineError> {
-        let mut shared = self.shared();
-        if shared.stopped {
-            return Err(self.error(ErrorKind::NodeStopped, "is stopped"));
+        let inner = &self.inner;
+        let begun = inner.state.send_if_modified(|state| {
+            let ready = *state == StateName::Ready;
+            if ready {
+                *state = StateName::Busy;
+            }
+            ready
+        });
+        if !begun {
+            return Err(self.gone());
         }
-        shared.running = true;
-        shared.turns += 1;
-        self.inner.events.publish(
-            Some(&self.inner.node),
-            EventKind::NodeBusy { evidence: "input: a command runs".into() },
-        );
-        Ok(shared.turns)
+        let evidence = RUNS.to_string();
+        inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
+        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    async fn spawn(&self, text: &str, deadline: tokio::time::Instant) -> Result<Ran, EngineError> {
+    async fn run(
+        &self,
+        text: &str,
+        deadline: Instant,
+        mut interrupted: Pin<&mut Notified<'_>>,
+    ) -> Result<Ran, EngineError> {
+        let mut child = self.spawn(text).map_err(|error| self.not_run(&error))?;
+        // A caller that leaves must not leave the group behind.
+        let mut group = Group(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
+        let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut stopping = self.inner.state.subscribe();
+        let (ended, status) = {
+            let mut pipes = pin!(async { tokio::join!(stdout.collect(out), stderr.collect(err)) });
+            let mut drained = false;
+            let (ended, status) = loop {
+                tokio::select! {
+                    _ = &mut pipes, if !drained => drained = true,
+                    status = child.wait() => break (Ended::Exited, Some(status)),
+                    () = sleep_until(deadline) => break (Ended::TimedOut, None),
+                    () = &mut interrupted => break (Ended::Interrupted, None),
+                    _ = stopping.wait_for(|state| *state != StateName::Busy) => break (Ended::Interrupted, None),
+                }
+            };
+            let status = match status {
+                Some(status) => Some(status),
+                None => group.end(&mut child).await,
+            };
+            // The group's number can be another's from now on.
+            group.0 = None;
+            if !drained {
+                // Not in time: what was read so far is the output.
+                let _ = timeout(DRAIN, pipes).await;
+            }
+            (ended, status)
+        };
+        let status = status.transpose().map_err(|error| self.not_run(&error))?;
+        Ok(Ran { code: status.and_then(|status| status.code()), stdout, stderr, ended })
+    }
+
+    fn spawn(&self, text: &str) -> std::io::Result<Child> {
         let mut command = Command::new("bash");
         command.arg("-c").arg(text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);
         }
-        let failed = |error: std::io::Error| {
-            self.error(ErrorKind::Process, &format!("bash could not be run: {error}"))
-        };
-        let mut child = command.spawn().map_err(failed)?;
-        let group = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        // A caller that leaves must not leave the group behind.
-        let mut guard = Group(group);
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let mut ended = Ended::Exited;
-        let mut output = std::pin::pin!(async { tokio::join!(collect(out), collect(err), child.wait()) });
-        let done = tokio::select! {
-            done = &mut output => Some(done),
-            () = tokio::time::sleep_until(deadline) => { ended = Ended::TimedOut; None }
-            () = self.inner.interrupt.notified() => { ended = Ended::Interrupted; None }
-        };
-        let (stdout, stderr, status) = match done {
-            Some(done) => done,
-            None => {
-                guard.kill();
-                output.await
-            }
-        };
-        guard.0 = None;
-        Ok(Ran { code: status.map_err(failed)?.code(), stdout, stderr, ended })
+        command.spawn()
     }
 
     fn respond(
@@ -199,13 +271,15 @@ impl BashNode {
         ran: Ran,
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
-        let stdout = String::from_utf8_lossy(&ran.stdout).into_owned();
-        let stderr = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
         let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.clone())]);
         attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
         attributes.insert("interrupted".into(), (ran.ended == Ended::Interrupted).to_string());
-        attributes.insert("stdout".into(), stdout.clone());
-        attributes.insert("stderr".into(), stderr.clone());
+        attributes.insert("stdout".into(), stdout.to_string());
+        attributes.insert("stderr".into(), stderr.to_string());
+        if let Some(truncated) = ran.truncated() {
+            attributes.insert("truncated".into(), truncated);
+        }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
         let complete = ran.ended == Ended::Exited;
         let data = ResponseData {
@@ -242,23 +316,50 @@ impl BashNode {
             is_ready: true,
             source: "process",
             delivery: "started",
-            ended_by: "exit: the command ended".into(),
-            bytes: (0, (ran.stdout.len() + ran.stderr.len()) as u64),
+            ended_by: ENDED.into(),
+            bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,
             attributes,
         })
-    }
-
-    fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {
-        self.inner.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
         self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn gone(&self) -> EngineError {
+        self.error(ErrorKind::NodeStopped, "is stopped")
+    }
+
+    fn not_run(&self, error: &std::io::Error) -> EngineError {
+        self.error(ErrorKind::Process, &format!("bash could not be run: {error}"))
+    }
+
+    /// In the words of a terminal node.
+    fn still(&self, states: &[StateName], limit: Duration) -> EngineError {
+        let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+        let (id, now) = (&self.inner.node.node, self.state());
+        let message =
+            format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
+        let why = if now == StateName::Ready { ENDED } else { RUNS };
+        EngineError::new(ErrorKind::Timeout, message).hint(why)
+    }
+
     fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
         EngineError::new(kind, format!("node '{}': {what}", self.inner.node.node))
+    }
+}
+
+impl Ran {
+    /// What a response does not have of the output, in words.
+    fn truncated(&self) -> Option<String> {
+        let of = |name: &str, tail: &Tail| {
+            let bytes = tail.left_out();
+            (bytes > 0).then(|| format!("the first {bytes} bytes of {name}"))
+        };
+        let parts: Vec<String> =
+            [of("stdout", &self.stdout), of("stderr", &self.stderr)].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{} are left out", parts.join(" and ")))
     }
 }
 
@@ -267,9 +368,18 @@ struct Running(BashNode);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.shared().running = false;
-        let evidence = "exit: the command ended".to_string();
-        self.0.inner.events.publish(Some(&self.0.inner.node), EventKind::NodeReady { evidence });
+        let inner = &self.0.inner;
+        let ready = inner.state.send_if_modified(|state| {
+            let busy = *state == StateName::Busy;
+            if busy {
+                *state = StateName::Ready;
+            }
+            busy
+        });
+        if ready {
+            let evidence = ENDED.to_string();
+            inner.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
+        }
     }
 }
 
@@ -277,6 +387,12 @@ impl Drop for Running {
 struct Group(Option<Pid>);
 
 impl Group {
+    /// Kills it and waits for its first process, [`DRAIN`] at most: one that hangs in the kernel is not waited for.
+    async fn end(&mut self, child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
+        self.kill();
+        timeout(DRAIN, child.wait()).await.ok()
+    }
+
     fn kill(&mut self) {
         if let Some(group) = self.0.take() {
             // Gone already is what the signal is for.
@@ -289,21 +405,4 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Reads to the end and keeps the last [`OUTPUT_LIMIT`] bytes.
-async fn collect(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let Some(mut stream) = stream else { return Vec::new() };
-    let mut kept = Vec::new();
-    let mut chunk = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = stream.read(&mut chunk).await {
-        kept.extend_from_slice(&chunk[..read]);
-        if kept.len() > 2 * OUTPUT_LIMIT {
-            kept.drain(..kept.len() - OUTPUT_LIMIT);
-        }
-    }
-    if kept.len() > OUTPUT_LIMIT {
-        kept.drain(..kept.len() - OUTPUT_LIMIT);
-    }
-    kept
 }

@@ -82,7 +82,9 @@ impl Journal {
         self.writer.log_send(entry);
     }
 
-    pub(super) fn sent(&mut self, sent: &Sent<'_>, response: ResponseData) {
+    /// A turn ended: logs it, what input in its middle showed first.
+    pub(super) fn sent(&mut self, sent: &Sent<'_>, response: ResponseData, tail: impl FnOnce() -> String) {
+        self.flush(sent.time.1, tail);
         self.writer.log_send(SendEntry {
             ts_start: sent.time.0,
             ts_end: sent.time.1,
@@ -92,13 +94,15 @@ impl Journal {
         });
     }
 
-    pub(super) fn streamed(&mut self, sent: &Sent<'_>, final_buffer: &str) {
+    /// The same for a turn that was streamed.
+    pub(super) fn streamed(&mut self, sent: &Sent<'_>, tail: impl Fn() -> String) {
+        self.flush(sent.time.1, &tail);
         self.writer.log_send_stream(SendStreamEntry {
             ts_start: sent.time.0,
             ts_end: sent.time.1,
             input: sent.input,
             preceding_buffer_seq: sent.preceding,
-            final_buffer,
+            final_buffer: &tail(),
             parser: sent.parser,
         });
     }

@@ -8,6 +8,7 @@ pub mod hooks;
 mod journal;
 mod queue;
 mod response;
+mod stream;
 mod transcript;
 
 use crate::command::{NodeInfo, StateName};
@@ -33,6 +34,15 @@ impl Node {
     /// Where it is in its life.
     pub fn state(&self) -> StateName {
         self.info().state
+    }
+
+    /// Are these handles of one node, not of two that had the same name?
+    pub fn is_same(&self, other: &Node) -> bool {
+        match (self, other) {
+            (Node::Terminal(node), Node::Terminal(other)) => node.is_same(other),
+            (Node::Bash(node), Node::Bash(other)) => node.is_same(other),
+            (Node::Terminal(_), Node::Bash(_)) | (Node::Bash(_), Node::Terminal(_)) => false,
+        }
     }
 
     /// Stops it; returns when it is gone.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use nerve_term::event::TsNs;
 use tokio::sync::oneshot;
 
+use super::stream::Stream;
 use super::terminal::Prompt;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
@@ -32,11 +33,11 @@ pub(super) struct Active {
     pub(super) reply: Option<Reply>,
     pub(super) deadline: Option<TsNs>,
     pub(super) preceding: Option<u64>,
-    /// Text already published as chunks, in bytes.
-    pub(super) streamed: usize,
+    /// Where chunks of the answer are wanted.
+    pub(super) stream: Option<Stream>,
     pub(super) stream_due: Option<TsNs>,
-    /// It ended; its transcript is being read.
-    pub(super) finishing: bool,
+    /// It ended; its transcript is being read. The response as the screen tells it.
+    pub(super) finishing: Option<Box<Response>>,
 }
 
 impl Active {

@@ -293,6 +293,11 @@ impl TerminalNode {
         }
     }
 
+    /// Are these handles of one node?
+    pub(super) fn is_same(&self, other: &TerminalNode) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, EngineError> {
         let (reply, answer) = oneshot::channel();
         self.inner.requests.send(request(reply)).await.map_err(|_| self.gone())?;

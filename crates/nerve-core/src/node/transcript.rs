@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_term::event::TsNs;
@@ -15,6 +15,10 @@ use tokio::time::Instant;
 
 /// How much of a transcript's end is read: a turn is rarely a megabyte.
 const TAIL: u64 = 8 << 20;
+/// How much is read first.
+const SHORT_TAIL: u64 = 256 << 10;
+/// How often it is looked at.
+const STEP: Duration = Duration::from_millis(5);
 /// How long the agent may take to write the end of a turn it has drawn already (seen: 50 ms on a quiet machine).
 const PATIENCE: Duration = Duration::from_millis(250);
 /// The same where the screen is a poor stand-in: a full-screen renderer has no scrollback.
@@ -31,35 +35,70 @@ pub(super) struct Source {
     pub(super) full_screen: bool,
 }
 
+/// What the file said at one look.
+struct Look {
+    bytes: u64,
+    turn: TranscriptTurn,
+}
+
 impl Source {
-    /// The turn that answered `prompt`, sent at `since`, if the transcript has its end. Waits shortly for it to be written.
+    /// The turn that answered `prompt`, sent at `since`, if the transcript has its end. Waits shortly for it to be written, where
+    /// there is a record at all. The screen has said already that the turn is over.
     pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<Parsed> {
         let deadline = Instant::now() + if self.full_screen { MORE_PATIENCE } else { PATIENCE };
-        let mut step = tokio::time::interval(Duration::from_millis(10));
+        let mut step = tokio::time::interval(STEP);
+        let mut seen: Option<Look> = None;
+        let is_there = self.clone();
+        if !tokio::task::spawn_blocking(move || is_there.exists()).await.ok()? {
+            return None;
+        }
         loop {
             // The file has no event to wait for that is cheaper than looking: a few looks, once a turn.
             step.tick().await;
-            let (source, text) = (self.clone(), prompt.clone());
-            let read = tokio::task::spawn_blocking(move || source.read(&text, since)).await.ok()?;
-            match read {
-                Some(turn) if turn.is_complete && !turn.sections.is_empty() => {
-                    return Some(Parsed { sections: turn.sections, tokens: turn.tokens, is_complete: true });
-                }
-                _ if Instant::now() >= deadline => return None,
-                _ => {}
+            let (source, text, bytes) = (self.clone(), prompt.clone(), seen.as_ref().map(|look| look.bytes));
+            let look = tokio::task::spawn_blocking(move || source.look(&text, since, bytes)).await.ok()?;
+            let is_settled = look.is_none();
+            seen = look.or(seen);
+            let turn = seen.as_ref().map(|look| &look.turn).filter(|turn| !turn.sections.is_empty());
+            // Its last words may be followed by more until a look finds the file as it was.
+            let is_over = turn
+                .is_some_and(|turn| turn.is_complete || (turn.said_end && (is_settled || is_late(deadline))));
+            if is_over || is_late(deadline) {
+                let turn = seen.filter(|_| is_over)?.turn;
+                return Some(Parsed { sections: turn.sections, tokens: turn.tokens, is_complete: true });
             }
         }
     }
 
-    fn read(&self, prompt: &str, since: TsNs) -> Option<TranscriptTurn> {
-        let text = tail(&self.file.clone().or_else(|| self.transcript())?)?;
-        Some(parse_turn(text.lines(), prompt, Some(since)))
+    /// Does the agent keep a record? A program that only draws itself like it does not.
+    fn exists(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.exists()) || self.session().exists()
+    }
+
+    /// Reads the transcript; `None` if it has not grown since it had `seen` bytes, or cannot be read.
+    fn look(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<Look> {
+        let mut file = File::open(self.file.clone().or_else(|| self.transcript())?).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        if seen == Some(bytes) {
+            return None;
+        }
+        let read =
+            |file: &mut File, limit| Some(parse_turn(tail(file, bytes, limit)?.lines(), prompt, Some(since)));
+        // Most turns are short, and parsing megabytes takes longer than the agent takes to write the end.
+        let mut turn = read(&mut file, SHORT_TAIL)?;
+        if !turn.is_found && bytes > SHORT_TAIL {
+            turn = read(&mut file, TAIL)?;
+        }
+        Some(Look { bytes, turn })
+    }
+
+    /// What the agent says about this process.
+    fn session(&self) -> PathBuf {
+        self.home.join(".claude/sessions").join(format!("{}.json", self.pid))
     }
 
     fn transcript(&self) -> Option<PathBuf> {
-        let status =
-            std::fs::read_to_string(self.home.join(".claude/sessions").join(format!("{}.json", self.pid)))
-                .ok()?;
+        let status = std::fs::read_to_string(self.session()).ok()?;
         let status: serde_json::Value = serde_json::from_str(&status).ok()?;
         let session = status.get("sessionId")?.as_str()?;
         let cwd = status.get("cwd")?.as_str()?;
@@ -72,11 +111,14 @@ impl Source {
     }
 }
 
-fn tail(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let size = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL))).ok()?;
+fn is_late(deadline: Instant) -> bool {
+    Instant::now() >= deadline
+}
+
+/// The last bytes of a file of `size` bytes, at most `limit`.
+fn tail(file: &mut File, size: u64, limit: u64) -> Option<String> {
+    file.seek(SeekFrom::Start(size.saturating_sub(limit))).ok()?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    file.take(limit).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -3,5 +3,9 @@
 
 mod bash;
 mod mock_agent;
+mod odd_shells;
+mod profile_env;
+mod registry;
 mod shell;
 mod stage;
+mod streams;

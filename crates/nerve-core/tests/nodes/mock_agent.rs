@@ -1,13 +1,14 @@
 //! Terminal nodes over the mock agent: everything that goes wrong with agents, on purpose. (The real ones have tests of their
 //! own.)
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{Choice, Command, EventKind, StateName};
+use nerve_core::command::{Choice, Command, EventKind, Reply, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_term::parse::SectionKind;
 
-use crate::stage::{Stage, at};
+use crate::stage::{Stage, at, ops};
 
 #[tokio::test]
 async fn short_long_tool_wide_and_quoted_answers() {
@@ -188,4 +189,70 @@ async fn somebodys_draft_is_left_alone() {
     }
     assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
     stage.stop("m").await;
+}
+
+/// Where an agent says which session a process has, and that session's transcript.
+fn record(stage: &Stage, pid: &str) -> (PathBuf, PathBuf) {
+    let home = stage.folder.path().join(".claude");
+    (home.join(format!("sessions/{pid}.json")), home.join("projects/-tmp/s-1.jsonl"))
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn without_a_record_nothing_is_waited_for() {
+    let stage = Stage::new();
+    let info = stage.start_mock("m", &["--delay", "0"]).await;
+    stage.ask("m", "first").await;
+    // Written by nobody; a turn with it takes the whole patience longer.
+    let (session, _) = record(&stage, &info.metadata["pid"]);
+    let mut times = Vec::new();
+    for with_record in [false, true] {
+        if with_record {
+            write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+        }
+        let started = Instant::now();
+        let response = stage.ask("m", "hello there").await;
+        assert_eq!((response.text.as_str(), response.source), ("You said: hello there", "screen"));
+        times.push(started.elapsed());
+    }
+    assert!(times[0] + Duration::from_millis(150) < times[1], "{times:?}");
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn a_transcript_that_says_its_end_is_taken_at_once() {
+    let stage = Stage::new();
+    let info = stage.start_mock("m", &[]).await;
+    let (session, transcript) = record(&stage, &info.metadata["pid"]);
+    write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+    // No `turn_duration`: that is written later than the agent is ready.
+    let said = r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hello there"}}"#;
+    let answer = r#"{"type":"assistant","uuid":"a","parentUuid":"u","message":{"id":"m","stop_reason":"end_turn","content":[{"type":"text","text":"**written**"}]}}"#;
+    write(&transcript, &format!("{said}\n{answer}\n"));
+    let response = stage.ask("m", "hello there").await;
+    assert_eq!((response.text.as_str(), response.source), ("**written**", "transcript"));
+    assert!(response.is_complete);
+    stage.stop("m").await;
+}
+
+#[tokio::test]
+async fn a_node_that_ends_while_its_transcript_is_awaited_has_answered() {
+    let mut stage = Stage::new();
+    // The full-screen renderer's transcript is waited for longer.
+    let info = stage.start_mock("m", &["--full-screen"]).await;
+    stage.wait("m", StateName::Ready).await.unwrap();
+    let (session, _) = record(&stage, &info.metadata["pid"]);
+    write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
+    let (engine, execute) = (stage.engine.clone(), stage.execute("m", "hello there"));
+    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    stage.event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
+    stage.event(|kind| matches!(kind, EventKind::NodeReady { .. })).await;
+    stage.stop("m").await;
+    let Ok(Reply::Response(response)) = turn.await.unwrap() else { panic!("the answer was there") };
+    assert_eq!((response.text.as_str(), response.source), ("You said: hello there", "screen"));
+    assert_eq!(ops(&stage.history("m").await).join(" "), "read send read close");
 }

@@ -11,10 +11,10 @@ use crate::stage::{LIMIT, Stage, at, ops};
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
 #[tokio::test]
-async fn a_hundred_turns_give_a_hundred_answers() {
+async fn many_fast_turns_give_as_many_answers() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;
-    for n in 0..100 {
+    for n in 0..300 {
         let response = stage.ask("sh", &format!("echo {n}")).await;
         assert_eq!(response.text, n.to_string());
         assert_eq!(response.attributes["exit_code"], "0");
@@ -61,6 +61,13 @@ async fn megabytes_of_output_do_not_break_the_next_turn() {
     stage.start("sh", &BASH).await;
     let big = stage.ask("sh", "head -c 6000000 /dev/zero | tr '\\0' x | fold -w 99").await;
     assert!(big.attributes.contains_key("truncated"));
+    for text in [&big.text, &big.raw, &big.sections[0].content] {
+        assert!(
+            text.len() <= 512 << 10 && text.len() > 500 << 10,
+            "the wire has it five times: {}",
+            text.len()
+        );
+    }
     assert_eq!(stage.ask("sh", "echo after").await.text, "after");
     stage.stop("sh").await;
 }
@@ -230,6 +237,36 @@ async fn what_is_logged_and_in_which_order() {
     assert!(stream["final_buffer"].as_str().unwrap().contains("four"));
     let read: serde_json::Value = serde_json::from_str(&entries[3]).unwrap();
     assert!(read["buffer"].as_str().unwrap().contains("two"), "captured after its effect: {read}");
+}
+
+#[tokio::test]
+async fn what_input_in_a_turn_shows_is_logged_before_the_turn() {
+    let stage = Stage::new();
+    stage.start("sh", &BASH).await;
+    stage.wait("sh", StateName::Ready).await.unwrap();
+    for (stream, send) in [(false, "send"), (true, "send_stream")] {
+        let before = stage.history("sh").await.len();
+        let mut execute = stage.execute("sh", "sleep 5");
+        execute.stream = stream;
+        let engine = stage.engine.clone();
+        let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+        stage.wait("sh", StateName::Busy).await.unwrap();
+        stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+        turn.await.unwrap().unwrap();
+        let entries = stage.history("sh").await;
+        assert_eq!(ops(&entries[before..]).join(" "), format!("read interrupt read {send}"));
+    }
+    stage.stop("sh").await;
+}
+
+#[tokio::test]
+async fn a_prompt_behind_wide_characters_is_not_in_the_answer() {
+    let stage = Stage::new();
+    stage.start("sh", &BASH).await;
+    for text in ["日本語", "a日b", "e\u{301}n", "👍🏽 ok", "日本語日本語 end", "x"] {
+        assert_eq!(stage.ask("sh", &format!("printf '{text}'")).await.text, text);
+    }
+    stage.stop("sh").await;
 }
 
 #[tokio::test]

@@ -293,3 +293,19 @@ async fn twenty_nodes_stop_within_two_seconds() {
     server.ended().await;
     assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn an_answer_of_a_million_lines_fits_on_the_wire() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    shell(client, "sh").await;
+    let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "seq 1 1000000" })).await;
+    let response = &data["response"];
+    assert!(response["text"].as_str().unwrap().ends_with("\n999999\n1000000"));
+    assert!(response["attributes"]["truncated"].is_string(), "{}", response["attributes"]);
+    // Every byte escaped.
+    let text = "head -c 3000000 /dev/zero | tr '\\0' '\"' | fold -w 70";
+    let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
+    assert!(data["response"]["text"].as_str().unwrap().ends_with('"'));
+    server.stop().await;
+}

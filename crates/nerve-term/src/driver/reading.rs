@@ -50,6 +50,8 @@ pub struct ChoiceRow {
 /// Looks at a screen with a profile's eyes.
 pub fn look(profile: &Profile, screen: &Screen) -> Reading {
     let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
+    // A dialog's choices can look like a composer: where its question stands above them, it is one.
+    let composer = composer.filter(|view| !is_choice(profile, screen, view));
     let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
     let rule = profile.rules.iter().find_map(|rule| {
         let rows = match (rule.region, &composer) {
@@ -81,6 +83,19 @@ pub fn look(profile: &Profile, screen: &Screen) -> Reading {
     });
     let says = with_title(profile, screen, composer.is_some(), says);
     Reading { composer, says, choices, dialog }
+}
+
+fn is_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
+    let first =
+        screen.rows.get(view.rows.0).is_some_and(|row| profile.dialog.choice.choice(&row.text).is_some());
+    let asks = |row: &Row| {
+        let rules = profile
+            .rules
+            .iter()
+            .filter(|rule| rule.region == Region::Dialog && rule.state == RuleState::Blocked);
+        rules.into_iter().any(|rule| rule.pattern.is_match(&row.text))
+    };
+    first && screen.rows[dialog_rows(profile, screen)].iter().any(asks)
 }
 
 /// Title and screen have to agree before a screen with a composer counts as ready; either alone makes it busy.
@@ -128,7 +143,8 @@ fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
     let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
     let top = rows[..end].iter().rposition(|row| above.is_match(&row.text))?;
     let first = rows.get(top + 1)?;
-    (top + 1 < end && composer.prompt.is_match(&first.text)).then_some((top + 1, end))
+    let starts = composer.prompt.is_match(&first.text) || is_other_mode(composer, first);
+    (top + 1 < end && starts).then_some((top + 1, end))
 }
 
 fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
@@ -151,8 +167,13 @@ fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(us
     drafted.then_some((start, end))
 }
 
+fn is_other_mode(composer: &Composer, row: &Row) -> bool {
+    composer.other_mode.as_ref().is_some_and(|mode| mode.is_match(&row.text))
+}
+
 fn draft(composer: &Composer, rows: &[Row]) -> String {
     let text = |row: &Row, first: bool| match composer.layout {
+        _ if first && is_other_mode(composer, row) => row.text.trim_end().to_string(),
         Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
         _ if first => composer.prompt.after(&row.text).unwrap_or("").trim_end().to_string(),
         _ => row.text.trim().to_string(),
@@ -201,9 +222,27 @@ fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
     above.map_or(start, |at| start + at)..end
 }
 
+/// Rows between two choices of one dialog at most: wrapped labels, a blank row. What stands higher is another list.
+const CHOICE_GAP: usize = 3;
+
 fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
-    let found = rows.iter().filter_map(|row| profile.dialog.choice.choice(&row.text));
-    found.map(|(selected, label)| ChoiceRow { label: label.trim().to_string(), selected }).collect()
+    let mut found = Vec::new();
+    let mut gap = 0;
+    for row in rows.iter().rev() {
+        match profile.dialog.choice.choice(&row.text) {
+            Some((selected, label)) => {
+                found.push(ChoiceRow { label: label.trim().to_string(), selected });
+                gap = 0;
+            }
+            None if found.is_empty() => {}
+            None => gap += 1,
+        }
+        if gap > CHOICE_GAP {
+            break;
+        }
+    }
+    found.reverse();
+    found
 }
 
 fn dialog_text(profile: &Profile, rows: &[Row]) -> String {

@@ -171,7 +171,10 @@ impl Driver {
 
     fn type_prompt(&mut self, now: TsNs, modes: Modes) {
         let Some(turn) = &self.turn else { return };
-        self.effects.push_back(Effect::Write(paste(&turn.prompt, modes)));
+        // A backslash right before Enter asks for a new line: a blank between them keeps it what it is.
+        let text =
+            if turn.prompt.ends_with('\\') { format!("{} ", turn.prompt) } else { turn.prompt.clone() };
+        self.effects.push_back(Effect::Write(paste(&text, modes)));
         self.wake_at(now + Duration::from_millis(self.profile.submit.echo_ms));
     }
 
@@ -240,7 +243,7 @@ impl Driver {
     fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
         self.see_answer(view);
         let works = self.works();
-        let asks = matches!(self.reading.says, Some(Says::Blocked(..)));
+        let asks = matches!(self.state, AgentState::Blocked { .. });
         let cleared = self.reading.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
         let due = since + Duration::from_millis(self.profile.submit.enter_ms);
         if works || asks || cleared {

@@ -8,7 +8,7 @@ use crate::driver::AgentState;
 use crate::event::TsNs;
 use crate::profile::BlockKind;
 use crate::screen::Screen;
-use crate::terminal::MarkKind;
+use crate::terminal::{Mark, MarkKind};
 
 /// What one moment's signals come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +27,9 @@ impl Driver {
     pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
         let source = Source::Screen;
         match &self.reading.says {
-            // A line-based program's row may be output on its way: it has to stand for a while.
-            Some(Says::Blocked(..))
-                if self.profile.composer.is_none()
-                    && now < self.last_output + self.profile.timing.quiet() =>
-            {
-                return Verdict::Unknown { recheck: Some(self.last_output + self.profile.timing.quiet()) };
+            // A line-based program's row may be output on its way, and a title can speak before its dialog is drawn.
+            Some(Says::Blocked(..)) if now < self.drawn_by() => {
+                return Verdict::Unknown { recheck: Some(self.drawn_by()) };
             }
             Some(Says::Blocked(kind, text)) => {
                 return Verdict::Blocked { kind: *kind, source, text: text.clone() };
@@ -51,11 +48,30 @@ impl Driver {
             }
             None => {}
         }
-        if self.profile.composer.is_some() {
-            Verdict::Unknown { recheck: None }
-        } else {
-            self.judge_line(now, view)
+        if self.profile.composer.is_some() { self.judge_unknown(now) } else { self.judge_line(now, view) }
+    }
+
+    /// When what is drawn now can be taken for all of it: a dialog whose choices are seen is complete.
+    fn drawn_by(&self) -> TsNs {
+        let timing = &self.profile.timing;
+        match (self.profile.composer.is_some(), self.reading.choices.is_empty()) {
+            (true, false) => TsNs(0),
+            (true, true) => self.last_output + timing.settle() * 3,
+            (false, _) => self.last_output + timing.quiet(),
         }
+    }
+
+    /// No composer and no dialog we know. An agent that then falls silent waits for somebody, only not for a prompt.
+    fn judge_unknown(&self, now: TsNs) -> Verdict {
+        if self.state == AgentState::Starting {
+            return Verdict::Unknown { recheck: None };
+        }
+        let due = self.last_output.max(self.barrier.at) + self.profile.timing.quiet();
+        if now < due {
+            return Verdict::Unknown { recheck: Some(due) };
+        }
+        let text = "no composer is drawn, and it is silent".to_string();
+        Verdict::Blocked { kind: BlockKind::Other, source: Source::Quiet, text }
     }
 
     /// Line-based programs: marks, foreground group, the prompt, silence.
@@ -83,6 +99,13 @@ impl Driver {
             return self.at_rest(now, Source::Screen, text, self.hold());
         }
         self.judge_quiet(now, view)
+    }
+
+    /// Do the marks say enough, so that only the terminal's owner matters and not whether it sleeps?
+    pub fn trusts_marks(&self) -> bool {
+        let complete = self.marks.prompt.is_some() || self.marks.end.is_some();
+        let telling = |mark: &Mark| matches!(mark.kind, MarkKind::CommandStart | MarkKind::OutputStart);
+        complete && self.ran() && self.marks.last.as_ref().is_some_and(telling)
     }
 
     fn judge_marks(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {

@@ -25,6 +25,10 @@ pub struct TranscriptTurn {
     pub tokens: Option<Tokens>,
     /// The turn is over: its duration was written, it was interrupted, the API refused it, or another prompt follows.
     pub is_complete: bool,
+    /// The last message says that it is the last one (`stop_reason` `end_turn` or `stop_sequence`) and its words are in. Only
+    /// meaningful when another signal says that the turn is over: each block of a message has a line, and a hook of the agent
+    /// may make it go on.
+    pub said_end: bool,
     /// The session the prompt belongs to.
     pub session_id: Option<String>,
     /// Lines and blocks nobody here knows, and malformed lines. A line cut off at the end (it is being written) is not counted.
@@ -82,6 +86,7 @@ struct Message {
     model: Option<String>,
     #[serde(default)]
     content: Value,
+    stop_reason: Option<String>,
     usage: Option<Usage>,
 }
 
@@ -115,6 +120,7 @@ struct Turn {
     calls: HashMap<String, usize>,
     usage: BTreeMap<String, Usage>,
     is_complete: bool,
+    said_end: bool,
     /// Another prompt follows: nothing more belongs to this turn.
     is_closed: bool,
     session_id: Option<String>,
@@ -216,6 +222,7 @@ impl Reader {
             sections: turn.sections,
             tokens,
             is_complete: turn.is_complete,
+            said_end: turn.said_end,
             session_id: turn.session_id,
             unknown: self.unknown,
         }
@@ -236,7 +243,12 @@ impl Turn {
             Value::String(text) => vec![serde_json::json!({ "type": "text", "text": text })],
             _ => return 1,
         };
-        blocks.iter().filter(|block| !self.block(block, is_api_error)).count()
+        let is_last = matches!(message.stop_reason.as_deref(), Some("end_turn" | "stop_sequence"));
+        let unknown = blocks.iter().filter(|block| !self.block(block, is_api_error)).count();
+        let has_words =
+            blocks.iter().any(|block| block["type"] == "text" && !text_of(block).trim().is_empty());
+        self.said_end = is_last && has_words;
+        unknown
     }
 
     /// Adds one block, if it is of a known kind.
@@ -267,6 +279,7 @@ impl Turn {
 
     /// Joins results with their calls and notes interruptions; returns how many results had no call here.
     fn tool_results(&mut self, content: &Value, is_denied: bool) -> usize {
+        self.said_end = false;
         let whole = std::slice::from_ref(content);
         let mut orphans = 0;
         for block in content.as_array().map_or(whole, Vec::as_slice) {

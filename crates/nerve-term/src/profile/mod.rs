@@ -29,10 +29,11 @@ pub struct Profile {
     /// Parser of its answers.
     #[serde(default, deserialize_with = "parser_name")]
     pub parser: ParserKind,
-    /// Variables set at the start, unless the user or the server's environment sets one of them.
+    /// Variables set at the start, all or none: if the user or the server's environment sets one of them (or one of
+    /// `env_unless`), none is set.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Variables that say that the user has chosen: with one of them set, `env` is left alone.
+    /// Variables that say that the user has chosen: with one of them set, none of `env` is set.
     #[serde(default)]
     pub env_unless: Vec<String>,
     /// Variables taken out of the inherited environment.
@@ -80,6 +81,9 @@ pub struct Composer {
     pub layout: Layout,
     /// Start of its first row (`bar`: of each row); what follows is the draft.
     pub prompt: Pattern,
+    /// Start of its first row in a mode where text means something else (a shell mode): all of the row is the draft then, so
+    /// that no prompt is typed into it.
+    pub other_mode: Option<Pattern>,
     /// The row right above it (`box`).
     pub above: Option<Pattern>,
     /// The row right below it (`box`, `bar`).

@@ -35,10 +35,22 @@ const BUILTIN: [(&str, &str); 7] = [
     ("generic.toml", include_str!("../../profiles/generic.toml")),
 ];
 
-/// Programs that run another program given in their arguments.
-const WRAPPERS: [&str; 13] = [
-    "env", "nerve", "npx", "bunx", "pnpx", "uvx", "nice", "nohup", "setsid", "sudo", "time", "timeout",
-    "unshare",
+/// Programs that run another program given in their arguments, and those of their options whose value is a word of its own
+/// (values that are numbers or assignments need not be told).
+const WRAPPERS: [(&str, &[&str]); 13] = [
+    ("env", &["-u", "--unset", "-C", "--chdir"]),
+    ("nerve", &[]),
+    ("npx", &["-p", "--package"]),
+    ("bunx", &["-p", "--package"]),
+    ("pnpx", &["-p", "--package"]),
+    ("uvx", &["-p", "--python", "--from", "--with"]),
+    ("nice", &[]),
+    ("nohup", &[]),
+    ("setsid", &[]),
+    ("sudo", &["-u", "--user", "-g", "--group", "-D", "--chdir", "-h", "--host"]),
+    ("time", &["-f", "-o"]),
+    ("timeout", &["-s", "--signal"]),
+    ("unshare", &[]),
 ];
 
 impl Profiles {
@@ -81,24 +93,46 @@ impl Profiles {
         self.by_name.keys().map(String::as_str).collect()
     }
 
-    /// The profile for a command: by the program's file name, looking through wrappers such as `env` and `npx`; `generic`
-    /// when none fits.
+    /// The profile for a command: by the program's file name, looking past wrappers such as `env` and `npx`; `generic` when
+    /// none fits.
     pub fn for_command(&self, argv: &[String]) -> Option<Arc<Profile>> {
-        let mut words = argv.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
-        let mut word = words.next();
-        while let Some(name) = word.map(|word| file_name(word)) {
-            if let Some(profile) =
-                self.by_name.values().find(|profile| profile.programs.iter().any(|p| p == name))
-            {
-                return Some(profile.clone());
-            }
-            if !WRAPPERS.contains(&name) && std::ptr::eq(word?, argv.first()?) {
-                break;
-            }
-            word = words.next();
-        }
-        self.get("generic")
+        let fits =
+            |profile: &&Arc<Profile>, name: &str| profile.programs.iter().any(|program| program == name);
+        let found = program(argv).and_then(|name| self.by_name.values().find(|profile| fits(profile, name)));
+        found.cloned().or_else(|| self.get("generic"))
     }
+}
+
+/// The file name of the program that a command comes down to. Behind a wrapper that is the first word which is not the
+/// wrapper's own and no wrapper either: `claude` in `env cat claude` is a word for `cat`.
+fn program(argv: &[String]) -> Option<&str> {
+    let mut words = argv.iter().map(String::as_str);
+    let mut name = file_name(words.next()?);
+    while let Some((_, valued)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) {
+        name = loop {
+            let word = words.next()?;
+            if valued.contains(&word) {
+                words.next();
+            } else if !(word.starts_with('-') || is_assignment(word) || is_duration(word)) {
+                break file_name(word);
+            }
+        };
+    }
+    Some(name)
+}
+
+/// `NAME=value`, as `env` and `sudo` take it.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// A number, or one with a unit as `timeout` takes it: `60`, `1.5m`.
+fn is_duration(word: &str) -> bool {
+    let number = word.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(word);
+    number.starts_with(|first: char| first.is_ascii_digit())
+        && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 fn file_name(word: &str) -> &str {

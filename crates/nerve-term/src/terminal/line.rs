@@ -1,5 +1,8 @@
 //! One row of a terminal as text plus looks: what the store keeps and what ANSI output is written from.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::print::{TONES, ZWJ};
 use crate::screen::{Color, Row, Style, StyleRun};
 
 /// A row as text plus spans.
@@ -81,6 +84,31 @@ impl Line {
     /// The text with trailing blanks cut.
     pub fn trimmed(&self) -> &str {
         self.text.trim_end_matches(' ')
+    }
+
+    /// The text left of column `col`.
+    pub(super) fn text_to(&self, col: u16) -> &str {
+        if col == 0 {
+            return "";
+        }
+        if self.text.len() <= usize::from(col) {
+            // No character takes more columns than bytes.
+            return &self.text;
+        }
+        let (mut cols, mut cell, mut joins) = (0, 0, false);
+        for (at, c) in self.text.char_indices() {
+            let is_mark = joins || TONES.contains(&c) || c.width().unwrap_or(0) == 0;
+            joins = c == ZWJ;
+            if at == 0 || is_mark {
+                continue;
+            }
+            cols += self.text[cell..at].width();
+            if cols >= usize::from(col) {
+                return &self.text[..at];
+            }
+            cell = at;
+        }
+        &self.text
     }
 
     /// The row as [`Screen`](crate::screen::Screen) shows it.

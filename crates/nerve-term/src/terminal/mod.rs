@@ -248,6 +248,14 @@ impl TerminalState {
         self.line(line).map(|line| line.trimmed().to_string())
     }
 
+    /// The line's text left of column `col` (0-based; a wide character takes two), trailing blanks kept; `None` if it is not
+    /// kept or not there yet.
+    pub fn line_text_to(&self, line: LineIndex, col: u16) -> Option<String> {
+        let mut line = self.line(line)?;
+        line.text.truncate(line.text_to(col).len());
+        Some(line.text)
+    }
+
     /// The line as ANSI text (SGR and OSC 8), which ends with the default look; `None` if it is not kept or not there yet.
     pub fn line_content(&self, line: LineIndex) -> Option<String> {
         let line = self.line(line)?;

@@ -511,3 +511,38 @@ fn a_stop_hook_that_sent_the_agent_on_ends_nothing() {
     bench.pass(20);
     assert!(bench.ended.is_empty(), "that frame has to hold like any other");
 }
+
+#[test]
+fn a_composer_in_another_mode_is_never_typed_into() {
+    let mut bench = Bench::ready_claude();
+    bench.feed(&format!("\x1b[H\x1b[2J\r\n{RULE}\r\n! \x1b7\r\n{RULE}\r\n  ! for shell mode\x1b8"));
+    bench.pass(1000);
+    assert_eq!(bench.submit("touch x"), Err(Refused::Draft("!".into())));
+    assert_eq!(bench.take_written(), "");
+}
+
+#[test]
+fn choices_that_look_like_a_composer_are_a_dialog_and_lists_above_it_are_none() {
+    let mut bench = Bench::new("codex");
+    bench.feed("› Ask Codex to do anything\x1b[3G");
+    bench.pass(1000);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    let tips = "1. one tip\r\n2. another\r\n\r\n\r\n\r\n\r\n";
+    bench.feed(&format!(
+        "\x1b[H\x1b[2J{tips}  Would you like to run the following command?\r\n\r\n› 1. Yes, proceed (y)\r\n  2. Yes, and always\r\n  3. No\r\n\r\n  Press enter to confirm\x1b[?25l"
+    ));
+    let choices = ["Yes, proceed (y)", "Yes, and always", "No"].map(String::from).to_vec();
+    assert_eq!(*bench.driver.state(), AgentState::Blocked { kind: BlockKind::Permission, choices });
+}
+
+#[test]
+fn an_unknown_dialog_blocks_once_it_is_silent() {
+    let mut bench = Bench::ready_claude();
+    bench.submit("/status").unwrap();
+    bench.composer("", "/status", "");
+    bench.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
+    bench.pass(2000);
+    assert!(!matches!(bench.driver.state(), AgentState::Blocked { .. }));
+    bench.pass(1000);
+    assert!(matches!(bench.driver.state(), AgentState::Blocked { kind: BlockKind::Other, .. }));
+}

@@ -132,6 +132,40 @@ fn a_turn_that_still_runs() {
 }
 
 #[test]
+fn the_last_words_say_that_they_are_the_last() {
+    let text = nine_turns();
+    let all: Vec<&str> = text.lines().collect();
+    let up_to = |said: &str, prompt: &str| {
+        let line =
+            all.iter().rposition(|line| line.contains("\"assistant\"") && line.contains(said)).expect("it");
+        parse_turn(all[..=line].iter().copied(), prompt, None)
+    };
+    let said = up_to("You said: THINK", "THINK about it");
+    assert!(said.said_end && !said.is_complete, "before the turn's duration is written");
+    let thought = up_to("\"type\":\"thinking\"", "THINK about it");
+    assert!(!thought.said_end, "the last message, but not its words yet");
+    assert!(!up_to("I will run two commands", "TOOLS please").said_end);
+    assert!(!up_to("\"name\":\"Read\"", "TOOLS please").said_end, "a result follows");
+    assert!(up_to("The tool said: one", "TOOLS please").said_end);
+    assert!(!turn("SLOW please").said_end && turn("SLOW please").is_complete, "interrupted");
+    assert!(turn("hello there").said_end && turn("hello there").is_complete);
+}
+
+#[test]
+fn a_hook_that_makes_the_agent_go_on() {
+    let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
+    let end = |uuid: &str, parent: &str, reason: &str| {
+        let message = json!({"id": uuid, "stop_reason": reason, "content": [{"type": "text", "text": uuid}]});
+        json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message}).to_string()
+    };
+    let more = json!({"type": "user", "uuid": "h", "parentUuid": "a", "isMeta": true, "message": {"content": "go on"}});
+    let lines = [said, end("a", "u", "end_turn"), more.to_string(), end("b", "h", "stop_sequence")];
+    let ends: Vec<bool> =
+        (1..=4).map(|n| parse_turn(lines[..n].iter().map(String::as_str), "q", None).said_end).collect();
+    assert_eq!(ends, [false, true, false, true]);
+}
+
+#[test]
 fn nothing_there() {
     let turn = turn("never said");
     assert!(!turn.is_found && !turn.is_complete && turn.sections.is_empty());

@@ -24,6 +24,23 @@ fn rows_keep_their_number_when_they_scroll_off() {
 }
 
 #[test]
+fn a_row_up_to_a_column() {
+    let mut terminal = fed(20, 5, "日本語$ \r\ne\u{301}a\u{1f44d}\u{1f3fd}b\u{2764}\u{fe0f}c  d\r\n");
+    for stored in [false, true] {
+        let to = |line, col| terminal.line_text_to(LineIndex(line), col);
+        assert_eq!(to(0, 6).as_deref(), Some("日本語"), "{stored}");
+        assert_eq!(to(0, 0).as_deref(), Some(""));
+        assert_eq!(to(0, u16::MAX).as_deref(), Some("日本語$"));
+        let marks = ["", "e\u{301}", "e\u{301}a", "e\u{301}a\u{1f44d}\u{1f3fd}"];
+        assert_eq!([0, 1, 2, 4].map(|col| to(1, col).expect("kept")), marks);
+        assert_eq!(to(1, 5).as_deref(), Some("e\u{301}a\u{1f44d}\u{1f3fd}b"));
+        assert_eq!(to(1, 9).as_deref(), Some("e\u{301}a\u{1f44d}\u{1f3fd}b\u{2764}\u{fe0f}c "));
+        assert_eq!(to(99, 3), None);
+        feed(&mut terminal, numbered(0..20));
+    }
+}
+
+#[test]
 fn scroll_up_stores_what_it_pushes_off() {
     let mut terminal = fed(20, 5, numbered(0..3));
     feed(&mut terminal, "\x1b[2S");

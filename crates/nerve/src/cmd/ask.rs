@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
 use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::error::EngineError;
+use nerve_core::error::{EngineError, ErrorKind};
 use nerve_proto::data::ExecuteData;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
@@ -56,7 +56,8 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteDat
             fail_if_busy: false,
             detach_on_timeout: false,
         }))
-        .await?;
+        .await
+        .map_err(without_answer)?;
     match reply {
         Reply::Response(response) => Ok(nerve_server::execute_data(*response)),
         other => anyhow::bail!("the engine answered with something else: {other:?}"),
@@ -90,5 +91,15 @@ fn without_node(error: EngineError) -> EngineError {
     match error.hint {
         Some(_) => error,
         None => error.hint("'nerve doctor' says which agents are found here"),
+    }
+}
+
+/// A dialog of an agent that is gone with the question cannot be answered any more.
+fn without_answer(error: EngineError) -> EngineError {
+    match error.kind {
+        ErrorKind::Blocked => error.hint(
+            "a node on a server can be answered: 'nerve server start', then 'nerve server node create NAME --command …'",
+        ),
+        _ => error,
     }
 }

@@ -173,6 +173,7 @@ fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage])
 
 fn next_steps(args: &DemoArgs) -> Result<()> {
     let agent = args.command.as_deref().unwrap_or("claude");
+    let agent = if agent.contains(char::is_whitespace) { format!("\"{agent}\"") } else { agent.to_string() };
     out::line(format_args!("\n{}what to try next{:#}", out::STRONG, out::STRONG))?;
     let ask = format!("nerve ask --command {agent} 'Say hello'");
     let create = format!("nerve server node create me -c {agent}");

@@ -109,6 +109,7 @@ impl Actor {
         self.pump.exit(now, exit);
         self.driver.exited(now, exit);
         self.effects();
+        self.finish_as_shown();
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
         let reason = self.stop.as_ref().map_or_else(|| exit.to_string(), |stop| stop.reason.clone());
@@ -130,7 +131,12 @@ impl Actor {
         let mut error = EngineError::new(ErrorKind::Blocked, message);
         error.choices.clone_from(choices);
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
-        self.with_screen(error.hint("answer it with `nerve server node answer`, then go on"))
+        let hint = if choices.is_empty() {
+            "it offers no list to choose from: look at the screen, and type with `nerve server node write`"
+        } else {
+            "answer it with `nerve server node answer`, then go on"
+        };
+        self.with_screen(error.hint(hint))
     }
 
     pub(super) fn stopped_error(&self) -> EngineError {

@@ -8,7 +8,7 @@ mod requests;
 mod turns;
 
 use nerve_record::history::HISTORY_BUFFER_LINES;
-use nerve_term::driver::{AgentState, Driver, Effect, Evidence, Source, View};
+use nerve_term::driver::{AgentState, Driver, Effect, Evidence, Foreground, Source, View};
 use nerve_term::event::{ExitStatus, Size, TsNs};
 use nerve_term::terminal::Notice;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,8 +25,8 @@ use crate::pump::Pump;
 
 /// Output shares a look at the screen when it comes faster than this.
 const LOOK_EVERY: Duration = Duration::from_millis(8);
-/// A streaming turn is parsed at most this often.
-const STREAM_EVERY: Duration = Duration::from_millis(100);
+/// A read of this size says that the child writes fast.
+const FAST: usize = READ_LIMIT / 4;
 /// How long output of a dead child is waited for: a grandchild may hold the terminal open.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -114,7 +114,12 @@ pub(super) async fn run(
             read = output.read(&mut buffer), if actor.open => {
                 match read {
                     Ok(0) | Err(_) => actor.output_closed(),
-                    Ok(_) => actor.output(&buffer),
+                    Ok(size) => {
+                        if size >= FAST {
+                            output.read_ahead();
+                        }
+                        actor.output(&buffer);
+                    }
                 }
                 buffer.clear();
             }
@@ -314,14 +319,17 @@ impl Actor {
     fn look(&mut self, now: TsNs) {
         self.last_look = now;
         self.look_due = None;
-        let foreground =
-            if self.spec.profile.foreground { self.control.foreground() } else { Default::default() };
+        let foreground = match self.spec.profile.foreground {
+            true => self.control.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
+            false => Foreground::Unknown,
+        };
         let screen = self.pump.terminal().screen();
         let cursor_line = self.pump.terminal().cursor_line().0;
         self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
-        if let Some(active) = self.active.as_mut().filter(|active| active.prompt.stream && !active.finishing)
+        if let Some(active) = &mut self.active
+            && let Some(stream) = &active.stream
         {
-            active.stream_due.get_or_insert(now + STREAM_EVERY);
+            active.stream_due.get_or_insert(now + stream.every());
         }
     }
 
@@ -393,7 +401,8 @@ impl Actor {
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {
                 let error = self.blocked_error();
-                if let Some(active) = &mut self.active {
+                // A finished turn has its answer, whatever is asked after it.
+                if let Some(active) = self.active.as_mut().filter(|active| active.finishing.is_none()) {
                     active.answer(Err(error));
                 }
                 EventKind::NodeBlocked { kind: kind.as_str(), choices, evidence }

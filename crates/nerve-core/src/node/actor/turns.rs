@@ -3,7 +3,7 @@
 use nerve_record::history::ResponseData;
 use nerve_term::driver::{AgentState, Outcome, Span, TurnEnd};
 use nerve_term::event::TsNs;
-use nerve_term::parse::TurnText;
+use nerve_term::parse::{ParserKind, TurnText};
 use nerve_term::profile::TranscriptKind;
 
 use super::{Actor, Request, tail_of};
@@ -11,7 +11,8 @@ use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::journal::Sent;
 use crate::node::queue::{Active, Waiting};
-use crate::node::response::{from_screen, turn_lines};
+use crate::node::response::{fit, from_screen, turn_lines, without_echo};
+use crate::node::stream::Stream;
 use crate::node::transcript;
 
 impl Actor {
@@ -58,6 +59,10 @@ impl Actor {
             }
         };
         self.turns = number;
+        // Rows are the answer of a program that draws no composer and has no parser.
+        let parser = prompt.parser.unwrap_or(self.spec.parser);
+        let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
+        let stream = prompt.stream.then(|| if by_rows { Stream::of_rows() } else { Stream::parsed() });
         let pump = &self.pump;
         let preceding = self.spec.journal.before_send(now, || tail_of(pump));
         self.active = Some(Active {
@@ -66,28 +71,36 @@ impl Actor {
             reply: Some(reply),
             deadline: Some(deadline),
             preceding,
-            streamed: 0,
+            stream,
             stream_due: None,
-            finishing: false,
+            finishing: None,
         });
     }
 
     pub(super) fn turn_ended(&mut self, end: TurnEnd) {
         let Some(active) = &mut self.active else { return };
         active.deadline = None;
-        let lines = turn_lines(self.pump.terminal(), &end.span);
+        active.stream_due = None;
+        let stream = active.stream.take();
+        let mut lines = turn_lines(self.pump.terminal(), &end.span);
+        if self.spec.profile.composer.is_none() {
+            lines = without_echo(lines, &active.prompt.text);
+        }
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
+        let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
+        if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
+            // In the screen's words, as what was published before: the transcript may have others.
+            let rest = stream.rest(self.pump.terminal(), &end.span, &parsed.text());
+            self.publish_chunks(end.number, rest);
+        }
         let ready = *self.driver.state() == AgentState::Ready;
         let node = self.spec.node.node.as_str();
-        let response = from_screen(node, &active.prompt.text, parser, &end, &lines, ready);
+        let response = from_screen(node, parsed, &end, &lines, ready);
         match end.outcome {
-            Outcome::Done | Outcome::Interrupted => {
-                active.finishing = true;
-                match self.transcript() {
-                    Some(source) => self.read_transcript(source, response),
-                    None => self.finish(response),
-                }
-            }
+            Outcome::Done | Outcome::Interrupted => match self.transcript() {
+                Some(source) => self.read_transcript(source, response),
+                None => self.finish(response),
+            },
             Outcome::NotDelivered => {
                 let message = format!("node '{node}': the prompt did not arrive: {}", end.evidence);
                 let mut error = EngineError::new(ErrorKind::Delivery, message);
@@ -120,8 +133,10 @@ impl Actor {
     }
 
     /// Off this task: reading another program's files must not hold up the terminal.
-    fn read_transcript(&self, source: transcript::Source, mut response: Response) {
-        let prompt = self.active.as_ref().map(|active| active.prompt.text.clone()).unwrap_or_default();
+    fn read_transcript(&mut self, source: transcript::Source, mut response: Response) {
+        let Some(active) = &mut self.active else { return };
+        let prompt = active.prompt.text.clone();
+        active.finishing = Some(Box::new(response.clone()));
         let requests = self.requests.clone();
         tokio::spawn(async move {
             if let Some(parsed) = source.turn(prompt, response.time.0).await {
@@ -129,18 +144,25 @@ impl Actor {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = "transcript";
+                fit(&mut response);
             }
             if let Some(requests) = requests.upgrade() {
-                // The node is gone: so is whoever waited.
+                // The node is gone: it has answered with what the screen told.
                 let _ = requests.send(Request::Finished { response: Box::new(response) }).await;
             }
         });
     }
 
+    /// The node ends while a transcript is awaited: the screen's words are the answer.
+    pub(super) fn finish_as_shown(&mut self) {
+        if let Some(mut response) = self.active.as_mut().and_then(|active| active.finishing.take()) {
+            response.is_ready = false;
+            self.finish(*response);
+        }
+    }
+
     pub(super) fn finish(&mut self, response: Response) {
-        let now = self.clock.now();
-        self.stream_rest(&response);
-        self.log(&response, now);
+        self.log(&response, self.clock.now());
         let Some(mut active) = self.active.take() else { return };
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
         self.spec
@@ -159,10 +181,10 @@ impl Actor {
     fn log(&mut self, response: &Response, now: TsNs) {
         let Some(active) = self.active.as_ref().filter(|_| self.spec.journal.enabled()) else { return };
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let time = (response.time.0, now);
+        let (time, pump) = ((response.time.0, now), &self.pump);
         let sent = Sent { input: &active.prompt.text, preceding: active.preceding, time, parser };
         if active.prompt.stream {
-            self.spec.journal.streamed(&sent, &tail_of(&self.pump));
+            self.spec.journal.streamed(&sent, || tail_of(pump));
         } else {
             let data = ResponseData {
                 sections: response.sections.clone(),
@@ -170,37 +192,33 @@ impl Actor {
                 is_complete: response.is_complete,
                 is_ready: response.is_ready,
             };
-            self.spec.journal.sent(&sent, data);
+            self.spec.journal.sent(&sent, data, || tail_of(pump));
         }
     }
 
-    /// Publishes what the answer has grown by: whole rows only, for the last one may still be rewritten.
+    /// Publishes what the answer has grown by.
     pub(super) fn stream(&mut self) {
-        let Some(start) = self.driver.turn_start_line() else { return };
         let Some(active) = &mut self.active else { return };
         active.stream_due = None;
-        let end = self.pump.terminal().line_count();
-        let span = Span { bytes: (0, 0), lines: (start, end), last_col: None };
-        let lines = turn_lines(self.pump.terminal(), &span);
+        let (Some(stream), Some(start)) = (&mut active.stream, self.driver.turn_start_line()) else { return };
+        let terminal = self.pump.terminal();
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
-        let text = parsed.text();
-        let whole = text.rfind('\n').map_or(0, |at| at + 1);
-        if whole > active.streamed {
-            let chunk = text[active.streamed..whole].to_string();
-            active.streamed = whole;
-            let turn = active.number;
-            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, chunk });
+        let prompt = &active.prompt.text;
+        let chunks = stream.grow(terminal, start, || {
+            let span = Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None };
+            let lines = turn_lines(terminal, &span);
+            (parser.parser().parse(&TurnText { prompt, lines: &lines }).text(), lines.len())
+        });
+        if stream.every().is_zero() {
+            active.stream_due = Some(self.clock.now());
         }
+        let turn = active.number;
+        self.publish_chunks(turn, chunks);
     }
 
-    fn stream_rest(&mut self, response: &Response) {
-        let Some(active) = self.active.as_ref().filter(|active| active.prompt.stream) else { return };
-        let from = active.streamed.min(response.text.len());
-        let rest = response.text.get(from..).unwrap_or_default();
-        if !rest.is_empty() {
-            let kind = EventKind::OutputChunk { turn: response.turn, chunk: rest.to_string() };
-            self.spec.events.publish(Some(&self.spec.node), kind);
+    fn publish_chunks(&self, turn: u64, chunks: Vec<String>) {
+        for chunk in chunks {
+            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, chunk });
         }
     }
 }

@@ -81,7 +81,14 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
     failure.screen = Some(why.screen);
     failure.choices = why.choices;
-    Err(failure.hint(format!("choose with 'nerve server node answer {} NUMBER'", args.node)).into())
+    let hint = match failure.choices.is_empty() {
+        true => format!(
+            "it offers no list to choose from: type with 'nerve server node write {} --key …'",
+            args.node
+        ),
+        false => format!("choose with 'nerve server node answer {} NUMBER'", args.node),
+    };
+    Err(failure.hint(hint).into())
 }
 
 /// Says why a node is in its state.
