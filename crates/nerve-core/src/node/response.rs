@@ -47,12 +47,16 @@ const CONTINUATION: usize = 12;
 /// Takes the echo of a prompt's further lines out of what a line-based program showed: each stands once, in order, behind a
 /// short continuation prompt.
 pub(super) fn without_echo(lines: Vec<String>, prompt: &str) -> Vec<String> {
-    let mut echoes = prompt.lines().skip(1).map(str::trim_end).peekable();
+    // A line break at the end and Enter behind it make one more, empty line.
+    let last = prompt.ends_with('\n').then_some("");
+    let mut echoes = prompt.lines().skip(1).map(str::trim_end).chain(last).peekable();
     let is_echo = |line: &str, echo: &str| {
         let line = line.trim_end();
-        line.ends_with(echo)
-            && line.len() - echo.len() <= CONTINUATION
-            && (!echo.is_empty() || !line.is_empty())
+        let before = line.strip_suffix(echo).filter(|before| before.len() <= CONTINUATION);
+        // Of an empty line only the continuation prompt is there.
+        before.is_some_and(|before| {
+            !echo.is_empty() || !line.is_empty() && before.chars().all(|c| ".>: ".contains(c))
+        })
     };
     let keep = |line: &String| echoes.next_if(|echo| is_echo(line, echo)).is_none();
     lines.into_iter().filter(keep).collect()
@@ -145,6 +149,10 @@ mod tests {
         assert_eq!(without_echo(shown, "for i in range(3):\n    print(i)\n\n"), lines("0\n1\n2"));
         let shown = lines(">>> time.sleep(1)\n>>> print(\"x\")\nx");
         assert_eq!(without_echo(shown, "import time\ntime.sleep(1)\nprint(\"x\")"), lines("x"));
+        assert_eq!(
+            without_echo(lines("...  print(i)\n...\n0\n1"), "for i in x:\n  print(i)\n"),
+            lines("0\n1")
+        );
         assert_eq!(without_echo(lines("a\nb"), "one line"), lines("a\nb"));
     }
 }
