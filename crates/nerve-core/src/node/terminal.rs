@@ -227,7 +227,7 @@ impl TerminalNode {
     /// Waits until the node is in one of `states`; answers at once when it is.
     ///
     /// # Errors
-    /// Timeout; NodeStopped or Blocked when it can no longer come to that.
+    /// Timeout; NodeStopped when it can no longer come to that.
     pub async fn wait(
         &self,
         states: &[StateName],

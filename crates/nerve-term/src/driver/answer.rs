@@ -56,10 +56,10 @@ impl Driver {
                 self.set_state(now, AgentState::Busy, Source::Input, "the dialog was answered".into());
             }
             self.effects.push_back(Effect::Answered { gone });
-            if let (true, true, Some(Says::Blocked(_, text))) = (gone, blocked, &self.reading.says) {
+            if let (true, true, Some(Says::Blocked(_, source, text))) = (gone, blocked, &self.reading.says) {
                 // The next dialog: whoever waits has to know, though it may look just like the first.
                 self.evidence =
-                    Evidence { source: Source::Screen, text: text.clone(), offset: self.offset, at: now };
+                    Evidence { source: *source, text: text.clone(), offset: self.offset, at: now };
                 self.effects.push_back(Effect::StateChanged);
             }
             return;

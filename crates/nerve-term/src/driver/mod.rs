@@ -230,7 +230,7 @@ impl Driver {
         }
         self.deadline = None;
         self.reading = look(&self.profile, view.screen);
-        if matches!(self.reading.says, Some(Says::Busy(_))) {
+        if matches!(self.reading.says, Some(Says::Busy(..))) {
             self.hooks.seen_busy(now);
         }
         self.foreground = view.foreground;

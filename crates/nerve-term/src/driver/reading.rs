@@ -1,5 +1,6 @@
 //! One look at the screen: where the composer is, what it holds, and what the live region says.
 
+use super::state::Source;
 use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, RuleState};
 use crate::screen::{Row, Screen};
 
@@ -21,10 +22,10 @@ pub struct Reading {
 pub enum Says {
     /// Waiting for a prompt.
     Ready(String),
-    /// Working.
-    Busy(String),
-    /// Asking.
-    Blocked(BlockKind, String),
+    /// Working, and which sign says so.
+    Busy(Source, String),
+    /// Asking, and which sign says so.
+    Blocked(BlockKind, Source, String),
 }
 
 /// The composer as drawn.
@@ -76,9 +77,9 @@ pub fn look(profile: &Profile, screen: &Screen) -> Reading {
     let says = rule.map(|(rule, row)| {
         let text = format!("row '{}'", clip(&row));
         match rule.state {
-            RuleState::Busy => Says::Busy(text),
+            RuleState::Busy => Says::Busy(Source::Screen, text),
             RuleState::Ready => Says::Ready(text),
-            RuleState::Blocked => Says::Blocked(rule.kind, text),
+            RuleState::Blocked => Says::Blocked(rule.kind, Source::Screen, text),
         }
     });
     let says = with_title(profile, screen, composer.is_some(), says);
@@ -105,10 +106,11 @@ fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<S
         return says;
     }
     if is(&profile.title.busy) {
-        return Some(Says::Busy(format!("title '{}'", clip(&screen.title))));
+        return Some(Says::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
     }
     if is(&profile.title.blocked) {
-        return Some(Says::Blocked(BlockKind::Permission, format!("title '{}'", clip(&screen.title))));
+        let text = format!("'{}'", clip(&screen.title));
+        return Some(Says::Blocked(BlockKind::Permission, Source::Title, text));
     }
     let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
     (composer && title_ok).then(|| {

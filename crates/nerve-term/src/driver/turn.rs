@@ -331,7 +331,7 @@ impl Driver {
             return true;
         }
         let title = self.busy_title > self.barrier.offset;
-        title || (matches!(self.reading.says, Some(Says::Busy(_))) && self.offset > self.barrier.offset)
+        title || (matches!(self.reading.says, Some(Says::Busy(..))) && self.offset > self.barrier.offset)
     }
 
     fn set_phase(&mut self, phase: Phase) {

@@ -25,25 +25,23 @@ pub(super) enum Verdict {
 
 impl Driver {
     pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
-        let source = Source::Screen;
         match &self.reading.says {
             // A line-based program's row may be output on its way, and a title can speak before its dialog is drawn.
             Some(Says::Blocked(..)) if now < self.drawn_by() => {
                 return Verdict::Unknown { recheck: Some(self.drawn_by()) };
             }
-            Some(Says::Blocked(kind, text)) => {
-                return Verdict::Blocked { kind: *kind, source, text: text.clone() };
+            Some(Says::Blocked(kind, source, text)) => {
+                return Verdict::Blocked { kind: *kind, source: *source, text: text.clone() };
             }
-            Some(Says::Busy(text)) => {
-                let source = if text.starts_with("title") { Source::Title } else { source };
-                return Verdict::Busy { source, text: text.clone(), recheck: None };
+            Some(Says::Busy(source, text)) => {
+                return Verdict::Busy { source: *source, text: text.clone(), recheck: None };
             }
             Some(Says::Ready(text)) => {
                 if self.hooks.ended(self.barrier.at) {
                     let text = format!("the agent's Stop hook; {text}");
                     return Verdict::Ready { source: Source::Hook, text, hold: Duration::ZERO };
                 }
-                let source = if view.screen.title.is_empty() { source } else { Source::Title };
+                let source = if view.screen.title.is_empty() { Source::Screen } else { Source::Title };
                 return Verdict::Ready { source, text: text.clone(), hold: self.hold() };
             }
             None => {}
