@@ -25,8 +25,8 @@ use crate::pump::Pump;
 
 /// Output shares a look at the screen when it comes faster than this.
 const LOOK_EVERY: Duration = Duration::from_millis(8);
-/// A read of this size says that the child writes fast.
-const FAST: usize = READ_LIMIT / 4;
+/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
+const FAST: usize = 4096;
 /// How long output of a dead child is waited for: a grandchild may hold the terminal open.
 const DRAIN: Duration = Duration::from_millis(500);
 
