@@ -123,7 +123,7 @@ async fn codex_full_screen_takes_turns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gemini_takes_turns() {
-    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS, Some("TOUCHTOOL please")).await;
+    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
