@@ -33,6 +33,7 @@ async fn drive(
         history_dir: Some(home.root().join("history")),
         profile_dir: None,
         hook_relay: None,
+        hosting: None,
     });
     let node = NodeRef { session: None, node: agent.into() };
     let env: BTreeMap<String, String> = home.env().into_iter().chain(recipe.env).collect();
@@ -46,6 +47,7 @@ async fn drive(
         profile: None,
         parser: None,
         history: true,
+        record: false,
         ready_timeout: TURN,
         response_timeout: TURN,
     };
@@ -123,7 +125,7 @@ async fn codex_full_screen_takes_turns() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gemini_takes_turns() {
-    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS, None).await;
+    drive("gemini", |home, url| home.gemini(url).unwrap(), &PROMPTS, Some("TOUCHTOOL please")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

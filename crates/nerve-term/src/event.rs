@@ -72,26 +72,66 @@ impl std::fmt::Display for ExitStatus {
     }
 }
 
+/// Who wrote a piece of a terminal's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Origin {
+    /// Keys of the person at the terminal.
+    #[default]
+    User,
+    /// A prompt or a write through a server.
+    Api,
+    /// The recorder's control channel.
+    Injected,
+    /// Replies of the terminal model to the program's queries.
+    Terminal,
+}
+
+impl Origin {
+    /// The word for it in listings and exports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::User => "user",
+            Origin::Api => "api",
+            Origin::Injected => "injected",
+            Origin::Terminal => "terminal",
+        }
+    }
+}
+
 /// One thing that happened on a terminal. `off` counts the output bytes before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
     /// When the pump saw it.
     pub at: TsNs,
     /// Output bytes of this terminal before this event.
     pub off: u64,
     /// What happened.
-    pub kind: EventKind,
+    pub kind: EventKind<'a>,
 }
 
 /// What can happen on a terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EventKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind<'a> {
     /// The child wrote these bytes.
-    Output(Vec<u8>),
+    Output(&'a [u8]),
     /// These bytes were written to the child.
-    Input(Vec<u8>),
+    Input {
+        /// The bytes; as many asterisks where they are kept secret.
+        bytes: &'a [u8],
+        /// Who wrote them.
+        origin: Origin,
+        /// The content was replaced: the terminal did not echo (a password).
+        redacted: bool,
+    },
     /// The terminal has a new size.
     Resize(Size),
+    /// A moment to come back to.
+    Snapshot {
+        /// Its id.
+        id: u64,
+        /// Its name; empty if it has none.
+        label: &'a str,
+    },
     /// The child is gone.
     Exit(ExitStatus),
 }

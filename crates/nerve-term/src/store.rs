@@ -76,6 +76,12 @@ impl Store {
         self.first = self.end;
     }
 
+    /// Forgets all rows and gives the next one this number.
+    pub(crate) fn number_from(&mut self, next: u64) {
+        self.clear();
+        (self.first, self.end) = (next, next);
+    }
+
     /// Adds a row.
     pub fn push(&mut self, line: &Line) {
         let need = record_bound(line);

@@ -1,4 +1,4 @@
-//! Turns prompts into delivered, finished turns, and says at any time whether the agent is ready, busy or blocked.
+//! Turns prompts into delivered, finished turns, and says at any time whether the agent is ready, busy, blocked or suspended.
 //!
 //! No I/O and no clock: the pump tells it what happened ([`Driver::output`], [`Driver::notice`], [`Driver::observe`],
 //! [`Driver::exited`]) and when it is; it answers with [`Effect`]s and the [deadline](Driver::deadline) at which it wants to
@@ -7,12 +7,15 @@
 
 mod answer;
 mod hook;
+mod limit;
 mod reading;
 mod state;
 mod turn;
+mod until;
 mod verdict;
 
 pub use hook::Hook;
+pub use limit::LimitNotice;
 pub use reading::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
 pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
 pub use turn::{Outcome, Refused, Span, TurnEnd};
@@ -27,6 +30,7 @@ use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
+use reading::look_past;
 use turn::Turn;
 use verdict::Verdict;
 
@@ -68,6 +72,8 @@ pub struct Driver {
     state: AgentState,
     evidence: Evidence,
     reading: Reading,
+    /// Since when the screen says the same and shows the same dialog: half a frame does so only for a moment.
+    seen_since: TsNs,
     effects: VecDeque<Effect>,
     deadline: Option<TsNs>,
     offset: u64,
@@ -89,8 +95,11 @@ pub struct Driver {
     turns: u64,
     /// A prompt that may stand in the composer again: it did not arrive, or was interrupted.
     returned_prompt: Option<String>,
+    /// The dialog that the agent is blocked by.
+    asked: answer::Asked,
     answer: Option<answer::Answer>,
     hooks: hook::Hooks,
+    limits: limit::Limits,
     /// When the interrupt is sent again, and how often still.
     repeat_interrupt: Option<(TsNs, u32)>,
 }
@@ -121,6 +130,7 @@ impl Driver {
             state: AgentState::Starting,
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
             reading: Reading::default(),
+            seen_since: now,
             effects: VecDeque::new(),
             deadline: None,
             offset: 0,
@@ -137,8 +147,10 @@ impl Driver {
             turn: None,
             turns: 0,
             returned_prompt: None,
+            asked: answer::Asked::default(),
             answer: None,
             hooks: hook::Hooks::default(),
+            limits: limit::Limits::default(),
             repeat_interrupt: None,
         }
     }
@@ -207,6 +219,7 @@ impl Driver {
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {
                 self.busy_title = self.offset;
+                self.limits.forget();
             }
             _ => {}
         }
@@ -229,9 +242,14 @@ impl Driver {
             return;
         }
         self.deadline = None;
-        self.reading = look(&self.profile, view.screen);
+        let reading = look_past(&self.profile, view.screen, |notice| self.limits.is_over(now, notice));
+        if !reading.stands(&self.reading) {
+            self.seen_since = now;
+        }
+        self.reading = reading;
         if matches!(self.reading.says, Some(Says::Busy(..))) {
             self.hooks.seen_busy(now);
+            self.limits.forget();
         }
         self.foreground = view.foreground;
         self.idle_since = match view.foreground {
@@ -249,7 +267,8 @@ impl Driver {
     }
 
     /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again; a prompt that
-    /// was not yet sent is taken back and its turn ends at once.
+    /// was not yet sent is taken back and its turn ends at once. A suspended agent is waited for no longer: the next prompt may
+    /// be tried.
     ///
     /// A shell that has read its line and not yet started the command loses an interrupt: one that may have fallen into that
     /// gap is repeated while the shell stays busy. A program that has the terminal gets one, for many take a second one as an
@@ -257,6 +276,10 @@ impl Driver {
     pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
         if self.take_back_prompt(now) {
             return;
+        }
+        if matches!(self.state, AgentState::Suspended { .. }) {
+            self.limits.dismiss();
+            self.wake_at(now);
         }
         match &mut self.turn {
             Some(turn) => turn.interrupted = true,
@@ -350,8 +373,14 @@ impl Driver {
             }
             Verdict::Blocked { kind, text, source } => {
                 self.ready_since = None;
+                self.asked = self.drawn_dialog();
                 let choices = self.reading.choices.iter().map(|choice| choice.label.clone()).collect();
                 self.set_state(now, AgentState::Blocked { kind, choices }, source, text);
+            }
+            Verdict::Suspended { until, text, recheck } => {
+                self.ready_since = None;
+                self.wake_at(recheck);
+                self.set_state(now, AgentState::Suspended { until }, Source::Screen, text);
             }
             Verdict::Unknown { recheck } => {
                 self.ready_since = None;

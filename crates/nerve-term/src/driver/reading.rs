@@ -1,7 +1,8 @@
 //! One look at the screen: where the composer is, what it holds, and what the live region says.
 
+use super::limit::LimitNotice;
 use super::state::Source;
-use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, RuleState};
+use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
 use crate::screen::{Row, Screen};
 
 /// What one look at the screen says, before it is weighed against other signals.
@@ -11,10 +12,25 @@ pub struct Reading {
     pub composer: Option<ComposerView>,
     /// What the screen and title say.
     pub says: Option<Says>,
+    /// The title says that the agent works.
+    pub works: bool,
     /// Choices of the dialog, top to bottom, if one is shown.
     pub choices: Vec<ChoiceRow>,
     /// All text of the dialog, its cursor left out; empty if none is shown.
     pub dialog: String,
+    /// The words of the last rows above the dialog, without what ticks: two dialogs of the same text differ in what led to them.
+    pub context: String,
+}
+
+impl Reading {
+    /// Does it say what `earlier` said, and show the same dialog with its cursor where it was?
+    pub(super) fn stands(&self, earlier: &Reading) -> bool {
+        let kind = |reading: &Reading| reading.says.as_ref().map(std::mem::discriminant);
+        kind(self) == kind(earlier)
+            && self.works == earlier.works
+            && (&self.dialog, &self.context, &self.choices)
+                == (&earlier.dialog, &earlier.context, &earlier.choices)
+    }
 }
 
 /// What a look can say.
@@ -26,6 +42,8 @@ pub enum Says {
     Busy(Source, String),
     /// Asking, and which sign says so.
     Blocked(BlockKind, Source, String),
+    /// Waiting for the end of a usage limit.
+    Suspended(LimitNotice),
 }
 
 /// The composer as drawn.
@@ -50,6 +68,15 @@ pub struct ChoiceRow {
 
 /// Looks at a screen with a profile's eyes.
 pub fn look(profile: &Profile, screen: &Screen) -> Reading {
+    look_past(profile, screen, |_| false)
+}
+
+/// Looks at a screen on which notices that are `over` mean nothing.
+pub(super) fn look_past(
+    profile: &Profile,
+    screen: &Screen,
+    mut over: impl FnMut(&LimitNotice) -> bool,
+) -> Reading {
     let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
     // A dialog's choices can look like a composer: where its question stands above them, it is one.
     let composer = composer.filter(|view| !is_choice(profile, screen, view));
@@ -65,25 +92,59 @@ pub fn look(profile: &Profile, screen: &Screen) -> Reading {
             }
             _ => 0..0,
         };
-        let row = screen.rows.get(rows)?.iter().find(|row| rule.pattern.is_match(&row.text))?;
-        Some((rule, row.text.trim().to_string()))
-    });
-    let (choices, dialog) = match &rule {
-        Some((rule, _)) if rule.state == RuleState::Blocked => {
-            (choices(profile, &screen.rows[dialog.clone()]), dialog_text(profile, &screen.rows[dialog]))
+        let found = find_row(rule, screen.rows.get(rows)?)?;
+        let notice = (rule.state == RuleState::Suspended).then(|| notice(rule, found));
+        if notice.as_ref().is_some_and(&mut over) {
+            return None;
         }
-        _ => (Vec::new(), String::new()),
+        Some((rule, found[0].text.trim(), notice))
+    });
+    let (choices, dialog, context) = match &rule {
+        Some((rule, ..)) if rule.state == RuleState::Blocked => {
+            let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
+            (choices(profile, rows), dialog_text(profile, rows), context(above))
+        }
+        _ => (Vec::new(), String::new(), String::new()),
     };
-    let says = rule.map(|(rule, row)| {
-        let text = format!("row '{}'", clip(&row));
-        match rule.state {
-            RuleState::Busy => Says::Busy(Source::Screen, text),
-            RuleState::Ready => Says::Ready(text),
-            RuleState::Blocked => Says::Blocked(rule.kind, Source::Screen, text),
+    let says = rule.map(|(rule, row, notice)| {
+        let text = format!("row '{}'", clip(row));
+        match (rule.state, notice) {
+            (_, Some(notice)) => Says::Suspended(notice),
+            (RuleState::Busy, None) => Says::Busy(Source::Screen, text),
+            (RuleState::Blocked, None) => Says::Blocked(rule.kind, Source::Screen, text),
+            (RuleState::Ready | RuleState::Suspended, None) => Says::Ready(text),
         }
     });
     let says = with_title(profile, screen, composer.is_some(), says);
-    Reading { composer, says, choices, dialog }
+    let works = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
+    Reading { composer, works, says, choices, dialog, context }
+}
+
+/// The rows from the last one on that the rule's pattern fits, unless the agent has gone on since.
+fn find_row<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
+    let fits = |row: &Row| rule.pattern.is_match(&row.text);
+    let Some(unless) = &rule.unless_below else {
+        return rows.iter().position(fits).map(|at| &rows[at..]);
+    };
+    let at = rows.iter().rposition(fits)?;
+    (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
+}
+
+/// How many rows a notice can have.
+const NOTICE_ROWS: usize = 6;
+
+/// Reads the notice that begins in the first of `rows`.
+fn notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
+    let paragraph = rows.iter().map(|row| row.text.trim_end()).take(NOTICE_ROWS);
+    let mut text = String::new();
+    for row in paragraph.take_while(|row| !row.is_empty()) {
+        // The first row keeps its indentation: the pattern was made for rows as they stand.
+        let (gap, row) = if text.is_empty() { ("", row) } else { (" ", row.trim_start()) };
+        text.extend([gap, row]);
+    }
+    let (text, when) = rule.pattern.until(&text).unwrap_or((&text, None));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    LimitNotice { text, when: when.map(|when| when.trim().to_string()) }
 }
 
 fn is_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
@@ -102,10 +163,12 @@ fn is_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
 /// Title and screen have to agree before a screen with a composer counts as ready; either alone makes it busy.
 fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<Says>) -> Option<Says> {
     let is = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
-    if says.is_some() {
+    // A notice that stands there while the agent works is an old one.
+    let works = is(&profile.title.busy);
+    if says.as_ref().is_some_and(|says| !(works && matches!(says, Says::Suspended(_)))) {
         return says;
     }
-    if is(&profile.title.busy) {
+    if works {
         return Some(Says::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
     }
     if is(&profile.title.blocked) {
@@ -253,6 +316,15 @@ fn dialog_text(profile: &Profile, rows: &[Row]) -> String {
         None => row.text.clone(),
     };
     rows.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// How many rows with text above a dialog tell where it belongs.
+const CONTEXT_ROWS: usize = 3;
+
+fn context(above: &[Row]) -> String {
+    let words = |row: &Row| row.text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let rows = above.iter().rev().map(words).filter(|words| !words.is_empty());
+    rows.take(CONTEXT_ROWS).collect::<Vec<_>>().join("\n")
 }
 
 fn clip(text: &str) -> String {

@@ -19,8 +19,22 @@ pub enum AgentState {
         /// The answers it offers, top to bottom; empty where they could not be read.
         choices: Vec<String>,
     },
+    /// It has hit a usage limit and waits for its end.
+    Suspended {
+        /// When that is, where it says so in a way that can be told.
+        until: Option<TsNs>,
+    },
     /// It is gone.
     Exited(ExitStatus),
+}
+
+impl AgentState {
+    /// When a suspended agent goes on, ISO 8601 in UTC to the second.
+    pub fn until_text(&self) -> Option<String> {
+        let AgentState::Suspended { until: Some(until) } = self else { return None };
+        let time = jiff::Timestamp::from_nanosecond(i128::from(until.0)).ok()?;
+        Some(format!("{time:.0}"))
+    }
 }
 
 /// Kinds of signals, strongest first.

@@ -243,7 +243,7 @@ impl Driver {
     fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
         self.see_answer(view);
         let works = self.works();
-        let asks = matches!(self.state, AgentState::Blocked { .. });
+        let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
         let cleared = self.reading.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
         let due = since + Duration::from_millis(self.profile.submit.enter_ms);
         if works || asks || cleared {

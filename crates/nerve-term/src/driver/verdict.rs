@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::state::{Foreground, Source};
-use super::{Driver, Says, View};
+use super::{Driver, LimitNotice, Says, View};
 use crate::driver::AgentState;
 use crate::event::TsNs;
 use crate::profile::BlockKind;
@@ -19,6 +19,8 @@ pub(super) enum Verdict {
     Busy { source: Source, text: String, recheck: Option<TsNs> },
     /// Asking.
     Blocked { kind: BlockKind, source: Source, text: String },
+    /// Waiting for the end of a usage limit; to be looked at again at `recheck`.
+    Suspended { until: Option<TsNs>, text: String, recheck: TsNs },
     /// Nothing can be said; the state stays. `recheck` is when silence will mean something.
     Unknown { recheck: Option<TsNs> },
 }
@@ -27,12 +29,18 @@ impl Driver {
     pub(super) fn judge(&self, now: TsNs, view: &View<'_>) -> Verdict {
         match &self.reading.says {
             // A line-based program's row may be output on its way, and a title can speak before its dialog is drawn.
-            Some(Says::Blocked(..)) if now < self.drawn_by() => {
-                return Verdict::Unknown { recheck: Some(self.drawn_by()) };
+            Some(Says::Blocked(_, source, text)) if now < self.drawn_by() => {
+                let recheck = Some(self.drawn_by());
+                return match self.state {
+                    // Nothing must be typed into it meanwhile.
+                    AgentState::Ready => Verdict::Busy { source: *source, text: text.clone(), recheck },
+                    _ => Verdict::Unknown { recheck },
+                };
             }
             Some(Says::Blocked(kind, source, text)) => {
                 return Verdict::Blocked { kind: *kind, source: *source, text: text.clone() };
             }
+            Some(Says::Suspended(notice)) => return self.judge_notice(now, notice),
             Some(Says::Busy(source, text)) => {
                 return Verdict::Busy { source: *source, text: text.clone(), recheck: None };
             }
@@ -49,11 +57,24 @@ impl Driver {
         if self.profile.composer.is_some() { self.judge_unknown(now) } else { self.judge_line(now, view) }
     }
 
-    /// When what is drawn now can be taken for all of it: a dialog whose choices are seen is complete.
-    fn drawn_by(&self) -> TsNs {
+    /// A notice that is drawn in full: its time may stand in its last row.
+    fn judge_notice(&self, now: TsNs, notice: &LimitNotice) -> Verdict {
+        let Some(known) = self.limits.find(&notice.text) else {
+            return Verdict::Unknown { recheck: Some(now) };
+        };
+        let drawn = known.since + self.profile.timing.settle();
+        if now < drawn {
+            return Verdict::Unknown { recheck: Some(drawn) };
+        }
+        Verdict::Suspended { until: known.until, text: notice.text.clone(), recheck: known.ends() }
+    }
+
+    /// When the dialog drawn now can be taken for all of it. One with choices has to stand for a moment, for a read may end in
+    /// the middle of a frame; one without may be no more than a title that is ahead of its dialog, or behind.
+    pub(super) fn drawn_by(&self) -> TsNs {
         let timing = &self.profile.timing;
         match (self.profile.composer.is_some(), self.reading.choices.is_empty()) {
-            (true, false) => TsNs(0),
+            (true, false) => self.seen_since + timing.settle(),
             (true, true) => self.last_output + timing.settle() * 3,
             (false, _) => self.last_output + timing.quiet(),
         }

@@ -168,8 +168,11 @@ pub struct Rule {
     pub kind: BlockKind,
     /// Where to look.
     pub region: Region,
-    /// Any of these rows decides.
+    /// Any of these rows decides. For `suspended` the group `until` holds the words that name a time; they may stand in the
+    /// rows that follow the first, up to a blank one.
     pub pattern: Pattern,
+    /// A row below the matching one that says that it is over: the agent has gone on since. For `footer` and `status`.
+    pub unless_below: Option<Pattern>,
 }
 
 /// States a rule can assert.
@@ -182,6 +185,8 @@ pub enum RuleState {
     Blocked,
     /// Waiting for a prompt.
     Ready,
+    /// Waiting for the end of a usage limit.
+    Suspended,
 }
 
 /// What a blocked agent asks (design section 5).

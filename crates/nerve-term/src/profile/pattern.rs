@@ -25,6 +25,12 @@ impl Pattern {
         Some((selected, groups.name("label").map_or("", |group| group.as_str())))
     }
 
+    /// A match in `text`, and what its group `until` holds.
+    pub fn until<'t>(&self, text: &'t str) -> Option<(&'t str, Option<&'t str>)> {
+        let groups = self.0.captures(text)?;
+        Some((groups.get_match().as_str(), groups.name("until").map(|group| group.as_str())))
+    }
+
     /// A pattern of this crate's own source.
     pub(crate) fn known(source: &str) -> Pattern {
         #[expect(clippy::expect_used, reason = "a constant of this crate, compiled by every test run")]

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::line::{Line, Link, Look, Underline};
-use crate::screen::Color;
+use super::line::{Line, Link, Look, Underline, text_to};
+use crate::screen::{Color, Row};
 
 /// Writes lines as ANSI text and remembers the look in force, so that only changes cost bytes.
 #[derive(Debug, Default)]
@@ -48,6 +48,31 @@ impl AnsiWriter {
     /// Ends hyperlink and look.
     pub(super) fn reset(&mut self) {
         self.look(Look::default(), &[]);
+    }
+}
+
+impl Row {
+    /// The first `cols` columns as ANSI text, which ends with the default look. A wide character that lies across the end may
+    /// reach one column further.
+    pub fn to_ansi(&self, cols: u16) -> String {
+        let mut writer = AnsiWriter::default();
+        let mut at = 0;
+        for run in self.runs.iter().take_while(|run| run.start < cols) {
+            let end = text_to(&self.text, cols.min(run.start.saturating_add(run.len))).len();
+            let underline = if run.style.underline { Underline::Single } else { Underline::None };
+            writer.look(Look { style: run.style, underline, ..Look::default() }, &[]);
+            writer.raw(format_args!("{}", self.text.get(at..end).unwrap_or_default()));
+            at = at.max(end);
+        }
+        writer.reset();
+        let rest = self.to_text(cols);
+        writer.raw(format_args!("{}", rest.get(at..).unwrap_or_default()));
+        String::from_utf8(writer.out).unwrap_or_default()
+    }
+
+    /// The first `cols` columns without looks.
+    pub fn to_text(&self, cols: u16) -> &str {
+        text_to(&self.text, cols)
     }
 }
 

@@ -88,27 +88,7 @@ impl Line {
 
     /// The text left of column `col`.
     pub(super) fn text_to(&self, col: u16) -> &str {
-        if col == 0 {
-            return "";
-        }
-        if self.text.len() <= usize::from(col) {
-            // No character takes more columns than bytes.
-            return &self.text;
-        }
-        let (mut cols, mut cell, mut joins) = (0, 0, false);
-        for (at, c) in self.text.char_indices() {
-            let is_mark = joins || TONES.contains(&c) || c.width().unwrap_or(0) == 0;
-            joins = c == ZWJ;
-            if at == 0 || is_mark {
-                continue;
-            }
-            cols += self.text[cell..at].width();
-            if cols >= usize::from(col) {
-                return &self.text[..at];
-            }
-            cell = at;
-        }
-        &self.text
+        text_to(&self.text, col)
     }
 
     /// The row as [`Screen`](crate::screen::Screen) shows it.
@@ -140,4 +120,29 @@ impl Line {
         });
         plain.into_iter().chain(styled)
     }
+}
+
+/// The start of a row's text that is left of column `col`.
+pub(super) fn text_to(text: &str, col: u16) -> &str {
+    if col == 0 {
+        return "";
+    }
+    if text.len() <= usize::from(col) {
+        // No character takes more columns than bytes.
+        return text;
+    }
+    let (mut cols, mut cell, mut joins) = (0, 0, false);
+    for (at, c) in text.char_indices() {
+        let is_mark = joins || TONES.contains(&c) || c.width().unwrap_or(0) == 0;
+        joins = c == ZWJ;
+        if at == 0 || is_mark {
+            continue;
+        }
+        cols += text[cell..at].width();
+        if cols >= usize::from(col) {
+            return &text[..at];
+        }
+        cell = at;
+    }
+    text
 }

@@ -31,6 +31,7 @@ mod dump;
 mod extents;
 mod frame;
 mod keyboard;
+mod keyframe;
 pub mod line;
 mod model;
 mod modes;
@@ -58,6 +59,7 @@ use crate::screen::{Modes, Screen};
 use crate::store::Store;
 
 pub use anchors::Snapshot;
+pub use keyframe::{Between, Hidden, Keyframe};
 pub use notice::{Changes, Mark, MarkKind, Notice};
 
 use anchors::Anchors;
@@ -357,19 +359,39 @@ impl TerminalState {
 
     // ---- Snapshots (seed agent-record §7.3) ----
 
-    /// Ties a snapshot to the active line, the cursor's.
+    /// Ties a snapshot to the active line, the cursor's, and its column; on the alternate screen to those at which the main
+    /// screen was left.
     pub fn record_snapshot(&mut self, snapshot: Snapshot) {
-        self.anchors.record(self.cursor_line(), snapshot);
+        let point = self.model.main_grid().cursor.point;
+        let line = LineIndex(self.model.store.end() + point.line.0 as u64);
+        let (col, alternate) = (point.column.0 as u16, self.model.alternate());
+        self.anchors.record(line, Snapshot { col, alternate, ..snapshot });
     }
 
     /// Whether a snapshot was taken on that line.
     pub fn has_snapshot_at_line(&self, line: LineIndex) -> bool {
-        self.anchors.at(line).is_some()
+        self.anchors.on(line).len() > 0
     }
 
     /// The snapshot taken on that line, the latest if there are several.
     pub fn get_snapshot_for_line(&self, line: LineIndex) -> Option<&Snapshot> {
-        self.anchors.at(line)
+        self.anchors.on(line).next_back()
+    }
+
+    /// All snapshots taken on that line, in the order they were taken.
+    pub fn snapshots_at_line(&self, line: LineIndex) -> impl Iterator<Item = &Snapshot> {
+        self.anchors.on(line)
+    }
+
+    /// All snapshots, in the order of their lines; on one line in the order they were taken. Lines that are not kept any more
+    /// are among them.
+    pub fn snapshots_by_line(&self) -> impl Iterator<Item = (LineIndex, &Snapshot)> {
+        self.anchors.by_line()
+    }
+
+    /// All snapshots, in the order they were taken. Their lines need not rise: cursors go up.
+    pub fn snapshots_by_time(&self) -> Vec<(LineIndex, &Snapshot)> {
+        self.anchors.by_time()
     }
 
     /// The last snapshot on a line before that one.

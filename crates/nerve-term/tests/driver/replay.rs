@@ -21,6 +21,8 @@ struct Turn {
     /// Output bytes between the end and the next input.
     late_bytes: u64,
     blocked: bool,
+    /// How often the agent was told to be blocked.
+    asked: usize,
 }
 
 struct Replay {
@@ -29,6 +31,7 @@ struct Replay {
     now: TsNs,
     last_output: TsNs,
     blocked: bool,
+    asked: usize,
     prompt: String,
     turns: Vec<Turn>,
     ended_offset: u64,
@@ -44,6 +47,7 @@ impl Replay {
             now: TsNs(1),
             last_output: TsNs(1),
             blocked: false,
+            asked: 0,
             prompt: String::new(),
             turns: Vec::new(),
             ended_offset: 0,
@@ -58,9 +62,11 @@ impl Replay {
         while let Some(effect) = self.driver.poll_effect() {
             match effect {
                 Effect::TurnEnded(end) => self.ended(&end),
-                Effect::StateChanged => {
-                    self.blocked |= matches!(self.driver.state(), AgentState::Blocked { .. })
+                Effect::StateChanged if matches!(self.driver.state(), AgentState::Blocked { .. }) => {
+                    self.blocked = true;
+                    self.asked += 1;
                 }
+                Effect::StateChanged => {}
                 Effect::Write(_) | Effect::Answered { .. } => {}
             }
         }
@@ -78,6 +84,7 @@ impl Replay {
             latency: self.now.since(self.last_output),
             late_bytes: 0,
             blocked: std::mem::take(&mut self.blocked),
+            asked: std::mem::take(&mut self.asked),
         });
     }
 
@@ -111,7 +118,14 @@ impl Replay {
         }
         let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");
         match text.as_str() {
-            "\r" | "" => {}
+            "\r" => {
+                if let AgentState::Blocked { choices, .. } = self.driver.state().clone() {
+                    // The first choice, as whoever recorded it took it.
+                    self.driver.answer(self.now, &choices, Some(0));
+                    while self.driver.poll_effect().is_some() {}
+                }
+            }
+            "" => {}
             "\x1b" | "\x03" => self.driver.interrupt(self.now, self.terminal.cursor_line().0),
             text if text.starts_with('\x1b') || text.starts_with('/') => {}
             text => {
@@ -132,7 +146,8 @@ impl Replay {
     }
 }
 
-fn replay(profile: &str, name: &str) -> Vec<Turn> {
+/// Replays a recording; each of its reads is cut into pieces of so many bytes, for a read can end in the middle of a frame.
+fn replay(profile: &str, name: &str, piece: usize) -> Vec<Turn> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings").join(profile);
     let read = |suffix: &str| std::fs::read(folder.join(format!("{name}{suffix}"))).unwrap();
     let (output, input) = (read(".raw"), read(".in.raw"));
@@ -146,7 +161,10 @@ fn replay(profile: &str, name: &str) -> Vec<Turn> {
         let bytes: usize = words.next().unwrap().parse().unwrap();
         replay.wait(replay.now + Duration::from_secs_f64(pause));
         if kind == "O" {
-            replay.output(&output[out_at..out_at + bytes]);
+            for piece in output[out_at..out_at + bytes].chunks(piece) {
+                replay.output(piece);
+                replay.wait(replay.now + Duration::from_micros(100));
+            }
             out_at += bytes;
         } else {
             replay.input(&input[in_at..in_at + bytes]);
@@ -171,7 +189,11 @@ fn last_words(prompt: &str) -> &str {
 }
 
 fn check(profile: &str, name: &str, most: Duration) {
-    let turns = replay(profile, name);
+    check_turns(profile, name, most, &replay(profile, name, usize::MAX));
+    check_turns(profile, name, most, &replay(profile, name, 700));
+}
+
+fn check_turns(profile: &str, name: &str, most: Duration, turns: &[Turn]) {
     let list = || {
         turns
             .iter()
@@ -185,7 +207,7 @@ fn check(profile: &str, name: &str, most: Duration) {
             .join("\n")
     };
     assert_eq!(turns.len(), 9, "{profile}/{name}:\n{}", list());
-    for turn in &turns {
+    for turn in turns {
         let interrupted = turn.prompt.ends_with("interrupted");
         let expected = if interrupted { Outcome::Interrupted } else { Outcome::Done };
         assert_eq!(turn.outcome, expected, "{profile}/{name} {:?}\n{}", turn.prompt, list());
@@ -209,6 +231,7 @@ fn check(profile: &str, name: &str, most: Duration) {
         );
         let asks = turn.prompt.starts_with("TOUCHTOOL") || turn.prompt.starts_with("ESCTOOL");
         assert_eq!(turn.blocked, asks, "{profile}/{name} {:?} permission\n{}", turn.prompt, list());
+        assert_eq!(turn.asked, usize::from(asks), "{profile}/{name} {:?} asked\n{}", turn.prompt, list());
     }
 }
 

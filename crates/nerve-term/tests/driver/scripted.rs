@@ -1,102 +1,10 @@
 //! Hand-made terminals: one behaviour each, on simulated time.
 
-use std::time::Duration;
+use nerve_term::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Refused, Source};
+use nerve_term::event::ExitStatus;
+use nerve_term::profile::BlockKind;
 
-use nerve_term::driver::{
-    AgentState, Delivery, Driver, Effect, Foreground, Hook, Outcome, Refused, Source, TurnEnd, View,
-};
-use nerve_term::event::{ExitStatus, Size, TsNs};
-use nerve_term::profile::{BlockKind, Profiles};
-use nerve_term::terminal::TerminalState;
-
-/// A terminal, a driver and a clock that only moves when told.
-struct Bench {
-    terminal: TerminalState,
-    driver: Driver,
-    now: TsNs,
-    foreground: Foreground,
-    written: Vec<u8>,
-    ended: Vec<TurnEnd>,
-}
-
-const RULE: &str = "────────────────────────────────────────────────────────────";
-
-impl Bench {
-    fn new(profile: &str) -> Bench {
-        Bench {
-            terminal: TerminalState::new(Size::new(60, 20)),
-            driver: Driver::new(Profiles::builtin().get(profile).unwrap(), TsNs(1)),
-            now: TsNs(1),
-            foreground: Foreground::Unknown,
-            written: Vec::new(),
-            ended: Vec::new(),
-        }
-    }
-
-    fn look(&mut self) {
-        let screen = self.terminal.screen();
-        let cursor_line = self.terminal.cursor_line().0;
-        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
-        self.effects();
-    }
-
-    fn effects(&mut self) {
-        while let Some(effect) = self.driver.poll_effect() {
-            match effect {
-                Effect::Write(bytes) => self.written.extend(bytes),
-                Effect::TurnEnded(end) => self.ended.push(*end),
-                Effect::StateChanged | Effect::Answered { .. } => {}
-            }
-        }
-    }
-
-    fn feed(&mut self, text: &str) {
-        let changes = self.terminal.process_data(self.now, text.as_bytes());
-        self.driver.output(self.now, self.terminal.offset());
-        for notice in &changes.notices {
-            self.driver.notice(notice);
-        }
-        self.look();
-    }
-
-    fn pass(&mut self, milliseconds: u64) {
-        let until = self.now + Duration::from_millis(milliseconds);
-        while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
-            self.now = self.now.max(at);
-            self.look();
-        }
-        self.now = until;
-    }
-
-    fn submit(&mut self, prompt: &str) -> Result<u64, Refused> {
-        let number =
-            self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
-        self.effects();
-        number
-    }
-
-    fn take_written(&mut self) -> String {
-        String::from_utf8(std::mem::take(&mut self.written)).unwrap()
-    }
-
-    /// Draws Claude's composer with a draft and a footer, from the top of the screen.
-    fn composer(&mut self, above: &str, draft: &str, footer: &str) {
-        let above = above.replace('\n', "\r\n");
-        let draft = draft.replace('\n', "\r\n  ");
-        self.feed(&format!(
-            "\x1b[H\x1b[2J\x1b[?2004h{above}\r\n{RULE}\r\n❯ {draft}\x1b7\r\n{RULE}\r\n  {footer}\x1b8"
-        ));
-    }
-
-    fn ready_claude() -> Bench {
-        let mut bench = Bench::new("claude");
-        bench.feed("\x1b]0;✳ Claude Code\x07");
-        bench.composer("", "", "? for shortcuts");
-        bench.pass(1000);
-        assert_eq!(*bench.driver.state(), AgentState::Ready);
-        bench
-    }
-}
+use crate::bench::{Bench, RULE};
 
 #[test]
 fn a_drawn_composer_is_ready_only_after_it_held_for_a_moment() {
@@ -220,7 +128,10 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
         )
     };
     bench.feed(&dialog(0));
+    assert_eq!(bench.submit("hello"), Err(Refused::NotReady), "a dialog that is being drawn");
+    bench.pass(40);
     let choices = vec!["Yes".to_string(), "Yes, and always".to_string(), "No".to_string()];
+    assert_eq!(bench.take_blocked(), 1);
     assert_eq!(
         *bench.driver.state(),
         AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
@@ -238,6 +149,8 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
     bench.feed(&dialog(0).replace("(ls)", "(rm)").replace("Bash command", "Another command"));
     bench.pass(5000);
     assert_eq!(bench.take_written(), "", "the next dialog was not meant");
+    assert_eq!(bench.take_answered(), [true]);
+    assert_eq!(bench.take_blocked(), 1, "whoever waits is told of the next one, though it offers the same");
     bench.feed(&dialog(0));
     let other = vec!["Yes".to_string(), "No".to_string()];
     assert!(!bench.driver.answer(bench.now, &other, Some(1)), "a dialog that is not shown is not answered");
@@ -531,6 +444,7 @@ fn choices_that_look_like_a_composer_are_a_dialog_and_lists_above_it_are_none() 
     bench.feed(&format!(
         "\x1b[H\x1b[2J{tips}  Would you like to run the following command?\r\n\r\n› 1. Yes, proceed (y)\r\n  2. Yes, and always\r\n  3. No\r\n\r\n  Press enter to confirm\x1b[?25l"
     ));
+    bench.pass(80);
     let choices = ["Yes, proceed (y)", "Yes, and always", "No"].map(String::from).to_vec();
     assert_eq!(*bench.driver.state(), AgentState::Blocked { kind: BlockKind::Permission, choices });
 }

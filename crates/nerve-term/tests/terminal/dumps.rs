@@ -54,6 +54,17 @@ proptest! {
     }
 
     #[test]
+    fn what_follows_a_keyframe_is_the_same(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+        let mut original = fed(cols, rows, &bytes);
+        let keyframe = original.keyframe(TsNs(0)).unwrap();
+        let mut copy = TerminalState::from_keyframe(&keyframe);
+        feed(&mut original, &more);
+        feed(&mut copy, &more);
+        let essence = |terminal: &TerminalState| (terminal.screen().first_line, terminal.offset(), essence(terminal));
+        prop_assert_eq!(essence(&copy), essence(&original));
+    }
+
+    #[test]
     fn chunks_make_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
         let mut whole = TerminalState::new(size);
         let whole_changes = feed(&mut whole, &bytes);

@@ -166,7 +166,7 @@ fn sizes_are_clamped() {
 
 #[test]
 fn snapshots_are_found_by_line() {
-    let snapshot = |id| Snapshot { id, label: None, at: TsNs(id), offset: 0 };
+    let snapshot = |id| Snapshot { id, at: TsNs(id), ..Snapshot::default() };
     let mut terminal = fed(20, 5, numbered(0..10));
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, numbered(10..20));
@@ -184,4 +184,60 @@ fn snapshots_are_found_by_line() {
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(10))), Some((17, 4)));
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(17))), Some((20, 2)));
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(20))), None);
+}
+
+#[test]
+fn all_snapshots_of_a_line_are_kept_with_their_columns() {
+    let snapshot = |id| Snapshot { id, at: TsNs(100 - id), ..Snapshot::default() };
+    let mut terminal = fed(20, 5, "one\r\ntwo");
+    terminal.record_snapshot(snapshot(1));
+    feed(&mut terminal, "\rt");
+    terminal.record_snapshot(snapshot(2));
+    feed(&mut terminal, "\x1b[A");
+    terminal.record_snapshot(snapshot(3));
+    let told =
+        |(line, snapshot): (LineIndex, &Snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate);
+    let by_line: Vec<_> = terminal.snapshots_by_line().map(told).collect();
+    assert_eq!(by_line, [(0, 3, 1, false), (1, 1, 3, false), (1, 2, 1, false)]);
+    let by_time: Vec<_> = terminal.snapshots_by_time().into_iter().map(told).collect();
+    assert_eq!(by_time, [(1, 1, 3, false), (1, 2, 1, false), (0, 3, 1, false)]);
+    let on_line: Vec<u64> = terminal.snapshots_at_line(LineIndex(1)).map(|snapshot| snapshot.id).collect();
+    assert_eq!(on_line, [1, 2]);
+}
+
+#[test]
+fn a_snapshot_on_the_alternate_screen_belongs_to_the_line_under_it() {
+    let snapshot = |id| Snapshot { id, ..Snapshot::default() };
+    let mut terminal = fed(20, 5, "one\r\ntwo");
+    feed(&mut terminal, "\x1b[?1049h\x1b[5;9Halternate");
+    terminal.record_snapshot(snapshot(1));
+    feed(&mut terminal, "\x1b[?1049l");
+    terminal.record_snapshot(snapshot(2));
+    let told: Vec<_> = terminal
+        .snapshots_by_time()
+        .into_iter()
+        .map(|(line, snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate))
+        .collect();
+    assert_eq!(told, [(1, 1, 3, true), (1, 2, 3, false)]);
+}
+
+#[test]
+fn output_that_is_missing_is_skipped_with_what_it_interrupted() {
+    let mut terminal = fed(20, 5, "one \x1b]0;never ended");
+    terminal.skip_to(1000);
+    feed(&mut terminal, "two");
+    assert_eq!((terminal.offset(), shown(&terminal).as_str()), (1003, "one two"));
+    terminal.skip_to(10);
+    assert_eq!(terminal.offset(), 1003);
+}
+
+#[test]
+fn rows_as_text_and_ansi_are_cut_at_a_column() {
+    let row = |bytes: &str| fed(20, 1, bytes).screen().rows[0].clone();
+    let coloured = row("a\x1b[31mbc\x1b[0m日本d");
+    assert_eq!(coloured.to_ansi(20), "a\x1b[0;31mbc\x1b[0m日本d");
+    assert_eq!(coloured.to_ansi(2), "a\x1b[0;31mb\x1b[0m");
+    assert_eq!((coloured.to_text(5), coloured.to_text(3)), ("abc日", "abc"));
+    assert_eq!(row("plain").to_ansi(3), "pla");
+    assert_eq!(row("\x1b[4mu").to_ansi(9), "\x1b[0;4mu\x1b[0m");
 }

@@ -1,0 +1,114 @@
+//! A hand-made terminal with a driver, on simulated time.
+
+use std::time::Duration;
+
+use nerve_term::driver::{AgentState, Driver, Effect, Foreground, Refused, TurnEnd, View};
+use nerve_term::event::{Size, TsNs};
+use nerve_term::profile::Profiles;
+use nerve_term::terminal::TerminalState;
+
+/// A terminal, a driver and a clock that only moves when told.
+pub(crate) struct Bench {
+    pub(crate) terminal: TerminalState,
+    pub(crate) driver: Driver,
+    pub(crate) now: TsNs,
+    pub(crate) foreground: Foreground,
+    written: Vec<u8>,
+    pub(crate) ended: Vec<TurnEnd>,
+    answered: Vec<bool>,
+    /// How often the agent was told to be blocked.
+    blocked: usize,
+}
+
+/// A rule of Claude's composer.
+pub(crate) const RULE: &str = "────────────────────────────────────────────────────────────";
+
+impl Bench {
+    pub(crate) fn new(profile: &str) -> Bench {
+        Bench {
+            terminal: TerminalState::new(Size::new(60, 20)),
+            driver: Driver::new(Profiles::builtin().get(profile).unwrap(), TsNs(1)),
+            now: TsNs(1),
+            foreground: Foreground::Unknown,
+            written: Vec::new(),
+            ended: Vec::new(),
+            answered: Vec::new(),
+            blocked: 0,
+        }
+    }
+
+    pub(crate) fn look(&mut self) {
+        let screen = self.terminal.screen();
+        let cursor_line = self.terminal.cursor_line().0;
+        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
+        self.effects();
+    }
+
+    pub(crate) fn effects(&mut self) {
+        while let Some(effect) = self.driver.poll_effect() {
+            match effect {
+                Effect::Write(bytes) => self.written.extend(bytes),
+                Effect::TurnEnded(end) => self.ended.push(*end),
+                Effect::Answered { gone } => self.answered.push(gone),
+                Effect::StateChanged => {
+                    self.blocked += usize::from(matches!(self.driver.state(), AgentState::Blocked { .. }));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn feed(&mut self, text: &str) {
+        let changes = self.terminal.process_data(self.now, text.as_bytes());
+        self.driver.output(self.now, self.terminal.offset());
+        for notice in &changes.notices {
+            self.driver.notice(notice);
+        }
+        self.look();
+    }
+
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.look();
+        }
+        self.now = until;
+    }
+
+    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, Refused> {
+        let number =
+            self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
+        self.effects();
+        number
+    }
+
+    pub(crate) fn take_written(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.written)).unwrap()
+    }
+
+    pub(crate) fn take_answered(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.answered)
+    }
+
+    pub(crate) fn take_blocked(&mut self) -> usize {
+        std::mem::take(&mut self.blocked)
+    }
+
+    /// Draws Claude's composer with a draft and a footer, from the top of the screen.
+    pub(crate) fn composer(&mut self, above: &str, draft: &str, footer: &str) {
+        let above = above.replace('\n', "\r\n");
+        let draft = draft.replace('\n', "\r\n  ");
+        self.feed(&format!(
+            "\x1b[H\x1b[2J\x1b[?2004h{above}\r\n{RULE}\r\n❯ {draft}\x1b7\r\n{RULE}\r\n  {footer}\x1b8"
+        ));
+    }
+
+    pub(crate) fn ready_claude() -> Bench {
+        let mut bench = Bench::new("claude");
+        bench.feed("\x1b]0;✳ Claude Code\x07");
+        bench.composer("", "", "? for shortcuts");
+        bench.pass(1000);
+        assert_eq!(*bench.driver.state(), AgentState::Ready);
+        bench
+    }
+}
