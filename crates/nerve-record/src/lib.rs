@@ -4,10 +4,38 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`activity`] | what an agent does, as it is told to who watches it |
+//! | [`files`] | snapshots of a work tree: git commits, or copies |
+//! | [`ahr`] | the format of recordings: blocks, records, reader, writer, repair (seed agent-record §5) |
 //! | [`history`] | the JSONL audit log of one node's operations (seed channel-history) |
+//! | [`meta`] | `<stem>.meta.json`: the facts of a recorded session |
 //! | [`name`] | the rule for names that become parts of paths |
+//! | [`snapshots`] | `<stem>.snapshots.jsonl`: the snapshots of a recorded session |
+//! | [`ssz`] | the recorder's wire: snapshot requests and events |
+//! | [`store`] | where recordings are |
+//! | [`export`] | a recording as a report of lines and snapshots, or as an asciicast |
+//! | [`fold`] | a recording folded into a terminal |
+//! | [`import`] | an asciicast as a recording |
+//! | [`index`] | where things are in a long recording |
+//! | [`inspect`] | a recording block by block, with all that is wrong with it |
+//! | [`playback`] | a recording being played |
+//! | [`shelf`] | the recordings there are: list and prune |
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation)]
 
+pub mod activity;
+pub mod ahr;
+pub mod export;
+pub mod files;
+pub mod fold;
 pub mod history;
+pub mod import;
+pub mod index;
+pub mod inspect;
+pub mod meta;
 pub mod name;
+pub mod playback;
+pub mod shelf;
+pub mod snapshots;
+pub mod ssz;
+pub mod store;

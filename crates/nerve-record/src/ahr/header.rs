@@ -1,0 +1,134 @@
+//! The 44 bytes before each block's payload (seed agent-record §5.1.1).
+
+use std::fmt;
+
+use nerve_term::event::TsNs;
+
+use super::MAX_SEGMENT;
+
+/// Bytes of a header on disk, whatever its `header_len` says: there are files that say 48.
+pub const HEADER_LEN: usize = 44;
+
+/// `AHRC`.
+pub(super) const MAGIC: [u8; 4] = *b"AHRC";
+
+const VERSION: u16 = 1;
+const HEADER_LEN_FIELD: u16 = 44;
+const LAST: u8 = 1;
+/// In byte 41: bytes 37–40 hold the CRC-32C of the compressed payload.
+const HAS_CHECKSUM: u8 = 1;
+
+/// What a block says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the format; 1.
+    pub version: u16,
+    /// The length of the header that the file claims: 44, or 48 from an older recorder. Not to be relied on.
+    pub header_len: u16,
+    /// Time of the first record; of an empty block when it was made, or zero.
+    pub start: TsNs,
+    /// Output bytes before the block's first DATA record.
+    pub start_off: u64,
+    /// Bytes of the segment.
+    pub uncompressed: u32,
+    /// Bytes of the Brotli stream.
+    pub compressed: u32,
+    /// Records of the segment.
+    pub records: u32,
+    /// The recorder finished with this block. Best effort: its absence says nothing.
+    pub last: bool,
+    /// CRC-32C of the compressed payload; older recorders have none.
+    pub checksum: Option<u32>,
+}
+
+impl Header {
+    /// The header of a new block, with the version and length of this format.
+    pub(super) fn new(start: TsNs, start_off: u64) -> Header {
+        Header {
+            version: VERSION,
+            header_len: HEADER_LEN_FIELD,
+            start,
+            start_off,
+            uncompressed: 0,
+            compressed: 0,
+            records: 0,
+            last: false,
+            checksum: None,
+        }
+    }
+
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&self.version.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.header_len.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.start.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.start_off.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.uncompressed.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.compressed.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.records.to_le_bytes());
+        bytes[36] = if self.last { LAST } else { 0 };
+        if let Some(checksum) = self.checksum {
+            bytes[37..41].copy_from_slice(&checksum.to_le_bytes());
+            bytes[41] = HAS_CHECKSUM;
+        }
+        bytes
+    }
+
+    /// Reads a header and checks that it can be one: magic, version, and lengths within [`MAX_SEGMENT`].
+    ///
+    /// # Errors
+    /// [`HeaderFault`] says what speaks against it.
+    pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Header, HeaderFault> {
+        let header = Header::fields(bytes);
+        if bytes[0..4] != MAGIC {
+            return Err(HeaderFault::NoMagic);
+        }
+        if header.version != VERSION {
+            return Err(HeaderFault::Version(header.version));
+        }
+        let claim = header.uncompressed.max(header.compressed);
+        if claim as usize > MAX_SEGMENT {
+            return Err(HeaderFault::TooLong(claim));
+        }
+        Ok(header)
+    }
+
+    fn fields(bytes: &[u8; HEADER_LEN]) -> Header {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Header {
+            version: u16_at(4),
+            header_len: u16_at(6),
+            start: TsNs(u64_at(8)),
+            start_off: u64_at(16),
+            uncompressed: u32_at(24),
+            compressed: u32_at(28),
+            records: u32_at(32),
+            last: bytes[36] & LAST != 0,
+            checksum: (bytes[41] == HAS_CHECKSUM).then(|| u32_at(37)),
+        }
+    }
+}
+
+/// Why bytes are no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeaderFault {
+    NoMagic,
+    Version(u16),
+    TooLong(u32),
+}
+
+impl fmt::Display for HeaderFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HeaderFault::NoMagic => f.write_str("no block begins here"),
+            HeaderFault::Version(version) => write!(f, "the block is of the unknown version {version}"),
+            HeaderFault::TooLong(claim) => {
+                write!(f, "the block claims {claim} bytes, more than the {MAX_SEGMENT} one may have")
+            }
+        }
+    }
+}

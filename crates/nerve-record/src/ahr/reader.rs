@@ -1,0 +1,279 @@
+//! Reads a recording block by block, in the memory of one block.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::block::Block;
+use super::error::AhrError;
+use super::header::{HEADER_LEN, Header, MAGIC};
+use super::lost::Lost;
+use super::resync::{Found, SCAN_ALLOWANCE};
+use super::{payload, writer};
+
+/// The header length that an older recorder wrote into its headers, and that other writers may have meant.
+const LONG_HEADER_LEN: usize = 48;
+
+/// What [`Reader::next`] gives.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// An intact block.
+    Block(Block),
+    /// A stretch of the file that is none.
+    Lost(Lost),
+}
+
+/// Reads the blocks of a recording in order and goes on after damage.
+#[derive(Debug)]
+pub struct Reader<R> {
+    inner: R,
+    /// Where `inner` stands.
+    cursor: u64,
+    /// Where the next block begins, as far as known.
+    pub(super) at: u64,
+    /// Output bytes before `at`, as far as known.
+    pub(super) output_end: Option<u64>,
+    /// The file ended here when an unfinished block at `at` was told.
+    told: Option<u64>,
+    /// The block after a stretch that was just told.
+    pending: Option<Block>,
+    payload: Vec<u8>,
+    /// Bytes that may still be spent on what only looks like blocks, see [`Reader::resync`].
+    pub(super) allowance: u64,
+}
+
+impl Reader<BufReader<File>> {
+    /// Opens a recording for reading. It may be one that is being written.
+    ///
+    /// # Errors
+    /// [`AhrError::NotAFile`] for a pipe or folder, [`AhrError::Io`] when it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, AhrError> {
+        let file = writer::open_regular(path, File::options().read(true), OFlags::empty())?;
+        Reader::new(BufReader::new(file))
+    }
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// Reads from the start of `inner`.
+    ///
+    /// # Errors
+    /// When `inner` cannot be positioned.
+    pub fn new(mut inner: R) -> Result<Self, AhrError> {
+        inner.seek(SeekFrom::Start(0))?;
+        Ok(Reader {
+            inner,
+            cursor: 0,
+            at: 0,
+            output_end: Some(0),
+            told: None,
+            pending: None,
+            payload: Vec::new(),
+            allowance: SCAN_ALLOWANCE,
+        })
+    }
+
+    /// The next intact block or lost stretch; `None` at the end. When the file grows, the next call goes on there.
+    ///
+    /// An unfinished block at the end is told once, as a [`Lost`] with `tail`. If it is whole at a later call, that call
+    /// gives it; if other blocks follow it by then, it is told again, without `tail`.
+    ///
+    /// # Errors
+    /// Only what the operating system says: damage is a [`Part::Lost`].
+    #[expect(clippy::should_implement_trait, reason = "an iterator would end for good, this one may go on")]
+    pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
+        if let Some(block) = self.pending.take() {
+            return Ok(Some(self.give(block)));
+        }
+        if let Some(end) = self.told
+            && self.file_len()? == end
+        {
+            return Ok(None);
+        }
+        match self.attempt(self.at)? {
+            Attempt::End => Ok(None),
+            Attempt::Block(block) => Ok(Some(self.give(block))),
+            Attempt::Fault(fault) => self.pass(fault),
+        }
+    }
+
+    /// Goes past the fault that is at `self.at`; `None` when it was told before and nothing new is known.
+    fn pass(&mut self, fault: Fault) -> Result<Option<Part>, AhrError> {
+        let from = self.at;
+        let (reason, found) = self.resync(fault)?;
+        let (until, tail) = match &found {
+            Found::Block(block) => (block.file_off, false),
+            Found::Unfinished { end, .. } => (*end, true),
+            Found::Nothing { end } => (*end, false),
+        };
+        let output = match (&found, self.output_end) {
+            (Found::Block(block), Some(end)) => Some(end..block.output().start.max(end)),
+            _ => None,
+        };
+        let lost = Lost { file: from..until, output, after: self.output_end, tail, reason };
+        let told_before = self.told.take();
+        match found {
+            Found::Block(block) => self.pending = Some(*block),
+            Found::Unfinished { at, end } => {
+                self.at = at;
+                self.told = Some(end);
+                if told_before.is_some() && at == from {
+                    return Ok(None);
+                }
+            }
+            Found::Nothing { end } => self.at = end,
+        }
+        Ok(Some(Part::Lost(lost)))
+    }
+
+    /// Goes to the block that begins at `file_off`, as an index has it. Anywhere else the bytes up to the next block are
+    /// told as lost.
+    ///
+    /// # Errors
+    /// None today; positioning happens when the block is read.
+    pub fn seek_to(&mut self, file_off: u64) -> Result<(), AhrError> {
+        self.at = file_off;
+        self.output_end = (file_off == 0).then_some(0);
+        self.told = None;
+        self.pending = None;
+        Ok(())
+    }
+
+    /// The file offset where the next block is looked for: behind the last one that was given.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Bytes of the file now.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn file_len(&mut self) -> io::Result<u64> {
+        self.cursor = self.inner.seek(SeekFrom::End(0))?;
+        Ok(self.cursor)
+    }
+
+    fn give(&mut self, block: Block) -> Part {
+        self.at = block.file().end;
+        self.told = None;
+        // What follows is measured against this. Nothing vouches for the offset of a block without output, nor for
+        // offsets that do not agree.
+        let output = block.output();
+        if self.output_end.is_none() || (!output.is_empty() && output.start == block.header.start_off) {
+            self.output_end = Some(output.end);
+        }
+        Part::Block(block)
+    }
+
+    /// Tries to read a block that begins at `at`.
+    pub(super) fn attempt(&mut self, at: u64) -> io::Result<Attempt> {
+        let mut bytes = [0; HEADER_LEN];
+        let got = self.read_at(at, &mut bytes)?;
+        if got == 0 {
+            return Ok(Attempt::End);
+        }
+        let magic = got.min(MAGIC.len());
+        if bytes[..magic] != MAGIC[..magic] {
+            return Ok(Fault::bad("no block begins here"));
+        }
+        if got < HEADER_LEN {
+            let reason = format!("the file ends within a block's header, after {got} bytes");
+            return Ok(Attempt::Fault(Fault { reason, header: None, unfinished: true }));
+        }
+        let header = match Header::decode(&bytes) {
+            Ok(header) => header,
+            Err(fault) => return Ok(Fault::bad(fault.to_string())),
+        };
+        let claimed = header.compressed as usize;
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
+        let got = self.read_more(claimed, &mut payload)?;
+        let outcome = if got < claimed {
+            Attempt::Fault(Fault {
+                reason: format!("the file ends within a block, after {got} of {claimed} bytes"),
+                header: Some((header, end_of(at, &header))),
+                unfinished: true,
+            })
+        } else {
+            self.unpack(at, header, &mut payload)?
+        };
+        self.payload = payload;
+        Ok(outcome)
+    }
+
+    /// Decompresses the payload, behind 44 bytes of header or, if that is nothing and there is no checksum that says it
+    /// must be, behind 48.
+    fn unpack(&mut self, at: u64, header: Header, payload: &mut Vec<u8>) -> io::Result<Attempt> {
+        let fault = match payload::decompress(&header, payload) {
+            Ok(segment) => return Ok(Attempt::Block(Block::parse(at, header, HEADER_LEN, segment))),
+            Err(fault) => fault,
+        };
+        let shift = LONG_HEADER_LEN - HEADER_LEN;
+        if header.checksum.is_none()
+            && payload.len() >= shift
+            && self.read_more(shift, payload)? == shift
+            && let Ok(segment) = payload::decompress(&header, &payload[shift..])
+        {
+            return Ok(Attempt::Block(Block::parse(at, header, LONG_HEADER_LEN, segment)));
+        }
+        Ok(Attempt::Fault(Fault {
+            reason: fault.to_string(),
+            header: Some((header, end_of(at, &header))),
+            unfinished: false,
+        }))
+    }
+
+    /// Fills `buffer` from `at` on; says how much of it the file had.
+    pub(super) fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cursor != at {
+            self.cursor = self.inner.seek(SeekFrom::Start(at))?;
+        }
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.inner.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(got) => filled += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.cursor += filled as u64;
+        Ok(filled)
+    }
+
+    /// Appends the next `len` bytes to `out`, or what the file has of them: memory is given as bytes arrive.
+    fn read_more(&mut self, len: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+        let got = (&mut self.inner).take(len as u64).read_to_end(out)?;
+        self.cursor += got as u64;
+        Ok(got)
+    }
+}
+
+/// What is at some file offset.
+pub(super) enum Attempt {
+    Block(Block),
+    Fault(Fault),
+    /// The file has no byte there.
+    End,
+}
+
+/// No intact block.
+pub(super) struct Fault {
+    pub(super) reason: String,
+    /// A header that can be one, and where its block would end.
+    pub(super) header: Option<(Header, u64)>,
+    /// It begins like a block, and the file ends within it.
+    pub(super) unfinished: bool,
+}
+
+impl Fault {
+    fn bad(reason: impl Into<String>) -> Attempt {
+        Attempt::Fault(Fault { reason: reason.into(), header: None, unfinished: false })
+    }
+}
+
+/// Where the block of a header at `at` ends.
+fn end_of(at: u64, header: &Header) -> u64 {
+    at + HEADER_LEN as u64 + u64::from(header.compressed)
+}

@@ -1,0 +1,157 @@
+//! A clean copy of a damaged recording.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nerve_term::event::TsNs;
+
+use super::DEFAULT_QUALITY;
+use super::block::Block;
+use super::error::AhrError;
+use super::lost::Lost;
+use super::reader::{Part, Reader};
+use super::record::{Body, Mark, Record};
+use super::segment::Segment;
+use super::writer::Writer;
+
+/// What a repair kept and lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Blocks kept.
+    pub blocks: u64,
+    /// Of these, blocks that had to be packed anew: some of their records or numbers were bad.
+    pub repacked: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Bytes of output kept.
+    pub output: u64,
+    /// Gap marks put in where output is missing or may be.
+    pub gaps: u64,
+    /// Stretches lost, whole blocks and parts of them.
+    pub stretches: u64,
+    /// The first [`Repaired::MAX_LOST`] of them.
+    pub lost: Vec<Lost>,
+}
+
+impl Repaired {
+    /// So many lost stretches are listed, the rest is only counted.
+    pub const MAX_LOST: usize = 1000;
+}
+
+/// Writes a copy of the recording `from` to the new file `to`: every intact block as it is, what can be had of the others
+/// packed anew, a [`Mark::GAP_REPAIRED`] where output is missing, and a last block that says so. `from` is only read.
+///
+/// # Errors
+/// As [`Reader::open`] and [`Writer::create`]; `to` is never overwritten, and is removed when the copy fails.
+pub fn repair(from: &Path, to: &Path) -> Result<Repaired, AhrError> {
+    let mut reader = Reader::open(from)?;
+    let source = File::open(from).map_err(AhrError::io("open", from))?;
+    let writer = Writer::create(to)?;
+    let mut copy = Copy { source, writer, report: Repaired::default(), at: TsNs(0), end: 0, finished: false };
+    match copy.run(&mut reader) {
+        Ok(()) => Ok(copy.report),
+        Err(error) => {
+            // The failure is the news; what is left is an unfinished copy of something that is still there.
+            let _ = fs::remove_file(to);
+            Err(error)
+        }
+    }
+}
+
+struct Copy {
+    source: File,
+    writer: Writer,
+    report: Repaired,
+    /// Time of the last record kept.
+    at: TsNs,
+    /// Output bytes before what comes next.
+    end: u64,
+    /// The last block written says it is the last.
+    finished: bool,
+}
+
+impl Copy {
+    fn run(&mut self, reader: &mut Reader<impl io::Read + io::Seek>) -> Result<(), AhrError> {
+        // Told when the next block is here: the gap is marked with its time.
+        let mut missing = false;
+        while let Some(part) = reader.next()? {
+            match part {
+                Part::Lost(lost) => missing |= self.note(lost),
+                Part::Block(block) => {
+                    if missing {
+                        self.gap(block.header.start)?;
+                    }
+                    missing = self.keep(&block)?;
+                }
+            }
+        }
+        if missing {
+            self.gap(self.at)?;
+        }
+        if !self.finished {
+            self.write(&Segment::begun(self.end, self.at).seal(DEFAULT_QUALITY, true))?;
+        }
+        self.writer.sync().map_err(AhrError::io("sync", self.writer.path()))
+    }
+
+    /// Lists a loss; says whether output may be missing.
+    fn note(&mut self, lost: Lost) -> bool {
+        let missing = lost.output_missing();
+        self.report.stretches += 1;
+        if self.report.lost.len() < Repaired::MAX_LOST {
+            self.report.lost.push(lost);
+        }
+        missing
+    }
+
+    /// Copies a block; says whether output that was in it may be missing.
+    fn keep(&mut self, block: &Block) -> Result<bool, AhrError> {
+        let missing = block.damage().is_some_and(|lost| self.note(lost.clone()));
+        for record in block.records() {
+            self.at = record.at;
+            if let Body::Data { off, bytes } = record.body {
+                self.report.output += bytes.len() as u64;
+                self.end = off.saturating_add(bytes.len() as u64);
+            }
+        }
+        self.report.blocks += 1;
+        self.report.records += u64::from(block.record_count());
+        if block.is_clean() {
+            let mut bytes = vec![0; usize::try_from(block.file().end - block.file().start).unwrap_or(0)];
+            self.source.read_exact_at(&mut bytes, block.file_off)?;
+            self.write(&bytes)?;
+        } else {
+            self.report.repacked += 1;
+            self.write(&repack(block))?;
+        }
+        self.finished = block.header.last;
+        Ok(missing)
+    }
+
+    fn gap(&mut self, at: TsNs) -> Result<(), AhrError> {
+        let mut segment = Segment::new(self.end);
+        // A mark always fits.
+        if segment.push(&Record { at, body: Body::Mark(Mark::GAP_REPAIRED) }).is_ok() {
+            self.write(&segment.seal(DEFAULT_QUALITY, false))?;
+            self.report.gaps += 1;
+            self.finished = false;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, sealed: &[u8]) -> Result<(), AhrError> {
+        self.writer.append(sealed).map_err(AhrError::io("write to", self.writer.path()))
+    }
+}
+
+fn repack(block: &Block) -> Vec<u8> {
+    let mut segment = Segment::begun(block.output().start, block.header.start);
+    for record in block.records() {
+        // It was in a segment that was not too long, so it fits into one.
+        let fits = segment.push(&record);
+        debug_assert!(fits.is_ok(), "{fits:?}");
+    }
+    segment.seal(DEFAULT_QUALITY, block.header.last)
+}

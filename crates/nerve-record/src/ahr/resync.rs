@@ -1,0 +1,201 @@
+//! Finds the next intact block after damage.
+//!
+//! A block's payload can hold the bytes of other recordings: the output of `cat old.ahr` does not compress and is stored
+//! as it is. So the damaged block's own length is believed first, unless other blocks lie one after the other up to where
+//! it ends: then the length is what is damaged. Only if no block begins there are the bytes searched for the magic, and
+//! what is found must then continue this recording.
+
+use std::io::{self, Read, Seek};
+
+use nerve_term::event::TsNs;
+
+use super::block::Block;
+use super::header::{HEADER_LEN, Header, MAGIC};
+use super::reader::{Attempt, Fault, Reader};
+
+/// Bytes a search may spend on reading and decompressing what turns out to be no block, over a reader's life and beyond
+/// its share of the bytes it searches. A file made of nested false headers would take hours otherwise.
+pub(super) const SCAN_ALLOWANCE: u64 = 256 << 20;
+
+/// Each searched byte adds so much to the allowance.
+const ALLOWANCE_PER_BYTE: u64 = 4;
+
+const CHUNK: usize = 64 * 1024;
+
+/// Where a search ended.
+pub(super) enum Found {
+    Block(Box<Block>),
+    /// At `at` begins what may become a block; the file ends at `end`, within it.
+    Unfinished {
+        at: u64,
+        end: u64,
+    },
+    /// Nothing up to the end of the file.
+    Nothing {
+        end: u64,
+    },
+}
+
+/// What a block found by searching must satisfy to be of this recording.
+struct Expected {
+    /// Output does not go back. `None`: not known.
+    off: Option<u64>,
+    /// Within the damaged block's claimed bytes, nothing is from before it: that would be a recording it shows. Held
+    /// against it only if its header is sound as far as can be told: it goes on where the output was.
+    within: Option<(u64, TsNs)>,
+    /// From it on, intact blocks must lie one after the other up to this file offset.
+    leads_to: Option<u64>,
+}
+
+impl Expected {
+    fn takes(&self, block: &Block) -> bool {
+        self.continues(block.file_off, block.output().start, &block.header) && block.makes_sense()
+    }
+
+    fn continues(&self, at: u64, output: u64, header: &Header) -> bool {
+        let shown = self.within.is_some_and(|(end, start)| at < end && header.start < start);
+        !shown && self.off.is_none_or(|off| output >= off)
+    }
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// Goes from the fault at `self.at` to the next intact block; also says what was wrong.
+    pub(super) fn resync(&mut self, fault: Fault) -> io::Result<(String, Found)> {
+        let mut expected = Expected {
+            off: self.output_end,
+            within: fault
+                .header
+                .filter(|(header, _)| Some(header.start_off) == self.output_end)
+                .map(|(header, end)| (end, header.start)),
+            leads_to: None,
+        };
+        if let Some((landed, found)) = self.walk(&fault)? {
+            expected.leads_to = Some(landed);
+            let overlooked = self.search(&expected)?.found;
+            let found = if matches!(overlooked, Found::Block(_)) { overlooked } else { found };
+            return Ok((fault.reason, found));
+        }
+        let search = self.search(&expected)?;
+        let found = match search.found {
+            // A block that is cut short, and nothing behind it: it is the file's end.
+            Found::Unfinished { end, .. } | Found::Nothing { end } if fault.unfinished => {
+                Found::Unfinished { at: self.at, end }
+            }
+            found => found,
+        };
+        let reason = if search.gave_up {
+            format!("{}, and too much looks like a block without being one", fault.reason)
+        } else if search.zeroes {
+            "the bytes are all zero".to_string()
+        } else {
+            fault.reason
+        };
+        Ok((reason, found))
+    }
+
+    /// Follows the lengths of damaged blocks from header to header, to the end of the file or to an intact block, and says
+    /// where that is. `None` when one of them leads nowhere.
+    fn walk(&mut self, fault: &Fault) -> io::Result<Option<(u64, Found)>> {
+        let mut next = fault.header.filter(|_| !fault.unfinished).map(|(_, end)| end);
+        while let Some(at) = next {
+            next = match self.attempt(at)? {
+                Attempt::Block(block) => return Ok(Some((at, Found::Block(Box::new(block))))),
+                Attempt::End => return Ok(Some((at, Found::Nothing { end: at }))),
+                Attempt::Fault(Fault { unfinished: true, .. }) => None,
+                Attempt::Fault(fault) => fault.header.map(|(_, end)| end),
+            };
+        }
+        Ok(None)
+    }
+
+    /// Looks for the magic from the byte after `self.at` on, up to the end of the file or to where it must lead.
+    fn search(&mut self, expected: &Expected) -> io::Result<Search> {
+        let mut search = Search { found: Found::Nothing { end: 0 }, zeroes: true, gave_up: false };
+        let mut unfinished = None;
+        let mut chunk = vec![0; CHUNK];
+        let from = self.at;
+        let mut at = from;
+        loop {
+            let got = self.read_at(at, &mut chunk)?;
+            let bytes = &chunk[..got];
+            search.zeroes &= bytes.iter().all(|&byte| byte == 0);
+            self.allowance = self.allowance.saturating_add(got as u64 * ALLOWANCE_PER_BYTE);
+            for hit in magics(bytes).map(|hit| at + hit as u64).filter(|&hit| hit > from) {
+                match self.candidate(hit, expected)? {
+                    Candidate::Block(block) => {
+                        search.found = Found::Block(block);
+                        return Ok(search);
+                    }
+                    Candidate::Unfinished => unfinished = unfinished.or(Some(hit)),
+                    Candidate::No => {}
+                    Candidate::NoMore => search.gave_up = true,
+                }
+            }
+            if got < CHUNK || expected.leads_to.is_some_and(|limit| limit <= at) {
+                let end = at + got as u64;
+                let beginning = beginning_at_end(bytes).map(|len| end - len as u64).filter(|&hit| hit > from);
+                search.found = match unfinished.or(beginning) {
+                    Some(at) => Found::Unfinished { at, end },
+                    None => Found::Nothing { end },
+                };
+                return Ok(search);
+            }
+            // A magic may lie across two chunks.
+            at += (CHUNK - (MAGIC.len() - 1)) as u64;
+        }
+    }
+
+    fn candidate(&mut self, at: u64, expected: &Expected) -> io::Result<Candidate> {
+        if self.allowance == 0 {
+            return Ok(Candidate::NoMore);
+        }
+        let (header, unfinished) = match self.attempt(at)? {
+            Attempt::Block(block) if expected.takes(&block) && self.leads(&block, expected)? => {
+                return Ok(Candidate::Block(Box::new(block)));
+            }
+            Attempt::Block(block) => (Some(block.header), false),
+            Attempt::Fault(fault) => (fault.header.map(|(header, _)| header), fault.unfinished),
+            Attempt::End => (None, false),
+        };
+        let cost = header.map_or(0, |header| u64::from(header.compressed) + u64::from(header.uncompressed));
+        self.allowance = self.allowance.saturating_sub(cost + HEADER_LEN as u64);
+        let continues = header.is_none_or(|header| expected.continues(at, header.start_off, &header));
+        Ok(if unfinished && continues { Candidate::Unfinished } else { Candidate::No })
+    }
+
+    /// Whether intact blocks lie from behind `block` up to where it must lead.
+    fn leads(&mut self, block: &Block, expected: &Expected) -> io::Result<bool> {
+        let Some(limit) = expected.leads_to else { return Ok(true) };
+        let mut at = block.file().end;
+        while at < limit && self.allowance > 0 {
+            let Attempt::Block(next) = self.attempt(at)? else { break };
+            at = next.file().end;
+            self.allowance = self.allowance.saturating_sub(u64::from(next.header.uncompressed));
+        }
+        Ok(at == limit)
+    }
+}
+
+struct Search {
+    found: Found,
+    zeroes: bool,
+    gave_up: bool,
+}
+
+enum Candidate {
+    Block(Box<Block>),
+    Unfinished,
+    No,
+    /// The allowance is used up.
+    NoMore,
+}
+
+/// Offsets of the magic in `bytes`.
+fn magics(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC).map(|(at, _)| at)
+}
+
+/// The length of the magic's beginning that `bytes` ends with, if any: a header may be about to be written.
+fn beginning_at_end(bytes: &[u8]) -> Option<usize> {
+    (1..MAGIC.len()).rev().find(|&len| bytes.ends_with(&MAGIC[..len]))
+}

@@ -1,0 +1,112 @@
+//! Records gathered for one block, and the block's bytes.
+
+use nerve_term::event::TsNs;
+
+use super::header::{HEADER_LEN, Header};
+use super::record::{Body, Record, RecordError};
+use super::{MAX_SEGMENT, ROTATE_BYTES, payload};
+
+/// Records that will be one block.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    bytes: Vec<u8>,
+    records: u32,
+    first_at: Option<TsNs>,
+    /// Output bytes before the first DATA record.
+    start: u64,
+    /// Output bytes after the last one.
+    end: u64,
+    has_data: bool,
+}
+
+impl Segment {
+    /// An empty segment; `off` is the number of output bytes before it.
+    pub fn new(off: u64) -> Segment {
+        Segment { bytes: Vec::new(), records: 0, first_at: None, start: off, end: off, has_data: false }
+    }
+
+    /// An empty segment whose block says it was made at `at`, even if no record follows.
+    pub fn begun(off: u64, at: TsNs) -> Segment {
+        Segment { first_at: Some(at), ..Segment::new(off) }
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// [`RecordError`] when it does not fit; the segment is as before.
+    pub fn push(&mut self, record: &Record<'_>) -> Result<(), RecordError> {
+        let len = record.encoded_len();
+        if len > MAX_SEGMENT - self.bytes.len() {
+            // Told apart first: such a label or payload fits into no segment.
+            record.encode(&mut Vec::new())?;
+            return Err(RecordError::Segment { len });
+        }
+        record.encode(&mut self.bytes)?;
+        if self.records == 0 {
+            self.first_at = Some(record.at);
+        }
+        self.records += 1;
+        if let Body::Data { off, bytes } = record.body {
+            if !self.has_data {
+                self.start = off;
+                self.has_data = true;
+            }
+            self.end = off.saturating_add(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Bytes so far, uncompressed.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no record yet.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Records so far.
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Time of the first record.
+    pub fn first_at(&self) -> Option<TsNs> {
+        self.first_at
+    }
+
+    /// Output bytes before it.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Output bytes after it.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether it is time to seal it: [`ROTATE_BYTES`] are reached.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= ROTATE_BYTES
+    }
+
+    /// The block: header and Brotli stream. `quality` is 0–11, more is slower; `last` tells readers that the recorder
+    /// finished here.
+    pub fn seal(&self, quality: u8, last: bool) -> Vec<u8> {
+        let mut block = vec![0; HEADER_LEN];
+        payload::compress(&self.bytes, quality, &mut block);
+        let payload = &block[HEADER_LEN..];
+        let header = Header {
+            // Both are far below u32::MAX: push holds the segment within MAX_SEGMENT, and Brotli adds a few bytes at most.
+            uncompressed: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX),
+            compressed: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+            records: self.records,
+            last,
+            checksum: Some(crc32c::crc32c(payload)),
+            ..Header::new(self.first_at.unwrap_or_default(), self.start)
+        };
+        block[..HEADER_LEN].copy_from_slice(&header.encode());
+        block
+    }
+}

@@ -1,0 +1,247 @@
+//! Asciicasts (<https://docs.asciinema.org/manual/asciicast/v2/> and `v3`), written while the recording is read.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, Write};
+
+use nerve_term::event::{ExitStatus, Size, TsNs};
+use serde::Serialize;
+
+use super::ExportError;
+use super::utf8::Utf8;
+use crate::ahr::{Body, Lost, Mark, Part, Reader, Record};
+
+/// Versions of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CastVersion {
+    /// Version 2: times count from the start.
+    V2,
+    /// Version 3: times count from the event before; the exit status is an event.
+    V3,
+}
+
+/// What a cast says of the session, and what goes into it.
+#[derive(Debug, Clone)]
+pub struct CastOptions {
+    /// Which format.
+    pub version: CastVersion,
+    /// Size until the recording tells its own.
+    pub size: Size,
+    /// The recorded command, as a shell would take it.
+    pub command: Option<String>,
+    /// A title.
+    pub title: Option<String>,
+    /// What the user typed goes into it too. Passwords are not in a recording, but much else may be.
+    pub input: bool,
+}
+
+impl CastOptions {
+    /// Output only, 120 × 40.
+    pub fn new(version: CastVersion) -> CastOptions {
+        CastOptions { version, size: Size::default(), command: None, title: None, input: false }
+    }
+}
+
+/// Exports all that `reader` still has. Memory does not depend on its length.
+///
+/// # Errors
+/// The recording cannot be read or the cast cannot be written.
+pub fn cast<R: Read + Seek>(
+    reader: &mut Reader<R>,
+    options: CastOptions,
+    out: impl Write,
+    mut on_lost: impl FnMut(&Lost),
+) -> Result<(), ExportError> {
+    let mut cast = Cast::new(options, out);
+    while let Some(part) = reader.next()? {
+        match part {
+            Part::Block(block) => {
+                for record in block.records() {
+                    cast.record(&record)?;
+                }
+                block.damage().into_iter().for_each(&mut on_lost);
+            }
+            Part::Lost(lost) => on_lost(&lost),
+        }
+    }
+    cast.finish()?;
+    Ok(())
+}
+
+/// A cast being written.
+#[derive(Debug)]
+pub struct Cast<W> {
+    out: W,
+    options: CastOptions,
+    /// Time of the first record.
+    start: Option<TsNs>,
+    /// The latest time of any record: clocks step back, casts must not.
+    clock: TsNs,
+    /// Microseconds from the start to the event written last.
+    written: u64,
+    /// Output bytes before what is expected next.
+    offset: u64,
+    output: Utf8,
+    input: Utf8,
+}
+
+impl<W: Write> Cast<W> {
+    /// Nothing is written before the first record.
+    pub fn new(options: CastOptions, out: W) -> Cast<W> {
+        Cast {
+            out,
+            options,
+            start: None,
+            clock: TsNs::default(),
+            written: 0,
+            offset: 0,
+            output: Utf8::default(),
+            input: Utf8::default(),
+        }
+    }
+
+    /// Takes the next record: output is an `o` event, input an `i`, a new size an `r`, a snapshot an `m` with its label, and
+    /// in version 3 the child's end an `x`.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if self.start.is_none() {
+            let told = matches!(record.body, Body::Resize { .. });
+            if let Body::Resize { cols, rows } = record.body {
+                self.options.size = Size::new(cols, rows);
+            }
+            self.header(record.at)?;
+            if told {
+                return Ok(());
+            }
+        }
+        self.clock = self.clock.max(record.at);
+        match record.body {
+            Body::Data { off, bytes } => self.data(off, bytes),
+            Body::Input { bytes } if self.options.input => {
+                let text = self.input.push(bytes);
+                self.event("i", &text)
+            }
+            Body::Resize { cols, rows } => {
+                let Size { cols, rows } = Size::new(cols, rows);
+                self.event("r", &format!("{cols}x{rows}"))
+            }
+            Body::Snapshot { label, .. } => self.marker(&String::from_utf8_lossy(label)),
+            Body::Mark(Mark::Exit(status)) => self.exit(status),
+            Body::Input { .. } | Body::Mark(_) => Ok(()),
+        }
+    }
+
+    /// The end: what was held back of a character is written as U+FFFD.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.start.is_none() {
+            self.header(TsNs::default())?;
+        }
+        self.cut_off()?;
+        let typed = self.input.finish();
+        self.event("i", &typed)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn data(&mut self, off: u64, bytes: &[u8]) -> io::Result<()> {
+        if off > self.offset {
+            // Output is missing: the rest of the character with it.
+            self.cut_off()?;
+        }
+        self.offset = off.saturating_add(bytes.len() as u64);
+        let text = self.output.push(bytes);
+        self.event("o", &text)
+    }
+
+    fn cut_off(&mut self) -> io::Result<()> {
+        let text = self.output.finish();
+        self.event("o", &text)
+    }
+
+    fn exit(&mut self, status: ExitStatus) -> io::Result<()> {
+        let code = match status {
+            ExitStatus::Code(code) => code,
+            ExitStatus::Signal(signal) => 128 + signal,
+            ExitStatus::Unknown => return Ok(()),
+        };
+        match self.options.version {
+            CastVersion::V2 => Ok(()),
+            CastVersion::V3 => self.event("x", &code.to_string()),
+        }
+    }
+
+    fn marker(&mut self, label: &str) -> io::Result<()> {
+        self.write("m", label)
+    }
+
+    /// Writes an event, unless it says nothing.
+    fn event(&mut self, code: &str, text: &str) -> io::Result<()> {
+        if text.is_empty() { Ok(()) } else { self.write(code, text) }
+    }
+
+    fn write(&mut self, code: &str, text: &str) -> io::Result<()> {
+        let since_start = self.clock.since(self.start.unwrap_or(self.clock));
+        let micros = u64::try_from(since_start.as_micros()).unwrap_or(u64::MAX);
+        let shown = match self.options.version {
+            CastVersion::V2 => micros,
+            CastVersion::V3 => micros - self.written,
+        };
+        self.written = micros;
+        write!(self.out, "[{}.{:06}, \"{code}\", ", shown / 1_000_000, shown % 1_000_000)?;
+        serde_json::to_writer(&mut self.out, text)?;
+        self.out.write_all(b"]\n")
+    }
+
+    fn header(&mut self, start: TsNs) -> io::Result<()> {
+        (self.start, self.clock) = (Some(start), start);
+        let Size { cols, rows } = self.options.size;
+        let (command, title) = (self.options.command.as_deref(), self.options.title.as_deref());
+        let timestamp = Some(start.0 / 1_000_000_000).filter(|seconds| *seconds > 0);
+        let header = match self.options.version {
+            CastVersion::V2 => {
+                let env = Some(BTreeMap::from([("TERM", "xterm-256color")]));
+                let (width, height) = (Some(cols), Some(rows));
+                Header { version: 2, width, height, term: None, timestamp, command, title, env }
+            }
+            CastVersion::V3 => {
+                let term = Some(Term { cols, rows, kind: "xterm-256color" });
+                let (width, height) = (None, None);
+                Header { version: 3, width, height, term, timestamp, command, title, env: None }
+            }
+        };
+        serde_json::to_writer(&mut self.out, &header)?;
+        self.out.write_all(b"\n")
+    }
+}
+
+/// The first line of a cast.
+#[derive(Serialize)]
+struct Header<'a> {
+    version: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    term: Option<Term>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env: Option<BTreeMap<&'static str, &'static str>>,
+}
+
+#[derive(Serialize)]
+struct Term {
+    cols: u16,
+    rows: u16,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}

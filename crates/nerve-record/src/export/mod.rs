@@ -1,0 +1,90 @@
+//! Recordings in other forms: a report of lines and snapshots (seed agent-record §10), or an asciicast.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `items` | the final lines of a session, interleaved with its snapshots |
+//! | `report` | these as Markdown, JSON, CSV or text |
+//! | `cast` | asciicast v2 and v3, streamed |
+//! | `utf8` | output bytes as text, characters cut by records joined again |
+
+mod cast;
+mod items;
+mod report;
+mod utf8;
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+pub use cast::{Cast, CastOptions, CastVersion, cast};
+pub use items::{Item, interleaved};
+pub use report::{ReportFormat, report};
+pub use utf8::Utf8;
+
+use crate::ahr::AhrError;
+
+/// A form a recording can be exported to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The final lines and the snapshots.
+    Report(ReportFormat),
+    /// All output with its times.
+    Cast(CastVersion),
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 6] = [
+        Format::Report(ReportFormat::Md),
+        Format::Report(ReportFormat::Json),
+        Format::Report(ReportFormat::Csv),
+        Format::Report(ReportFormat::Txt),
+        Format::Cast(CastVersion::V2),
+        Format::Cast(CastVersion::V3),
+    ];
+
+    /// Its name: `md`, `json`, `csv`, `txt`, `asciicast2`, `asciicast3`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Format::Report(ReportFormat::Md) => "md",
+            Format::Report(ReportFormat::Json) => "json",
+            Format::Report(ReportFormat::Csv) => "csv",
+            Format::Report(ReportFormat::Txt) => "txt",
+            Format::Cast(CastVersion::V2) => "asciicast2",
+            Format::Cast(CastVersion::V3) => "asciicast3",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Format, UnknownFormat> {
+        Format::ALL
+            .into_iter()
+            .find(|format| format.as_str() == name)
+            .ok_or_else(|| UnknownFormat(name.into()))
+    }
+}
+
+/// No form of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no format; there are md, json, csv, txt, asciicast2, asciicast3")]
+pub struct UnknownFormat(String);
+
+/// Why an export ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Read(#[from] AhrError),
+    /// The result cannot be written.
+    #[error("cannot write the export: {0}")]
+    Write(#[from] io::Error),
+}

@@ -1,0 +1,79 @@
+//! Output bytes as text: a character cut in two by records is held back and joined.
+
+/// Decodes a stream of bytes; what is no UTF-8 becomes U+FFFD, as in a terminal.
+#[derive(Debug, Clone, Default)]
+pub struct Utf8 {
+    /// The start of a character, at most three bytes.
+    held: Vec<u8>,
+}
+
+impl Utf8 {
+    /// The text of `bytes` and of what was held back, without a character at the end that is not all there.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        if self.held.is_empty() {
+            return self.decode(bytes);
+        }
+        let mut joined = std::mem::take(&mut self.held);
+        joined.extend_from_slice(bytes);
+        self.decode(&joined)
+    }
+
+    /// What is held back will not be completed: a U+FFFD for it, if there is something.
+    pub fn finish(&mut self) -> String {
+        let unfinished = !std::mem::take(&mut self.held).is_empty();
+        if unfinished { char::REPLACEMENT_CHARACTER.to_string() } else { String::new() }
+    }
+
+    fn decode(&mut self, bytes: &[u8]) -> String {
+        let mut text = String::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            text.push_str(chunk.valid());
+            match std::str::from_utf8(chunk.invalid()) {
+                // Only the end of the bytes can be the start of a character and nothing else.
+                Err(error) if error.error_len().is_none() => self.held = chunk.invalid().to_vec(),
+                Err(_) => text.push(char::REPLACEMENT_CHARACTER),
+                Ok(_) => {}
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decoded(bytes: &[u8], step: usize) -> String {
+        let mut utf8 = Utf8::default();
+        let mut text: String = bytes.chunks(step).map(|piece| utf8.push(piece)).collect();
+        text.push_str(&utf8.finish());
+        text
+    }
+
+    #[test]
+    fn a_cut_character_comes_with_its_end() {
+        let mut utf8 = Utf8::default();
+        assert_eq!(utf8.push(b"a\xf0\x9f"), "a");
+        assert_eq!(utf8.push(b"\x98"), "");
+        assert_eq!(utf8.push(b"\x80b"), "😀b");
+        assert_eq!(utf8.finish(), "");
+    }
+
+    #[test]
+    fn what_is_no_utf8_is_replaced() {
+        assert_eq!(decoded(b"a\xffb\xe2\x82", 1), "a\u{fffd}b\u{fffd}");
+        assert_eq!(decoded(b"\xf0\x9fX", 2), "\u{fffd}X");
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_what_the_whole_gives(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0xe2), Just(0x82), Just(0xac)], 0..60),
+            step in 1usize..9,
+        ) {
+            prop_assert_eq!(decoded(&bytes, step), String::from_utf8_lossy(&bytes));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Any directory: a copy in the store, sharing blocks with the original where the file system can (btrfs, XFS, bcachefs, overlays of
+//! them), else up to a limit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::tree::{Copied, survey};
+use super::{About, FileStore, FilesError, Key, Provider, Taken, empty_directory};
+use crate::snapshots::FilesRef;
+
+/// A copy may have so many bytes if nothing else is said: 1 GiB.
+pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// All bytes were copied.
+pub(super) const COPY: &str = "copy";
+/// All files share their blocks.
+pub(super) const REFLINK: &str = "reflink";
+
+/// Keeps a directory's files, links and modes. Sockets, devices and named pipes are left out, and so is the store, should it be
+/// in the directory. Owners, extended attributes and hard links are not kept.
+#[derive(Debug, Clone)]
+pub struct CopyProvider {
+    source: PathBuf,
+    store: FileStore,
+    limit: u64,
+}
+
+impl CopyProvider {
+    /// For the files of `source`. `limit`: bytes a copy may have; files that share their blocks do not count.
+    ///
+    /// # Errors
+    /// `source` is no directory, or one of the store's own.
+    pub fn new(source: &Path, store: &FileStore, limit: u64) -> Result<CopyProvider, FilesError> {
+        let real = source.canonicalize().map_err(FilesError::io("find", source))?;
+        fs::read_dir(&real).map_err(FilesError::io("read the directory", source))?;
+        if store.root().canonicalize().is_ok_and(|root| real.starts_with(root)) {
+            return Err(FilesError::OwnStore { path: real });
+        }
+        Ok(CopyProvider { source: real, store: store.clone(), limit })
+    }
+
+    /// For what the store has; the source may be gone.
+    pub(super) fn of_store(source: &Path, store: &FileStore) -> CopyProvider {
+        CopyProvider { source: source.to_path_buf(), store: store.clone(), limit: u64::MAX }
+    }
+
+    fn reference_by(&self, provider: &str, key: &Key) -> FilesRef {
+        FilesRef { provider: provider.into(), source: self.source.clone(), reference: key.to_string() }
+    }
+
+    /// Says no before anything is copied.
+    fn check_size(&self, bytes: u64, scratch: &Path) -> Result<(), FilesError> {
+        if bytes > self.limit {
+            return Err(FilesError::TooLarge { path: self.source.clone(), bytes, limit: self.limit });
+        }
+        let disk =
+            rustix::fs::statvfs(scratch).map_err(|error| FilesError::io("look at", scratch)(error.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if bytes > free {
+            let (path, store) = (self.source.clone(), self.store.root().to_path_buf());
+            return Err(FilesError::NoRoom { path, bytes, store, free });
+        }
+        Ok(())
+    }
+}
+
+impl Provider for CopyProvider {
+    fn take(&self, key: &Key, _about: &About<'_>) -> Result<Taken, FilesError> {
+        let held = self.store.hold(key.session())?;
+        let place = self.store.copy_of(key);
+        if place.symlink_metadata().is_ok() {
+            return Err(FilesError::Exists { key: key.clone() });
+        }
+        // Only now that it exists can the store be told from other directories.
+        let root = self.store.root();
+        let root = root.canonicalize().map_err(FilesError::io("find", root))?;
+        let mut plan = survey(&self.source, &root)?;
+        if !plan.can_be_cloned(&self.source, &held.scratch().join("probe")) {
+            self.check_size(plan.bytes, held.scratch())?;
+        }
+        let making = held.scratch().join("copy");
+        fs::create_dir(&making).map_err(FilesError::io("make the directory", &making))?;
+        let copied = plan.copy(&self.source, &making, self.limit)?;
+        // Modes come after the move: what is in the making can always be removed.
+        fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
+        plan.set_modes(&place)?;
+        let provider = if matches!(copied, Copied { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
+        Ok(Taken { files: self.reference_by(provider, key), left_out: plan.left_out.told() })
+    }
+
+    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
+        let place = self.store.copy_of(key);
+        if !place.is_dir() {
+            return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
+        }
+        let to = empty_directory(to)?;
+        let mut plan = survey(&place, &to)?;
+        plan.copy(&place, &to, u64::MAX)?;
+        plan.set_modes(&to)?;
+        Ok(plan.left_out.told())
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, FilesError> {
+        Ok(self.store.copies())
+    }
+
+    fn reference(&self, key: &Key) -> FilesRef {
+        self.reference_by(COPY, key)
+    }
+}

@@ -1,0 +1,209 @@
+//! A git work tree: a commit that no branch shows, under `refs/nerve/snapshots/<session>/<id>`.
+//!
+//! Everything goes through an index of our own, so that the user's index, branch, stash and work tree stay as they are. What is in
+//! the commit is what `git add --all` would have put into one: tracked and untracked files, without the ignored ones, by the
+//! repository's own line end rules and filters. Empty directories are not in it, and of repositories inside only their commits.
+
+mod program;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use self::program::Git;
+use super::{About, FileStore, FilesError, Key, LeftOut, Provider, Taken, empty_directory};
+use crate::snapshots::FilesRef;
+
+pub(super) const NAME: &str = "git";
+
+const REFS: &str = "refs/nerve/snapshots/";
+
+/// Who makes the commits: they are no work of the user's.
+const AUTHOR: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "nerve"),
+    ("GIT_AUTHOR_EMAIL", "nerve@localhost"),
+    ("GIT_COMMITTER_NAME", "nerve"),
+    ("GIT_COMMITTER_EMAIL", "nerve@localhost"),
+];
+
+/// Keeps a work tree as a commit.
+#[derive(Debug, Clone)]
+pub struct GitProvider {
+    git: Git,
+    top: PathBuf,
+    store: FileStore,
+    limit: u64,
+}
+
+/// The key of a reference this provider has made.
+pub(super) fn key_of(reference: &str) -> Option<Key> {
+    reference.strip_prefix(REFS)?.parse().ok()
+}
+
+fn reference_of(key: &Key) -> String {
+    format!("{REFS}{key}")
+}
+
+impl GitProvider {
+    /// For the whole work tree `dir` is in. `None` outside of one, without a `git` program, and in a directory that is ignored in
+    /// its repository. `limit`: bytes of untracked files.
+    ///
+    /// # Errors
+    /// Git refuses to use the repository, as it does with somebody else's.
+    pub fn find(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
+        let Some(found) = GitProvider::at(dir, store, limit)? else { return Ok(None) };
+        let is_top = dir.canonicalize().is_ok_and(|dir| dir == found.top);
+        let ignored = || {
+            let call = Git::new(dir).to("see what is ignored");
+            call.args(["check-ignore", "--quiet", "."]).line_if_any().map(|line| line.is_some())
+        };
+        Ok(if is_top || !ignored()? { Some(found) } else { None })
+    }
+
+    /// The same, ignored or not.
+    pub(super) fn at(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
+        let Some(top) = Git::new(dir).work_tree()? else { return Ok(None) };
+        Ok(Some(GitProvider { git: Git::new(&top), top, store: store.clone(), limit }))
+    }
+
+    /// The top of the work tree.
+    pub fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// The commit of a snapshot.
+    fn commit_of(&self, key: &Key) -> Result<Option<String>, FilesError> {
+        let reference = format!("{}^{{commit}}", reference_of(key));
+        self.git
+            .to("look for the snapshot")
+            .args(["rev-parse", "--quiet", "--verify", &reference])
+            .line_if_any()
+    }
+
+    /// A copy of the user's index: git then looks only into files that changed since.
+    fn seed(&self, index: &Path) -> Result<(), FilesError> {
+        let call = self.git.to("find the index");
+        let path = call.args(["rev-parse", "--path-format=absolute", "--git-path", "index"]).path()?;
+        let users = match File::open(&path) {
+            Ok(users) => users,
+            // Nothing was ever added.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(FilesError::io("open", &path)(error)),
+        };
+        let copy = || -> io::Result<()> {
+            let mut copy = File::create_new(index)?;
+            io::copy(&mut &users, &mut copy)?;
+            // Git trusts what an entry says about a file only if the file is older than the index (racy-git(7)): a younger copy
+            // would hide what changed in the moment the user's index was written.
+            copy.set_modified(users.metadata()?.modified()?)
+        };
+        copy().map_err(FilesError::io("copy the index to", index))
+    }
+
+    /// Untracked files are what a snapshot can become too large by: the others were committed before.
+    fn check_size(&self, git: &Git) -> Result<(), FilesError> {
+        let mut bytes: u64 = 0;
+        let call = git.to("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
+        call.args(self.without_store()).each_name(|name| {
+            let meta = self.top.join(name).symlink_metadata();
+            bytes =
+                bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
+        })?;
+        if bytes > self.limit {
+            return Err(FilesError::TooLarge { path: self.top.clone(), bytes, limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// Puts all files into the index of `git`, as far as they can be read. Gives back what could not.
+    fn add(&self, git: &Git) -> Result<Vec<String>, FilesError> {
+        // Files the user told git to take for unchanged are looked at all the same. Ends with 1 when something changed.
+        git.to("look at the files").args(["update-index", "-q", "--really-refresh"]).line_if_any()?;
+        self.check_size(git)?;
+        // Line ends of a file that is read stay as they are; on the way back `core.autocrlf` is the user's, and changes only what
+        // it changed before.
+        let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
+        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]);
+        let mut left_out = LeftOut::default();
+        for complaint in call.args(self.without_store()).complaints()? {
+            left_out.say(|| complaint);
+        }
+        Ok(left_out.told())
+    }
+
+    /// Everything but our own store, should that be in the work tree; nothing to say if it is not.
+    fn without_store(&self) -> Vec<OsString> {
+        let root = self.store.root().canonicalize().unwrap_or_default();
+        match root.strip_prefix(&self.top) {
+            Ok(inside) => {
+                let mut except = OsString::from(":(top,exclude,literal)");
+                except.push(inside);
+                vec!["--".into(), ".".into(), except]
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn commit(&self, tree: &str, key: &Key, about: &About<'_>) -> Result<String, FilesError> {
+        let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
+        let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
+        if let Some(parent) = self.git.to("find the last commit").args(head).line_if_any()? {
+            call = call.args(["-p", &parent]);
+        }
+        let date = format!("@{} +0000", about.at.0 / 1_000_000_000);
+        let dates = [("GIT_AUTHOR_DATE", &*date), ("GIT_COMMITTER_DATE", &*date)];
+        for (name, value) in AUTHOR.into_iter().chain(dates) {
+            call = call.env(name, value);
+        }
+        // A label may be as long as it likes, and is told whole beside the recording.
+        let title: String =
+            about.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
+        let title = if title.trim().is_empty() { format!("Snapshot {}", key.id()) } else { title };
+        let message = format!("{title}\n\nNerve-Session: {}\nNerve-Snapshot: {}\n", key.session(), key.id());
+        call.args([tree]).line_from(message.as_bytes())
+    }
+}
+
+impl Provider for GitProvider {
+    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
+        let held = self.store.hold(key.session())?;
+        if self.commit_of(key)?.is_some() {
+            return Err(FilesError::Exists { key: key.clone() });
+        }
+        let index = held.scratch().join("index");
+        self.seed(&index)?;
+        let git = self.git.with_index(&index);
+        let left_out = self.add(&git)?;
+        // Of a partial clone not everything is here.
+        let tree = git.to("write the tree").args(["write-tree", "--missing-ok"]).line()?;
+        let commit = self.commit(&tree, key, about)?;
+        // The empty last argument: it must not exist yet.
+        let reference = reference_of(key);
+        self.git.to("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;
+        Ok(Taken { files: self.reference(key), left_out })
+    }
+
+    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
+        let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
+        let commit = self.commit_of(key)?.ok_or_else(not_found)?;
+        let to = empty_directory(to)?;
+        let held = self.store.hold(key.session())?;
+        let git_dir = self.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
+        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&held.scratch().join("index"));
+        git.to("read the snapshot").args(["-c", "core.sparseCheckout=false", "read-tree", &commit]).line()?;
+        git.to("write the files").args(["checkout-index", "--all"]).complaints()
+    }
+
+    fn keys(&self) -> Result<Vec<Key>, FilesError> {
+        let call = self.git.to("list the snapshots").args(["for-each-ref", "--format=%(refname)", REFS]);
+        let list = call.line()?;
+        let mut keys: Vec<Key> = list.lines().filter_map(key_of).collect();
+        keys.sort();
+        Ok(keys)
+    }
+
+    fn reference(&self, key: &Key) -> FilesRef {
+        FilesRef { provider: NAME.into(), source: self.top.clone(), reference: reference_of(key) }
+    }
+}

@@ -1,0 +1,228 @@
+//! The `git` program: always with arguments, never through a shell, and with nothing of the user's settings that could run programs
+//! or change what is kept.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::super::FilesError;
+
+/// Settings stronger than the user's and the repository's.
+const SETTINGS: [&str; 11] = [
+    // No program of the repository runs because of a snapshot; `post-index-change` and `reference-transaction` would.
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "commit.gpgSign=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
+    // Would make "add" fail, or believe that nothing changes.
+    "core.safecrlf=false",
+    "core.ignoreStat=false",
+    // One index file, not two.
+    "core.splitIndex=false",
+    "core.logAllRefUpdates=false",
+    "i18n.commitEncoding=UTF-8",
+    "advice.addEmbeddedRepo=false",
+];
+
+/// Of the environment only what says where settings and programs are. The rest names repositories and indexes: in a hook, another
+/// one than is meant here.
+const KEPT_VARIABLES: [&str; 6] = [
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_EXEC_PATH",
+];
+
+/// Git in a directory.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    dir: PathBuf,
+    index: Option<PathBuf>,
+    git_dir: Option<PathBuf>,
+}
+
+/// One run of it.
+#[derive(Debug)]
+pub(super) struct Call {
+    action: &'static str,
+    command: Command,
+}
+
+impl Git {
+    pub(super) fn new(dir: &Path) -> Git {
+        Git { dir: dir.to_path_buf(), index: None, git_dir: None }
+    }
+
+    /// With an index of its own.
+    pub(super) fn with_index(&self, index: &Path) -> Git {
+        Git { index: Some(index.to_path_buf()), ..self.clone() }
+    }
+
+    /// With its directory as the work tree of this repository.
+    pub(super) fn as_work_tree_of(&self, git_dir: &Path) -> Git {
+        Git { git_dir: Some(git_dir.to_path_buf()), ..self.clone() }
+    }
+
+    /// `action` completes "git cannot …".
+    pub(super) fn to(&self, action: &'static str) -> Call {
+        let mut command = Command::new("git");
+        for (name, _) in std::env::vars_os() {
+            let name_text = name.to_string_lossy();
+            if name_text.starts_with("GIT_") && !KEPT_VARIABLES.contains(&&*name_text) {
+                command.env_remove(&name);
+            }
+        }
+        command.env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0").env("GIT_OPTIONAL_LOCKS", "0");
+        command.current_dir(&self.dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        if let Some(git_dir) = &self.git_dir {
+            command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", &self.dir);
+        }
+        if let Some(index) = &self.index {
+            command.env("GIT_INDEX_FILE", index);
+        }
+        Call { action, command }
+    }
+
+    /// The top of the work tree this is in; `None` outside of one, and where there is no git.
+    pub(super) fn work_tree(&self) -> Result<Option<PathBuf>, FilesError> {
+        let mut call = self.to("look for a work tree").args(["rev-parse", "--is-inside-work-tree"]);
+        let output = match call.command.output() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => return Ok(None),
+            output => output.map_err(|error| call.failed(&error.to_string()))?,
+        };
+        if !output.status.success() {
+            let nothing_here = said(&output).contains("not a git repository");
+            return if nothing_here { Ok(None) } else { Err(call.failed(&said(&output))) };
+        }
+        if output.stdout != b"true\n" {
+            return Ok(None);
+        }
+        self.to("find the work tree").args(["rev-parse", "--show-toplevel"]).path().map(Some)
+    }
+}
+
+impl Call {
+    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Call {
+        self.command.args(args);
+        self
+    }
+
+    pub(super) fn env(mut self, name: &str, value: &str) -> Call {
+        self.command.env(name, value);
+        self
+    }
+
+    /// What it prints, if it succeeds.
+    pub(super) fn bytes(self) -> Result<Vec<u8>, FilesError> {
+        let (call, output) = self.output(b"")?;
+        if output.status.success() { Ok(output.stdout) } else { Err(call.failed(&said(&output))) }
+    }
+
+    /// The line it prints, if it succeeds.
+    pub(super) fn line(self) -> Result<String, FilesError> {
+        self.bytes().map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_string())
+    }
+
+    /// The path it prints, if it succeeds.
+    pub(super) fn path(self) -> Result<PathBuf, FilesError> {
+        let mut bytes = self.bytes()?;
+        bytes.pop_if(|last| *last == b'\n');
+        Ok(OsString::from_vec(bytes).into())
+    }
+
+    /// The line it prints; `None` if it ends with 1.
+    pub(super) fn line_if_any(self) -> Result<Option<String>, FilesError> {
+        let (call, output) = self.output(b"")?;
+        match output.status.code() {
+            Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())),
+            Some(1) => Ok(None),
+            _ => Err(call.failed(&said(&output))),
+        }
+    }
+
+    /// The line it prints when given `input`, if it succeeds.
+    pub(super) fn line_from(self, input: &[u8]) -> Result<String, FilesError> {
+        let (call, output) = self.output(input)?;
+        if !output.status.success() {
+            return Err(call.failed(&said(&output)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string())
+    }
+
+    /// What it complains about, if it does its work as far as it can: it ends with 0 or 1.
+    pub(super) fn complaints(self) -> Result<Vec<String>, FilesError> {
+        let (call, output) = self.output(b"")?;
+        let said = said(&output);
+        let lines: Vec<String> = said.lines().filter_map(complaint).collect();
+        match output.status.code() {
+            Some(0) => Ok(lines),
+            Some(1) if !lines.is_empty() => Ok(lines),
+            _ => Err(call.failed(&said)),
+        }
+    }
+
+    /// Gives each name of a list ended by zeroes to `take`, as it comes.
+    pub(super) fn each_name(mut self, mut take: impl FnMut(&Path)) -> Result<(), FilesError> {
+        // Nobody would read it while the list is read.
+        self.command.stderr(Stdio::null());
+        let mut run = || -> io::Result<bool> {
+            let mut child = self.command.spawn()?;
+            if let Some(list) = child.stdout.take() {
+                for name in BufReader::new(list).split(0) {
+                    take(Path::new(&OsString::from_vec(name?)));
+                }
+            }
+            Ok(child.wait()?.success())
+        };
+        match run() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.failed("it failed")),
+            Err(error) => Err(self.failed(&error.to_string())),
+        }
+    }
+
+    fn output(mut self, input: &[u8]) -> Result<(Call, Output), FilesError> {
+        let run = |command: &mut Command| -> io::Result<Output> {
+            if input.is_empty() {
+                return command.output();
+            }
+            let mut child = command.stdin(Stdio::piped()).spawn()?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // Less than a pipe holds: it cannot block on a git that first writes. One that ended already says why.
+                let _ = stdin.write_all(input);
+            }
+            child.wait_with_output()
+        };
+        match run(&mut self.command) {
+            Ok(output) => Ok((self, output)),
+            Err(error) => Err(self.failed(&error.to_string())),
+        }
+    }
+
+    fn failed(&self, why: &str) -> FilesError {
+        let why = why.trim();
+        let why = why.strip_prefix("fatal: ").unwrap_or(why);
+        let message = if why.is_empty() { "it does not say why" } else { why }.to_string();
+        FilesError::Git { action: self.action, message }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a line on standard error says about a file.
+fn complaint(line: &str) -> Option<String> {
+    if let Some(inner) = line.strip_prefix("warning: adding embedded git repository: ") {
+        return Some(format!("{inner}: a repository of its own, of which only the commit is kept"));
+    }
+    line.strip_prefix("error: ").map(str::to_string)
+}

@@ -1,0 +1,260 @@
+//! Snapshots of the files an agent works on (seed agent-record §8): what a place in a recording can be gone back to.
+//!
+//! A [`Provider`] takes and restores them. [`GitProvider`] makes a commit of a git work tree that no branch shows; [`CopyProvider`]
+//! copies any other directory, without using space where the file system shares blocks between files. [`choose`] says which.
+//!
+//! Everything here blocks: files are copied, and `git` is run.
+
+mod copy;
+mod git;
+mod key;
+mod store;
+mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nerve_term::event::TsNs;
+
+pub use copy::{CopyProvider, DEFAULT_LIMIT};
+pub use git::GitProvider;
+pub use key::{Key, KeyError};
+pub use store::FileStore;
+
+use crate::snapshots::FilesRef;
+
+/// A way to keep the files of one directory.
+pub trait Provider {
+    /// Keeps the files as they are now.
+    ///
+    /// # Errors
+    /// [`FilesError`]. Nothing is kept then: no reference, no partial copy.
+    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError>;
+
+    /// Puts files that were kept into `to`, which must be an empty directory or not there yet. The directory they came from is not
+    /// touched. Gives back what could not be restored and why, as in [`Taken::left_out`].
+    ///
+    /// # Errors
+    /// [`FilesError`]. Part of the files may be in `to` then.
+    fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError>;
+
+    /// What is kept, sorted by session and number.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    fn keys(&self) -> Result<Vec<Key>, FilesError>;
+
+    /// How the files of `key` are asked for later, see [`provider_of`].
+    fn reference(&self, key: &Key) -> FilesRef;
+}
+
+/// What is noted with the files.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// When the snapshot was confirmed.
+    pub at: TsNs,
+    /// The snapshot's label.
+    pub label: Option<&'a str>,
+}
+
+/// Files that are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// How they are asked for later.
+    pub files: FilesRef,
+    /// What could not be kept and why, a sentence each; the first [`MAX_SAID`], and then how many more.
+    pub left_out: Vec<String>,
+}
+
+/// So many things left out are told one by one.
+pub const MAX_SAID: usize = 50;
+
+/// Git for what git would commit, else a copy of `dir` alone: outside of a work tree, in a directory the repository ignores (its
+/// files would be missing from a commit), and where there is no `git`. `limit`: bytes, see [`DEFAULT_LIMIT`].
+///
+/// # Errors
+/// `dir` is no directory, or it is in a work tree that git refuses to use.
+pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provider>, FilesError> {
+    // Git would say it less plainly.
+    std::fs::read_dir(dir).map_err(FilesError::io("read the directory", dir))?;
+    Ok(match GitProvider::find(dir, store, limit)? {
+        Some(git) => Box::new(git),
+        None => Box::new(CopyProvider::new(dir, store, limit)?),
+    })
+}
+
+/// All files that are kept: of the work tree `dir` is in, and in the store.
+///
+/// # Errors
+/// As [`choose`].
+pub fn kept(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
+    let git = GitProvider::at(dir, store, DEFAULT_LIMIT)?;
+    let mut found = Vec::new();
+    if let Some(git) = git {
+        found.extend(git.keys()?.into_iter().map(|key| (key.clone(), git.reference(&key))));
+    }
+    let copies = CopyProvider::of_store(store.root(), store);
+    found.extend(copies.keys()?.into_iter().map(|key| (key.clone(), copies.reference(&key))));
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found)
+}
+
+/// The provider that keeps `files`, and under which key. Nothing in `files` is trusted: it comes from a file beside a recording.
+///
+/// # Errors
+/// An unknown provider, a reference that is none of its references, or a source that is no git work tree any more.
+pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provider>, Key), FilesError> {
+    let unknown =
+        || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
+    match files.provider.as_str() {
+        git::NAME => {
+            let key = git::key_of(&files.reference).ok_or_else(unknown)?;
+            let gone = || FilesError::NoWorkTree { path: files.source.clone() };
+            let provider = GitProvider::at(&files.source, store, DEFAULT_LIMIT)?.ok_or_else(gone)?;
+            Ok((Box::new(provider), key))
+        }
+        copy::COPY | copy::REFLINK => {
+            let key = files.reference.parse().map_err(|_| unknown())?;
+            Ok((Box::new(CopyProvider::of_store(&files.source, store)), key))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// Files that could not be kept or given back.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// A session's name that cannot be part of a path or reference.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is a snapshot of this key.
+    #[error("there are files of snapshot {key} already")]
+    Exists {
+        /// Which.
+        key: Key,
+    },
+    /// There is none.
+    #[error("no files of snapshot {key} in {}", place.display())]
+    NotFound {
+        /// Which.
+        key: Key,
+        /// The work tree or the store.
+        place: PathBuf,
+    },
+    /// More than the limit. Nothing was copied, or what was copied is removed again.
+    #[error("{} has {bytes} bytes to copy, more than the limit of {limit}", path.display())]
+    TooLarge {
+        /// What was to be kept.
+        path: PathBuf,
+        /// Bytes; at least so many.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// More files than a copy may have.
+    #[error("{} has more than {limit} files", path.display())]
+    TooMany {
+        /// What was to be kept.
+        path: PathBuf,
+        /// The limit.
+        limit: usize,
+    },
+    /// The disk of the store has no room for the copy.
+    #[error("{} has {bytes} bytes to copy, and the disk of {} has room for {free}", path.display(), store.display())]
+    NoRoom {
+        /// What was to be kept.
+        path: PathBuf,
+        /// Bytes.
+        bytes: u64,
+        /// Where it was to be kept.
+        store: PathBuf,
+        /// Bytes.
+        free: u64,
+    },
+    /// Files are given back into an empty directory only.
+    #[error("{} is not empty", path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It is in the store of the snapshots themselves.
+    #[error("{} belongs to the snapshots' own store", path.display())]
+    OwnStore {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The files were kept in a repository that is not there any more.
+    #[error("{} is no git work tree", path.display())]
+    NoWorkTree {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// A reference no provider of this version has made.
+    #[error("files kept by {provider:?} as {reference:?} cannot be found: unknown kind of reference")]
+    Reference {
+        /// The provider.
+        provider: String,
+        /// The reference.
+        reference: String,
+    },
+    /// Git refused.
+    #[error("git cannot {action}: {message}")]
+    Git {
+        /// What it was to do.
+        action: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// The system refused.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl FilesError {
+    /// For `map_err`.
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FilesError {
+        let path = path.to_path_buf();
+        move |source| FilesError::Io { action, path, source }
+    }
+}
+
+/// Makes `to`, or sees that it is an empty directory; gives back its real path.
+fn empty_directory(to: &Path) -> Result<PathBuf, FilesError> {
+    std::fs::create_dir_all(to).map_err(FilesError::io("make the directory", to))?;
+    let mut entries = std::fs::read_dir(to).map_err(FilesError::io("read the directory", to))?;
+    if entries.next().is_some() {
+        return Err(FilesError::NotEmpty { path: to.to_path_buf() });
+    }
+    to.canonicalize().map_err(FilesError::io("find", to))
+}
+
+/// What was left out, as it is told: not more than [`MAX_SAID`] one by one.
+#[derive(Debug, Default)]
+struct LeftOut {
+    said: Vec<String>,
+    more: usize,
+}
+
+impl LeftOut {
+    fn say(&mut self, what: impl FnOnce() -> String) {
+        if self.said.len() < MAX_SAID {
+            self.said.push(what());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn told(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.said.push(format!("{} more", self.more));
+        }
+        self.said
+    }
+}

@@ -1,0 +1,208 @@
+//! A directory tree: what is in it, and a copy of it.
+
+use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::{FilesError, LeftOut};
+
+/// A copy may have so many files, links and directories.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// What is kept of a mode. Not setuid and setgid: the copy may belong to somebody else.
+const MODE: u32 = 0o777;
+
+/// What is to be copied, directories before what is in them.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    entries: Vec<Entry>,
+    /// Of all files.
+    pub(super) bytes: u64,
+    pub(super) left_out: LeftOut,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// From the root of the tree.
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Directory { mode: u32 },
+    File { bytes: u64 },
+    Link,
+}
+
+/// How the bytes of the files came to be in the copy.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Copied {
+    /// Files that share their blocks with the original.
+    pub(super) cloned: u64,
+    /// Files that do not.
+    pub(super) copied: u64,
+}
+
+/// Looks at everything under `root`, which is not followed through links and not into `except`.
+pub(super) fn survey(root: &Path, except: &Path) -> Result<Plan, FilesError> {
+    let mut plan = Plan::default();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(dir) = pending.pop() {
+        let full = root.join(&dir);
+        let entries = match fs::read_dir(&full) {
+            Ok(entries) => entries,
+            Err(error) if dir.as_os_str().is_empty() => {
+                return Err(FilesError::io("read the directory", root)(error));
+            }
+            Err(error) => {
+                plan.left_out.say(|| format!("{dir:?}: {error}"));
+                continue;
+            }
+        };
+        for entry in entries {
+            let entry = entry.map_err(FilesError::io("read the directory", &full))?;
+            let path = dir.join(entry.file_name());
+            // One that is gone by now was never there.
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() && root.join(&path) == except {
+                continue;
+            }
+            if meta.is_dir() {
+                pending.push(path.clone());
+            }
+            plan.add(path, &meta);
+            if plan.entries.len() > MAX_ENTRIES {
+                return Err(FilesError::TooMany { path: root.into(), limit: MAX_ENTRIES });
+            }
+        }
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    fn add(&mut self, path: PathBuf, meta: &Metadata) {
+        let kind = if meta.is_dir() {
+            Kind::Directory { mode: meta.mode() & MODE }
+        } else if meta.is_file() {
+            self.bytes = self.bytes.saturating_add(meta.len());
+            Kind::File { bytes: meta.len() }
+        } else if meta.is_symlink() {
+            Kind::Link
+        } else {
+            return self.left_out.say(|| format!("{path:?}: {}", special(meta.file_type())));
+        };
+        self.entries.push(Entry { path, kind });
+    }
+
+    /// Whether the largest file can share its blocks with a file at `probe`, which is removed again.
+    pub(super) fn can_be_cloned(&self, root: &Path, probe: &Path) -> bool {
+        let size = |entry: &&Entry| match entry.kind {
+            Kind::File { bytes } => bytes,
+            _ => 0,
+        };
+        let Some(largest) = self.entries.iter().max_by_key(size).filter(|entry| size(entry) > 0) else {
+            return false;
+        };
+        let clone = || -> io::Result<()> {
+            let from = open_file(&root.join(&largest.path))?;
+            Ok(rustix::fs::ioctl_ficlone(&create_file(probe)?, &from)?)
+        };
+        let can = clone().is_ok();
+        // There is nothing to remove if it could not be made.
+        let _ = fs::remove_file(probe);
+        can
+    }
+
+    /// Copies to `to`, an empty directory. `limit`: bytes that may be copied; those of clones do not count. Files that cannot be
+    /// read are left out. The modes of directories are still to be set ([`Plan::set_modes`]).
+    pub(super) fn copy(&mut self, from: &Path, to: &Path, limit: u64) -> Result<Copied, FilesError> {
+        let mut copied = Copied::default();
+        let mut room = limit;
+        for entry in &self.entries {
+            let (source, target) = (from.join(&entry.path), to.join(&entry.path));
+            match entry.kind {
+                Kind::Directory { .. } => {
+                    fs::create_dir(&target).map_err(FilesError::io("make the directory", &target))?;
+                }
+                Kind::Link => match fs::read_link(&source) {
+                    Ok(aim) => symlink(aim, &target).map_err(FilesError::io("make the link", &target))?,
+                    Err(error) => self.left_out.say(|| format!("{:?}: {error}", entry.path)),
+                },
+                Kind::File { .. } => {
+                    let file = match open_file(&source) {
+                        Ok(file) => file,
+                        Err(error) => {
+                            self.left_out.say(|| format!("{:?}: {error}", entry.path));
+                            continue;
+                        }
+                    };
+                    match copy_file(&file, &target, room).map_err(FilesError::io("copy to", &target))? {
+                        None => copied.cloned += 1,
+                        Some(bytes) if bytes <= room => {
+                            room -= bytes;
+                            copied.copied += 1;
+                        }
+                        Some(bytes) => {
+                            let bytes = limit.saturating_add(bytes - room);
+                            return Err(FilesError::TooLarge { path: from.into(), bytes, limit });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Gives the copy's directories their modes. Last: some do not let anything be put into them.
+    pub(super) fn set_modes(&self, to: &Path) -> Result<(), FilesError> {
+        for entry in self.entries.iter().rev() {
+            if let Kind::Directory { mode } = entry.kind {
+                let path = to.join(&entry.path);
+                fs::set_permissions(&path, Permissions::from_mode(mode))
+                    .map_err(FilesError::io("set the mode of", &path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that were copied, one more than `room` if there are too many; `None` if the file shares its blocks.
+fn copy_file(from: &File, to: &Path, room: u64) -> io::Result<Option<u64>> {
+    let meta = from.metadata()?;
+    let target = create_file(to)?;
+    let copied = match rustix::fs::ioctl_ficlone(&target, from) {
+        Ok(()) => None,
+        // The kernel copies, where it can without reading the bytes.
+        Err(_) => Some(io::copy(&mut from.take(room.saturating_add(1)), &mut &target)?),
+    };
+    target.set_permissions(Permissions::from_mode(meta.mode() & MODE))?;
+    target.set_modified(meta.modified()?)?;
+    Ok(copied)
+}
+
+/// Opens a file that was a regular one a moment ago: not through a link, and not waiting for a pipe's other end.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file any more")) }
+}
+
+fn create_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn special(kind: FileType) -> &'static str {
+    if kind.is_socket() {
+        "a socket"
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_block_device() || kind.is_char_device() {
+        "a device"
+    } else {
+        "of an unknown kind"
+    }
+}

@@ -1,0 +1,274 @@
+//! An asciicast (version 2 or 3, <https://docs.asciinema.org/manual/asciicast/v3/>) as a recording.
+
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use serde::Deserialize;
+
+use crate::ahr::{AhrError, Body, DEFAULT_QUALITY, Mark, Record, RecordError, Segment, Writer};
+use crate::meta::{Host, Meta};
+
+/// Bytes of a line that are read.
+const MAX_LINE: u64 = 16 << 20;
+/// Bytes of output that go into one record: with its header it fits a block many times over.
+const MAX_DATA: usize = 128 << 10;
+
+/// What an import made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Imported {
+    /// Version of the cast, 2 or 3.
+    pub version: u8,
+    /// Events of the cast that went into the recording.
+    pub events: u64,
+    /// Bytes of output.
+    pub output: u64,
+    /// Markers, which became snapshots without files.
+    pub snapshots: u64,
+    /// Time from the first to the last event.
+    pub duration: Duration,
+}
+
+/// Makes the recording `to`, and its `meta.json`, from a cast. `started` is when it began, for casts that do not tell.
+///
+/// Output is `o`, input `i`, sizes `r`, the exit status `x`; a marker `m` becomes a snapshot. Events of other kinds are passed
+/// over, as the format asks.
+///
+/// # Errors
+/// [`ImportError`]; a line that is no event is told with its number. `to` is never overwritten, and removed when the import
+/// fails.
+pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<Imported, ImportError> {
+    let mut lines = Lines { cast, number: 0, bytes: Vec::new() };
+    let header = lines.header()?;
+    let start = header.timestamp.map_or(started, |seconds| TsNs(seconds.saturating_mul(1_000_000_000)));
+    let writer = Writer::create(to)?;
+    let import = Import {
+        writer,
+        segment: Segment::new(0),
+        version: header.version,
+        start,
+        at: Duration::ZERO,
+        done: Imported { version: header.version, ..Imported::default() },
+    };
+    import.run(&mut lines, header).inspect_err(|_| {
+        // The error is the news; what is left is a part of something that is still there.
+        let _ = std::fs::remove_file(to);
+    })
+}
+
+struct Import {
+    writer: Writer,
+    segment: Segment,
+    version: u8,
+    start: TsNs,
+    /// Time of the event before.
+    at: Duration,
+    done: Imported,
+}
+
+impl Import {
+    fn run(mut self, lines: &mut Lines<impl BufRead>, header: Header) -> Result<Imported, ImportError> {
+        let Size { cols, rows } = header.size;
+        self.push(Body::Resize { cols, rows }).map_err(|error| lines.bad(error.to_string()))?;
+        while let Some(event) = lines.event()? {
+            self.event(&event).map_err(|problem| match problem {
+                Problem::Line(reason) => lines.bad(reason),
+                Problem::Io(error) => self.write_error(error),
+            })?;
+        }
+        let last = self.segment.seal(DEFAULT_QUALITY, true);
+        let written = self.writer.append(&last).and_then(|()| self.writer.sync());
+        written.map_err(|error| self.write_error(error))?;
+        let meta = Meta {
+            started_at: self.start,
+            ended_at: Some(self.start + self.at),
+            cmd: header.command.map(|command| vec!["sh".into(), "-c".into(), command]).unwrap_or_default(),
+            cols,
+            rows,
+            host: Host::this(),
+            title: header.title,
+            ..Meta::default()
+        };
+        meta.store(self.writer.path()).map_err(|error| self.write_error(error))?;
+        Ok(Imported { duration: self.at, ..self.done })
+    }
+
+    fn event(&mut self, Event(time, code, text): &Event) -> Result<(), Problem> {
+        let time = Duration::try_from_secs_f64(*time)
+            .map_err(|_| Problem::Line(format!("{time} is no time of an event")))?;
+        // Version 3 counts from the event before. Version 2 from the start, and its times must not go back.
+        self.at = if self.version == 3 { self.at.saturating_add(time) } else { self.at.max(time) };
+        match code.as_str() {
+            "o" => {
+                for piece in text.as_bytes().chunks(MAX_DATA) {
+                    self.add(Body::Data { off: self.segment.end(), bytes: piece })?;
+                }
+                self.done.output += text.len() as u64;
+            }
+            "i" => {
+                self.add(Body::Mark(Mark::Input { origin: Origin::User, redacted: false }))?;
+                self.add(Body::Input { bytes: text.as_bytes() })?;
+            }
+            "r" => {
+                let size = size_of(text).ok_or_else(|| Problem::Line(format!("{text:?} is no size")))?;
+                self.add(Body::Resize { cols: size.cols, rows: size.rows })?;
+            }
+            "m" => {
+                self.done.snapshots += 1;
+                let anchor = self.segment.end();
+                self.add(Body::Snapshot { id: self.done.snapshots, anchor, label: text.as_bytes() })?;
+            }
+            "x" => {
+                let code: i32 =
+                    text.parse().map_err(|_| Problem::Line(format!("{text:?} is no exit status")))?;
+                self.add(Body::Mark(Mark::Exit(ExitStatus::Code(code))))?;
+            }
+            _ => return Ok(()),
+        }
+        self.done.events += 1;
+        Ok(())
+    }
+
+    fn add(&mut self, body: Body<'_>) -> Result<(), Problem> {
+        self.push(body).map_err(|error| Problem::Line(error.to_string()))?;
+        if self.segment.is_full() {
+            self.writer.append(&self.segment.seal(DEFAULT_QUALITY, false)).map_err(Problem::Io)?;
+            self.segment = Segment::new(self.segment.end());
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, body: Body<'_>) -> Result<(), RecordError> {
+        self.segment.push(&Record { at: self.start + self.at, body })
+    }
+
+    fn write_error(&self, source: io::Error) -> ImportError {
+        AhrError::Io { action: "write to", path: self.writer.path().into(), source }.into()
+    }
+}
+
+enum Problem {
+    Line(String),
+    Io(io::Error),
+}
+
+/// The first line of a cast.
+struct Header {
+    version: u8,
+    size: Size,
+    /// Seconds since the Unix epoch.
+    timestamp: Option<u64>,
+    command: Option<String>,
+    title: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawHeader {
+    version: u8,
+    width: Option<u16>,
+    height: Option<u16>,
+    term: Option<RawTerm>,
+    timestamp: Option<f64>,
+    command: Option<String>,
+    title: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawTerm {
+    cols: u16,
+    rows: u16,
+}
+
+/// Time in seconds, code, data.
+#[derive(Deserialize)]
+struct Event(f64, String, String);
+
+struct Lines<R> {
+    cast: R,
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn header(&mut self) -> Result<Header, ImportError> {
+        if !self.advance()? {
+            return Err(ImportError::NoCast("it is empty".into()));
+        }
+        let raw: RawHeader = serde_json::from_slice(&self.bytes)
+            .map_err(|error| ImportError::NoCast(format!("its first line is no header: {error}")))?;
+        let size = match (raw.version, raw.width, raw.height, raw.term) {
+            (2, Some(cols), Some(rows), _) | (3, _, _, Some(RawTerm { cols, rows })) => Size::new(cols, rows),
+            (2 | 3, ..) => return Err(ImportError::NoCast("its header has no size".into())),
+            (version, ..) => return Err(ImportError::Version(version)),
+        };
+        // Version 2 as some write it has a fraction.
+        let timestamp = raw.timestamp.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Ok(Header {
+            version: raw.version,
+            size,
+            timestamp: timestamp.map(|time| time.as_secs()),
+            command: raw.command,
+            title: raw.title,
+        })
+    }
+
+    /// The next event; empty lines and comments are passed over.
+    fn event(&mut self) -> Result<Option<Event>, ImportError> {
+        while self.advance()? {
+            let text = self.bytes.trim_ascii();
+            if !text.is_empty() && text[0] != b'#' {
+                return serde_json::from_slice(text).map(Some).map_err(|error| self.bad(error.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn advance(&mut self) -> Result<bool, ImportError> {
+        self.bytes.clear();
+        self.number += 1;
+        let read = self.cast.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.bytes);
+        let len = read.map_err(ImportError::Read)?;
+        if len as u64 == MAX_LINE && self.bytes.last() != Some(&b'\n') {
+            return Err(self.bad(format!("it is longer than {MAX_LINE} bytes")));
+        }
+        Ok(len > 0)
+    }
+
+    fn bad(&self, reason: String) -> ImportError {
+        ImportError::Line { number: self.number, reason }
+    }
+}
+
+/// `80x24`.
+fn size_of(text: &str) -> Option<Size> {
+    let (cols, rows) = text.split_once('x')?;
+    Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
+}
+
+/// A cast that cannot be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Not an asciicast.
+    #[error("this is no asciicast: {0}")]
+    NoCast(String),
+    /// A version that is not read.
+    #[error(
+        "asciicasts of version {0} are not read; only 2 and 3 are (`asciinema convert` makes them of others)"
+    )]
+    Version(u8),
+    /// A line that is no event.
+    #[error("line {number} is no event: {reason}")]
+    Line {
+        /// Counted from 1, the header's.
+        number: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cast cannot be read.
+    #[error("cannot read the cast: {0}")]
+    Read(io::Error),
+    /// The recording cannot be made or written.
+    #[error(transparent)]
+    Write(#[from] AhrError),
+}

@@ -1,0 +1,232 @@
+//! Makes and extends the sidecar.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use nerve_term::event::Size;
+use nerve_term::terminal::{Between, Keyframe, LineIndex, TerminalState};
+use tempfile::NamedTempFile;
+
+use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
+use super::{Index, MAX_DUMP, Place, SPACING};
+use crate::ahr::{AhrError, Block, Body, Part, Reader};
+use crate::fold::Fold;
+
+/// Blocks listed; when there are more, every second one is dropped.
+const MAX_BLOCKS: usize = 1 << 18;
+/// Keyframes kept; when there are more, every second one is dropped and the next are twice as far apart.
+const MAX_FRAMES: usize = 1 << 12;
+/// Output until it is tried again, where a keyframe does not bring back what it was taken of.
+const RETRY: u64 = 64 << 10;
+
+/// Folds the recording, or what of it `old` does not cover, and writes the sidecar.
+pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrError> {
+    let mut reader = Reader::open(recording)?;
+    let mut builder = match old {
+        Some(index) => Builder::resume(index, &mut reader)?,
+        None => Builder::new(),
+    };
+    let before = builder.head.covered;
+    while let Some(part) = reader.next()? {
+        if let Part::Block(block) = part {
+            builder.block(&block);
+        }
+    }
+    if builder.head.covered > before
+        && let Err(error) = builder.write(recording)
+    {
+        tracing::debug!(path = %recording.display(), %error, "no index can be written");
+    }
+    Ok(())
+}
+
+struct Builder {
+    head: Head,
+    blocks: Vec<BlockEntry>,
+    /// With their compressed dumps.
+    frames: Vec<(FrameEntry, Vec<u8>)>,
+    fold: Fold,
+    between: Between,
+    /// The next keyframe is taken at this output offset, or as soon after as can be.
+    due: u64,
+    /// Records of the next block that are folded already.
+    folded: u32,
+}
+
+impl Builder {
+    fn new() -> Builder {
+        Builder {
+            head: Head { stride: 1, ..Head::default() },
+            blocks: Vec::new(),
+            frames: Vec::new(),
+            fold: bare(Fold::new(Size::default())),
+            between: Between::Yes,
+            due: SPACING,
+            folded: 0,
+        }
+    }
+
+    /// Goes on at the last keyframe of `index`: what follows it is folded again, but not listed again.
+    fn resume(index: &Index, reader: &mut Reader<BufReader<File>>) -> Result<Builder, AhrError> {
+        let mut builder = Builder { head: index.head, ..Builder::new() };
+        for nth in 0..index.head.blocks {
+            let Some(entry) = index.entry(index.head.blocks_at(), nth) else { return Ok(Builder::new()) };
+            builder.blocks.push(entry);
+        }
+        for nth in 0..index.head.frames {
+            let entry: Option<FrameEntry> = index.entry(index.head.frames_at(), nth);
+            let packed = entry.and_then(|entry| Some((entry, entry.packed(&index.file)?)));
+            // A damaged one is as good as none, and what follows it goes on from the one before.
+            builder.frames.extend(packed);
+        }
+        while let Some((last, _)) = builder.frames.last() {
+            let (last, keyframe) = (*last, last.keyframe(&index.file));
+            if let Some(keyframe) = keyframe {
+                builder.fold = bare(Fold::from_keyframe(&keyframe));
+                builder.due = last.offset + builder.spacing();
+                builder.folded = last.place.records;
+                reader.seek_to(last.place.block)?;
+                break;
+            }
+            builder.frames.pop();
+        }
+        Ok(builder)
+    }
+
+    fn block(&mut self, block: &Block) {
+        let known = block.file_off < self.head.covered;
+        let skip = std::mem::take(&mut self.folded);
+        for (nth, record) in (0..).zip(block.records()) {
+            if nth < skip {
+                continue;
+            }
+            if self.fold.terminal.offset() >= self.due && self.between == Between::Yes {
+                self.keyframe(Place { block: block.file_off, records: nth });
+            }
+            if let Body::Data { off, bytes } = record.body {
+                if off > self.fold.terminal.offset() {
+                    self.between = Between::Yes;
+                }
+                self.between.feed(bytes);
+            }
+            self.fold.apply(&record);
+            if nth == 0 && !known {
+                self.list(block);
+            }
+        }
+        self.head.covered = self.head.covered.max(block.file().end);
+        (self.head.end_off, self.head.end_at) = (self.fold.terminal.offset(), self.fold.clock());
+    }
+
+    /// Lists a block whose first record has just been folded.
+    fn list(&mut self, block: &Block) {
+        self.head.skipped += 1;
+        if self.head.skipped < self.head.stride && !self.blocks.is_empty() {
+            return;
+        }
+        self.head.skipped = 0;
+        let offset = block.output().start;
+        self.blocks.push(BlockEntry { file_off: block.file_off, at: self.fold.clock(), offset });
+        if self.blocks.len() > MAX_BLOCKS {
+            thin(&mut self.blocks);
+            self.head.stride *= 2;
+        }
+    }
+
+    fn keyframe(&mut self, place: Place) {
+        let offset = self.fold.terminal.offset();
+        self.due = offset + RETRY;
+        let Some(keyframe) = self.fold.keyframe() else { return };
+        if keyframe.dump.len() > MAX_DUMP || !brings_back(&keyframe, &self.fold.terminal) {
+            return;
+        }
+        let packed = pack(&keyframe.dump);
+        let entry = FrameEntry {
+            place,
+            at: keyframe.at,
+            offset,
+            first_line: keyframe.first_line,
+            size: keyframe.size,
+            hidden: keyframe.hidden,
+            dump_at: 0,
+            dump_len: u32::try_from(packed.len()).unwrap_or(u32::MAX),
+            dump_checksum: crc32c::crc32c(&packed),
+        };
+        self.frames.push((entry, packed));
+        if self.frames.len() > MAX_FRAMES {
+            thin(&mut self.frames);
+        }
+        self.due = offset + self.spacing();
+    }
+
+    /// Output between keyframes: what they have been thinned to.
+    fn spacing(&self) -> u64 {
+        let frames = self.frames.len() as u64;
+        let mean = self.frames.last().map_or(0, |(last, _)| last.offset / frames.max(1));
+        if mean < SPACING * 3 / 2 { SPACING } else { mean }
+    }
+
+    /// Writes the sidecar beside the recording, in place of the old one at once.
+    fn write(mut self, recording: &Path) -> io::Result<()> {
+        self.head.samples = entry::samples(&File::open(recording)?, self.head.covered)
+            .ok_or_else(|| io::Error::other("the recording is shorter than it was"))?;
+        let count = |len: usize| u32::try_from(len).map_err(io::Error::other);
+        (self.head.blocks, self.head.frames) = (count(self.blocks.len())?, count(self.frames.len())?);
+        let path = Index::path_of(recording);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = NamedTempFile::with_prefix_in(".index-", folder)?;
+        self.write_to(draft.as_file())?;
+        draft.persist(path)?;
+        Ok(())
+    }
+
+    fn write_to(&mut self, mut file: &File) -> io::Result<()> {
+        let mut tables = Vec::new();
+        self.head.encode(&mut tables);
+        self.blocks.iter().for_each(|entry| entry.encode(&mut tables));
+        let mut at = self.head.frames_at() + (self.frames.len() * FrameEntry::LEN) as u64;
+        for (entry, packed) in &mut self.frames {
+            entry.dump_at = at;
+            at += packed.len() as u64;
+            entry.encode(&mut tables);
+        }
+        file.write_all(&tables)?;
+        for (entry, packed) in &self.frames {
+            file.write_all_at(packed, entry.dump_at)?;
+        }
+        Ok(())
+    }
+}
+
+/// An index needs no lines above the screen.
+fn bare(fold: Fold) -> Fold {
+    fold.with_limits(1, 0)
+}
+
+/// Drops every second one, from the second on.
+fn thin<T>(entries: &mut Vec<T>) {
+    let mut keep = false;
+    entries.retain(|_| {
+        keep = !keep;
+        keep
+    });
+}
+
+/// Whether a terminal made from the keyframe shows what this one does, on the main screen too.
+fn brings_back(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
+    let copy = TerminalState::from_keyframe(keyframe);
+    let first = keyframe.first_line;
+    let mut rows = first..first + u64::from(keyframe.size.rows);
+    copy.screen() == terminal.screen()
+        && rows.all(|row| copy.line_content(LineIndex(row)) == terminal.line_content(LineIndex(row)))
+}
+
+fn pack(dump: &[u8]) -> Vec<u8> {
+    let params = brotli::enc::BrotliEncoderParams { quality: 4, lgwin: 18, ..Default::default() };
+    let mut packed = Vec::new();
+    // Writing to memory cannot fail; an empty dump would be told by its checksum.
+    let _ = brotli::BrotliCompress(&mut &*dump, &mut packed, &params);
+    packed
+}

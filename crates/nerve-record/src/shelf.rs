@@ -1,0 +1,211 @@
+//! The recordings there are: what each is, without reading it, and which to throw away.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_term::event::{ExitStatus, Size, TsNs};
+
+use crate::ahr::{AhrError, Block, Body, Part, Reader};
+use crate::index::Index;
+use crate::meta::Meta;
+use crate::snapshots;
+use crate::store::{self, Store};
+
+/// Bytes at the end of a recording in which its last block is looked for: one of nerve's is shorter.
+const TAIL: u64 = 1 << 20;
+/// Places in them that look like a block and are tried.
+const TRIES: usize = 64;
+
+/// A recording, as its sidecars and its first and last blocks describe it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shelved {
+    /// The recording.
+    pub path: PathBuf,
+    /// Its id: the name without the extension.
+    pub id: String,
+    /// When it began; `None` if nothing says.
+    pub started: Option<TsNs>,
+    /// How long it is, as far as can be told.
+    pub duration: Option<Duration>,
+    /// Bytes on disk, sidecars included.
+    pub bytes: u64,
+    /// The terminal's size at the start.
+    pub size: Option<Size>,
+    /// Program and arguments, if known.
+    pub command: Vec<String>,
+    /// How the program ended, if known.
+    pub exit: Option<ExitStatus>,
+    /// Snapshots listed beside it.
+    pub snapshots: u64,
+    /// A recorder is at work on it.
+    pub live: bool,
+    /// There is no byte in it: it has just begun, or its recorder died at once.
+    pub empty: bool,
+}
+
+impl Shelved {
+    /// Looks at one recording.
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub fn look(path: &Path) -> Result<Shelved, AhrError> {
+        let mut reader = Reader::open(path)?;
+        // A sidecar that cannot be read tells nothing.
+        let meta = Meta::load(path).ok().flatten().unwrap_or_default();
+        let first = first_block(&mut reader)?;
+        let told = |time: TsNs| (time.0 > 0).then_some(time);
+        let began = first.as_ref().map(|block| block.header.start);
+        let started = told(meta.started_at).or(began.and_then(told));
+        let empty = reader.file_len()? == 0;
+        // A recorder writes when it has the lock. Before that our own would be in its way.
+        let live = !empty && is_live(path);
+        // Both from the same clock: the recorder's, or the recording's own.
+        let (from, to) = match meta.ended_at.filter(|_| !live) {
+            Some(ended) => (started, Some(ended)),
+            None => (began.or(started), last_time(path, &mut reader)?),
+        };
+        let size = (meta.cols > 0 && meta.rows > 0).then(|| Size::new(meta.cols, meta.rows));
+        let bytes =
+            files_of(path).iter().filter_map(|file| fs::metadata(file).ok()).map(|meta| meta.len()).sum();
+        Ok(Shelved {
+            path: path.into(),
+            id: store::id_of(path).map_or_else(|| path.display().to_string(), str::to_string),
+            started,
+            duration: from.zip(to).map(|(from, to)| to.since(from)),
+            bytes,
+            size: size.or_else(|| first.as_ref().and_then(size_in)),
+            command: meta.cmd,
+            exit: meta.exit,
+            snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
+            live,
+            empty,
+        })
+    }
+
+    /// When it was over; `None` while it is not, or if nothing says.
+    fn ended(&self) -> Option<TsNs> {
+        if self.live { None } else { self.started.map(|started| started + self.duration.unwrap_or_default()) }
+    }
+}
+
+/// All recordings, the one that began last first. One that cannot be opened is left out.
+pub fn list(store: &Store) -> Vec<Shelved> {
+    let mut all: Vec<Shelved> = store.all().iter().filter_map(|path| Shelved::look(path).ok()).collect();
+    all.sort_by_key(|shelved| std::cmp::Reverse(shelved.started));
+    all
+}
+
+/// What is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// Recordings that ended before this go.
+    pub not_before: Option<TsNs>,
+    /// When those that are left have more bytes than this in sum, the oldest go.
+    pub bytes: Option<u64>,
+}
+
+/// Why a recording goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// It is too old.
+    Age,
+    /// There are too many bytes.
+    Bytes,
+}
+
+/// Which of `all` (the newest first) are to go, with the reason. One that is being written stays whatever its age and size, and
+/// so does an empty one, which may just have begun; their bytes count.
+pub fn overdue(all: &[Shelved], keep: Retention) -> Vec<(&Shelved, Reason)> {
+    let mut sum = 0u64;
+    let mut gone = Vec::new();
+    for shelved in all {
+        let too_old = keep.not_before.zip(shelved.ended()).is_some_and(|(limit, ended)| ended < limit);
+        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(shelved.bytes) > most);
+        match (shelved.live || shelved.empty, too_old, too_much) {
+            (false, true, _) => gone.push((shelved, Reason::Age)),
+            (false, false, true) => gone.push((shelved, Reason::Bytes)),
+            _ => sum = sum.saturating_add(shelved.bytes),
+        }
+    }
+    gone
+}
+
+/// Removes a recording and its sidecars, the recording last. Says false, and removes nothing, if a recorder is
+/// at work on it or it is empty, see [`overdue`].
+/// Files that its snapshots took are not touched.
+///
+/// # Errors
+/// What the operating system says.
+pub fn remove(recording: &Path) -> io::Result<bool> {
+    let file = File::open(recording)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(false),
+        Err(fs::TryLockError::Error(error)) => return Err(error),
+    }
+    for path in files_of(recording).iter().rev() {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(true)
+}
+
+/// A recording and what may be beside it.
+fn files_of(recording: &Path) -> [PathBuf; 4] {
+    [recording.into(), Meta::path_of(recording), snapshots::path_of(recording), Index::path_of(recording)]
+}
+
+/// Whether a recorder holds the file's lock. Not to be asked of an empty file: a recorder could be about to lock it.
+pub fn is_live(recording: &Path) -> bool {
+    let lock = |file: File| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+    File::open(recording).is_ok_and(lock)
+}
+
+fn first_block(reader: &mut Reader<BufReader<File>>) -> io::Result<Option<Block>> {
+    // At most two parts: what is damaged at the start may be long, but is told as one.
+    for _ in 0..2 {
+        match reader.next().map_err(io::Error::other)? {
+            Some(Part::Block(block)) => return Ok(Some(block)),
+            Some(Part::Lost(_)) => {}
+            None => break,
+        }
+    }
+    Ok(None)
+}
+
+fn size_in(block: &Block) -> Option<Size> {
+    block.records().find_map(|record| match record.body {
+        Body::Resize { cols, rows } => Some(Size::new(cols, rows)),
+        _ => None,
+    })
+}
+
+/// The latest time in the last intact block near the end of the file.
+fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option<TsNs>, AhrError> {
+    let from = reader.file_len()?.saturating_sub(TAIL);
+    let mut tail = Vec::new();
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    file.take(TAIL).read_to_end(&mut tail)?;
+    let places = (0..tail.len()).rev().filter(|at| tail[*at..].starts_with(b"AHRC"));
+    for place in places.take(TRIES).map(|at| from + at as u64) {
+        reader.seek_to(place)?;
+        if let Some(Part::Block(block)) = reader.next()?
+            && block.file_off == place
+        {
+            let times = block.records().map(|record| record.at).chain([block.header.start]);
+            // The last block may be empty, and made at no time.
+            if let Some(last) = times.max().filter(|at| at.0 > 0) {
+                return Ok(Some(last));
+            }
+        }
+    }
+    Ok(None)
+}

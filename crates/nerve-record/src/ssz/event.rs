@@ -1,0 +1,148 @@
+//! The events pipe's messages: [`Activity`] as a union of seven containers (seed agent-record §9). Times are milliseconds.
+
+use super::SszError;
+use super::container::{Field, Value, byte, join, number, optional, selected, split};
+use super::frame::{MAX_EVENT, encode_frame};
+use crate::activity::{Activity, Level, Status, TsMs};
+
+const STATUS: [Field; 2] = [Field::Byte, Field::Number];
+const LOG: [Field; 4] = [Field::Byte, Field::Variable, Field::Variable, Field::Number];
+const ERROR: [Field; 2] = [Field::Variable, Field::Number];
+const THOUGHT: [Field; 3] = [Field::Variable, Field::Variable, Field::Number];
+const TOOL: [Field; 5] = [Field::Variable, Field::Variable, Field::Variable, Field::Byte, Field::Number];
+const FILE_EDIT: [Field; 5] = [Field::Variable, Field::Number, Field::Number, Field::Variable, Field::Number];
+
+/// The body, without its length.
+pub fn encode(activity: &Activity) -> Vec<u8> {
+    let at = Value::Number(activity.at().0);
+    match activity {
+        Activity::Status { status, .. } => join(0, [status_value(*status), at]),
+        Activity::Log { level, message, execution, .. } => {
+            join(1, [level_value(*level), text_value(message), optional_value(execution.as_deref()), at])
+        }
+        Activity::Error { message, .. } => join(2, [text_value(message), at]),
+        Activity::Thought { text, reasoning, .. } => {
+            join(3, [text_value(text), optional_value(reasoning.as_deref()), at])
+        }
+        Activity::ToolStart { name, args, execution, status, .. } => {
+            join(4, [text_value(name), text_value(args), text_value(execution), status_value(*status), at])
+        }
+        Activity::ToolOutput { name, output, execution, status, .. } => {
+            join(5, [text_value(name), text_value(output), text_value(execution), status_value(*status), at])
+        }
+        Activity::FileEdit { path, added, removed, description, .. } => join(
+            6,
+            [
+                text_value(path),
+                Value::Number(*added),
+                Value::Number(*removed),
+                optional_value(description.as_deref()),
+                at,
+            ],
+        ),
+    }
+}
+
+/// The whole frame.
+///
+/// # Errors
+/// [`SszError::TooLong`] for a body over [`MAX_EVENT`] bytes.
+pub fn frame(activity: &Activity) -> Result<Vec<u8>, SszError> {
+    encode_frame(&encode(activity), MAX_EVENT)
+}
+
+/// Reads a body.
+///
+/// # Errors
+/// [`SszError`]: another selector, a bad length or offset, a number that stands for nothing, a text that is not UTF-8.
+pub fn decode(body: &[u8]) -> Result<Activity, SszError> {
+    let (selector, rest) = selected(body)?;
+    match selector {
+        0 => {
+            let [status, at] = split(rest, STATUS)?;
+            Ok(Activity::Status { status: to_status(status)?, at: time(at)? })
+        }
+        1 => {
+            let [level, message, execution, at] = split(rest, LOG)?;
+            let execution = optional_text("execution id", execution)?;
+            Ok(Activity::Log {
+                level: to_level(level)?,
+                message: text("message", message)?,
+                execution,
+                at: time(at)?,
+            })
+        }
+        2 => {
+            let [message, at] = split(rest, ERROR)?;
+            Ok(Activity::Error { message: text("message", message)?, at: time(at)? })
+        }
+        3 => {
+            let [thought, reasoning, at] = split(rest, THOUGHT)?;
+            let reasoning = optional_text("reasoning", reasoning)?;
+            Ok(Activity::Thought { text: text("thought", thought)?, reasoning, at: time(at)? })
+        }
+        4 => {
+            let [name, args, execution, status, at] = split(rest, TOOL)?;
+            let (name, args) = (text("tool's name", name)?, text("tool's arguments", args)?);
+            let execution = text("execution id", execution)?;
+            Ok(Activity::ToolStart { name, args, execution, status: to_status(status)?, at: time(at)? })
+        }
+        5 => {
+            let [name, output, execution, status, at] = split(rest, TOOL)?;
+            let (name, output) = (text("tool's name", name)?, text("tool's output", output)?);
+            let execution = text("execution id", execution)?;
+            Ok(Activity::ToolOutput { name, output, execution, status: to_status(status)?, at: time(at)? })
+        }
+        6 => {
+            let [path, added, removed, description, at] = split(rest, FILE_EDIT)?;
+            let (added, removed) = (number(added)?, number(removed)?);
+            let description = optional_text("description", description)?;
+            Ok(Activity::FileEdit { path: text("path", path)?, added, removed, description, at: time(at)? })
+        }
+        selector => Err(SszError::Selector { union: "an event", selector }),
+    }
+}
+
+fn status_value(status: Status) -> Value<'static> {
+    Value::Byte(place(&Status::ALL, &status))
+}
+
+fn level_value(level: Level) -> Value<'static> {
+    Value::Byte(place(&Level::ALL, &level))
+}
+
+/// A value's number on the wire is its place in the list of all.
+fn place<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    let place = all.iter().position(|one| one == value);
+    place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)
+}
+
+fn text_value(text: &str) -> Value<'_> {
+    Value::Bytes(text.as_bytes())
+}
+
+fn optional_value(text: Option<&str>) -> Value<'_> {
+    Value::Optional(text.map(str::as_bytes))
+}
+
+fn to_status(field: &[u8]) -> Result<Status, SszError> {
+    let number = byte(field)?;
+    Status::ALL.get(usize::from(number)).copied().ok_or(SszError::Number { what: "status", number })
+}
+
+fn to_level(field: &[u8]) -> Result<Level, SszError> {
+    let number = byte(field)?;
+    Level::ALL.get(usize::from(number)).copied().ok_or(SszError::Number { what: "log level", number })
+}
+
+fn time(field: &[u8]) -> Result<TsMs, SszError> {
+    number(field).map(TsMs)
+}
+
+fn text(what: &'static str, field: &[u8]) -> Result<String, SszError> {
+    String::from_utf8(field.to_vec()).map_err(|_| SszError::Text(what))
+}
+
+fn optional_text(what: &'static str, field: &[u8]) -> Result<Option<String>, SszError> {
+    optional(field)?.map(|value| text(what, value)).transpose()
+}

@@ -1,0 +1,221 @@
+//! Where recordings are: `<root>/YYYY/MM/<id>.ahr` (seed agent-record §3), and the files beside each.
+
+use std::fs::{self, DirBuilder, DirEntry};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nerve_term::event::TsNs;
+
+/// The extension of recordings.
+pub const EXTENSION: &str = "ahr";
+
+/// The most characters of a recording's id.
+pub const MAX_ID_CHARS: usize = 64;
+
+/// Candidates that an error lists.
+const LISTED: usize = 8;
+
+/// The folder of all recordings: `<state>/recordings`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// The store in `root`. Nothing is made yet.
+    pub fn new(root: impl Into<PathBuf>) -> Store {
+        Store { root: root.into() }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the recording `id` that began at `started` belongs: by the year and month of UTC.
+    ///
+    /// # Errors
+    /// [`StoreError::Id`] when `id` cannot be part of a path, see [`check_id`].
+    pub fn path_for(&self, id: &str, started: TsNs) -> Result<PathBuf, StoreError> {
+        check_id(id)?;
+        // u64 nanoseconds end in the year 2554, well within what a Timestamp holds.
+        let date = Timestamp::from_nanosecond(i128::from(started.0))
+            .unwrap_or(Timestamp::UNIX_EPOCH)
+            .to_zoned(TimeZone::UTC)
+            .date();
+        let mut path = self.root.join(format!("{:04}", date.year()));
+        path.push(format!("{:02}", date.month()));
+        path.push(format!("{id}.{EXTENSION}"));
+        Ok(path)
+    }
+
+    /// [`Store::path_for`], with the folders made (mode 0700).
+    ///
+    /// # Errors
+    /// [`StoreError::Id`], or [`StoreError::Io`] when a folder cannot be made.
+    pub fn prepare(&self, id: &str, started: TsNs) -> Result<PathBuf, StoreError> {
+        let path = self.path_for(id, started)?;
+        if let Some(folder) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(|source| StoreError::Io { folder: folder.into(), source })?;
+        }
+        Ok(path)
+    }
+
+    /// The recording that a user means: a path, an id, or the beginning of one id only. A path has a `/` in it or ends in
+    /// `.ahr`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, [`StoreError::Id`] for what is neither
+    /// path nor id.
+    pub fn find(&self, id_or_path: &str) -> Result<PathBuf, StoreError> {
+        let path = Path::new(id_or_path);
+        if id_or_path.contains('/') || path.extension().is_some_and(|extension| extension == EXTENSION) {
+            return if path.is_file() {
+                Ok(path.into())
+            } else {
+                Err(StoreError::NotFound { what: id_or_path.into(), root: None })
+            };
+        }
+        check_id(id_or_path)?;
+        let all = self.all();
+        let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&PathBuf> {
+            all.iter().filter(|path| id_of(path).is_some_and(wanted)).collect()
+        };
+        let mut found = of(&|id| id == id_or_path);
+        if found.is_empty() {
+            found = of(&|id| id.starts_with(id_or_path));
+        }
+        match found[..] {
+            [] => Err(StoreError::NotFound { what: id_or_path.into(), root: Some(self.root.clone()) }),
+            [path] => Ok(path.clone()),
+            _ => Err(StoreError::Ambiguous {
+                what: id_or_path.into(),
+                paths: found.into_iter().cloned().collect(),
+            }),
+        }
+    }
+
+    /// All recordings, the one written to last first. Folders that cannot be read have none.
+    pub fn all(&self) -> Vec<PathBuf> {
+        let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+        for year in folders(&self.root, 4) {
+            for month in folders(&year, 2) {
+                found.extend(entries(&month).filter_map(|entry| recording(&entry)));
+            }
+        }
+        found.sort_by(|one, other| other.cmp(one));
+        found.into_iter().map(|(_, path)| path).collect()
+    }
+}
+
+/// The id in a recording's path.
+pub fn id_of(recording: &Path) -> Option<&str> {
+    recording.file_name()?.to_str()?.strip_suffix(".ahr")
+}
+
+/// The file `<stem>.<suffix>` beside a recording: `beside("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
+/// extension, all is the stem.
+pub fn beside(recording: &Path, suffix: &str) -> PathBuf {
+    let mut name = match recording.extension() {
+        Some(extension) if extension == EXTENSION => recording.with_extension(""),
+        _ => recording.to_path_buf(),
+    }
+    .into_os_string();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// Checks that `id` can name a recording: 1–64 of `A-Z a-z 0-9 _ -`. It becomes part of a path.
+///
+/// # Errors
+/// [`StoreError::Id`].
+pub fn check_id(id: &str) -> Result<(), StoreError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(allowed) {
+        Ok(())
+    } else {
+        // An id from the wire can be long.
+        Err(StoreError::Id { id: id.chars().take(MAX_ID_CHARS + 1).collect() })
+    }
+}
+
+/// Folders in `folder` that are named by so many digits.
+fn folders(folder: &Path, digits: usize) -> impl Iterator<Item = PathBuf> {
+    entries(folder)
+        .filter(move |entry| {
+            let name = entry.file_name();
+            name.len() == digits
+                && name.as_encoded_bytes().iter().all(u8::is_ascii_digit)
+                && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        })
+        .map(|entry| entry.path())
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok)
+}
+
+/// A recording and when it was written to last; `None` for other files.
+fn recording(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
+    let path = entry.path();
+    id_of(&path)?;
+    let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+    Some((metadata.modified().ok()?, path))
+}
+
+/// A recording that is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Not an id.
+    #[error("{id:?} is no id of a recording: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'")]
+    Id {
+        /// What was given, cut to a bearable length.
+        id: String,
+    },
+    /// No recording has this id or path.
+    #[error("no recording {what:?}{}", in_folder(.root.as_deref()))]
+    NotFound {
+        /// What was looked for.
+        what: String,
+        /// Where, if it was an id.
+        root: Option<PathBuf>,
+    },
+    /// More than one recording has it, or begins with it.
+    #[error("{what:?} is more than one recording: {}", listing(paths))]
+    Ambiguous {
+        /// What was looked for.
+        what: String,
+        /// What was found, the newest first.
+        paths: Vec<PathBuf>,
+    },
+    /// A folder cannot be made.
+    #[error("cannot make the folder {}: {source}", folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+fn in_folder(root: Option<&Path>) -> String {
+    root.map(|root| format!(" in {}", root.display())).unwrap_or_default()
+}
+
+fn listing(paths: &[PathBuf]) -> String {
+    let shown: Vec<String> = paths.iter().take(LISTED).map(|path| path.display().to_string()).collect();
+    let more = match paths.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
+}

@@ -1,0 +1,115 @@
+//! A recording that is read while it is written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nerve_record::ahr::{Part, Reader, Segment, Writer};
+
+use super::{counting, data, noise};
+
+#[test]
+fn a_half_written_block_is_told_once_and_read_when_it_is_whole() {
+    let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
+    for cut in [1, 3, 4, 20, 43, 44, 45, two.len() - 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("growing.ahr");
+        fs::write(&path, &one).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
+        assert!(reader.next().unwrap().is_none());
+
+        file.write_all(&two[..cut]).unwrap();
+        let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("cut at {cut}: nothing is told") };
+        assert!(lost.tail, "cut at {cut}: {lost}");
+        assert_eq!(lost.file, one.len() as u64..(one.len() + cut) as u64);
+        assert!(reader.next().unwrap().is_none(), "cut at {cut}: told twice");
+        if cut + 1 < two.len() {
+            file.write_all(&two[cut..=cut]).unwrap();
+            assert!(reader.next().unwrap().is_none(), "cut at {cut}: told again after one more byte");
+        }
+
+        let written = (cut + 1).min(two.len() - 1).max(cut);
+        file.write_all(&two[written..]).unwrap();
+        file.write_all(&three).unwrap();
+        for block in [&one, &two] {
+            let Some(Part::Block(read)) = reader.next().unwrap() else { panic!("cut at {cut}: no block") };
+            assert!(read.file_off >= block.len() as u64);
+        }
+        assert!(reader.next().unwrap().is_none());
+    }
+}
+
+#[test]
+fn an_unfinished_block_that_others_follow_is_damage_in_the_end() {
+    let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("growing.ahr");
+    fs::write(&path, [&one, &two[..50]].concat()).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
+    assert!(matches!(reader.next().unwrap(), Some(Part::Lost(lost)) if lost.tail));
+
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(&three).unwrap();
+    let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("no loss") };
+    assert!(!lost.tail);
+    assert_eq!((lost.file, lost.output), (one.len() as u64..one.len() as u64 + 50, Some(101..203)));
+    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
+}
+
+#[test]
+fn a_block_that_is_cut_back_and_written_again_is_read() {
+    let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("growing.ahr");
+    fs::write(&path, [&one, &two[..50]].concat()).unwrap();
+    let mut reader = Reader::open(&path).unwrap();
+    assert!(matches!(reader.next().unwrap(), Some(Part::Block(_))));
+    assert!(matches!(reader.next().unwrap(), Some(Part::Lost(lost)) if lost.tail));
+
+    let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+    file.set_len(one.len() as u64).unwrap();
+    assert!(reader.next().unwrap().is_none());
+    file.write_all(&three).unwrap();
+    let Some(Part::Block(block)) = reader.next().unwrap() else { panic!("no block") };
+    assert_eq!(block.output(), 203..306);
+}
+
+/// Two threads, as the recorder and a viewer: everything arrives, in order, once.
+#[test]
+fn a_reader_beside_a_writer_gets_every_byte() {
+    const BLOCKS: u64 = 200;
+    const EACH: usize = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.ahr");
+    let mut writer = Writer::create(&path).unwrap();
+    let recorder = thread::spawn(move || {
+        for n in 0..BLOCKS {
+            let bytes = noise(n + 1, EACH);
+            let mut segment = Segment::new(n * EACH as u64);
+            segment.push(&data(n, n * EACH as u64, &bytes)).unwrap();
+            writer.append(&segment.seal(1, n + 1 == BLOCKS)).unwrap();
+        }
+    });
+
+    let mut reader = Reader::open(&path).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let (mut next, mut done) = (0, false);
+    while !done {
+        assert!(Instant::now() < deadline, "block {next} did not come");
+        match reader.next().unwrap() {
+            None => thread::yield_now(),
+            Some(Part::Lost(lost)) => assert!(lost.tail, "{lost}"),
+            Some(Part::Block(block)) => {
+                assert_eq!(block.output(), next * EACH as u64..(next + 1) * EACH as u64);
+                next += 1;
+                done = block.header.last;
+            }
+        }
+    }
+    assert_eq!(next, BLOCKS);
+    recorder.join().unwrap();
+    assert_eq!(reader.file_len().unwrap(), File::open(&path).unwrap().metadata().unwrap().len());
+}

@@ -1,0 +1,141 @@
+use std::fs;
+use std::path::PathBuf;
+
+use nerve_record::ahr::{AhrError, Body, HEADER_LEN, Mark, Part, Record, Repaired, Segment, repair};
+
+use super::{
+    at, blocks, counting, data, fixture, foreign, lost, output, patch, read, records, sealed, shape,
+};
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn with(bytes: &[u8]) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("from.ahr"), bytes).unwrap();
+        Place { folder }
+    }
+
+    fn to(&self) -> PathBuf {
+        self.folder.path().join("to.ahr")
+    }
+
+    fn repair(&self) -> Result<Repaired, AhrError> {
+        repair(&self.folder.path().join("from.ahr"), &self.to())
+    }
+
+    /// The copy, which must be without fault.
+    fn copy(&self) -> Vec<Part> {
+        let parts = read(fs::read(self.to()).unwrap());
+        assert_eq!(lost(&parts), Vec::<&nerve_record::ahr::Lost>::new());
+        for block in blocks(&parts) {
+            assert_eq!(block.damage(), None);
+        }
+        assert!(blocks(&parts).last().unwrap().header.last);
+        parts
+    }
+}
+
+fn gaps(parts: &[Part]) -> Vec<Record<'_>> {
+    records(parts).into_iter().filter(|record| matches!(record.body, Body::Mark(Mark::Gap(_)))).collect()
+}
+
+#[test]
+fn a_damaged_middle_becomes_a_gap() {
+    let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
+    let whole = read(&bytes);
+    bytes[66_982] ^= 0x55;
+    let place = Place::with(&bytes);
+    let report = place.repair().unwrap();
+    assert_eq!((report.blocks, report.repacked, report.records), (6, 0, 316));
+    assert_eq!((report.output, report.gaps, report.stretches), (1_241_240, 1, 1));
+    assert_eq!(report.lost[0].output, Some(260_260..520_520));
+
+    let copy = place.copy();
+    assert_eq!(shape(&copy), "BBBBBBB");
+    let next = blocks(&copy)[3];
+    assert_eq!(gaps(&copy), [Record { at: next.header.start, body: Body::Mark(Mark::GAP_REPAIRED) }]);
+    assert_eq!(blocks(&copy)[2].output(), 260_260..260_260);
+    let rest: Vec<Record<'_>> =
+        [0, 1, 3, 4, 5, 6].iter().flat_map(|&n| blocks(&whole)[n].records()).collect();
+    let kept: Vec<Record<'_>> =
+        records(&copy).into_iter().filter(|record| !matches!(record.body, Body::Mark(_))).collect();
+    assert_eq!(kept, rest);
+    assert_eq!(fs::read(place.folder.path().join("from.ahr")).unwrap(), bytes, "the original was changed");
+}
+
+#[test]
+fn a_lost_end_becomes_a_gap_and_an_end() {
+    let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
+    bytes.truncate(384_296);
+    let place = Place::with(&bytes);
+    let report = place.repair().unwrap();
+    assert_eq!((report.blocks, report.records, report.gaps), (6, 332, 1));
+    let copy = place.copy();
+    assert_eq!(shape(&copy), "BBBBBBBB");
+    assert_eq!(gaps(&copy).len(), 1);
+    let last_kept = blocks(&copy)[5].records().last().unwrap().at;
+    assert_eq!(gaps(&copy)[0].at, last_kept);
+    assert_eq!(blocks(&copy)[7].header.start, last_kept);
+}
+
+#[test]
+fn a_whole_recording_is_copied_byte_by_byte() {
+    let bytes = fs::read(fixture("snapshots.ahr")).unwrap();
+    let place = Place::with(&bytes);
+    let report = place.repair().unwrap();
+    assert_eq!((report.blocks, report.repacked, report.gaps, report.stretches), (5, 0, 0, 0));
+    assert_eq!(fs::read(place.to()).unwrap(), bytes);
+}
+
+#[test]
+fn garbage_goes_without_a_gap_and_a_missing_end_is_put() {
+    let [one, two] = counting(&[1, 2]).try_into().unwrap();
+    let place = Place::with(&[&one[..], b"garbage", &two[..]].concat());
+    let report = place.repair().unwrap();
+    assert_eq!((report.blocks, report.gaps, report.stretches), (2, 0, 1));
+    let copy = fs::read(place.to()).unwrap();
+    assert_eq!(copy[..one.len() + two.len()], [one, two].concat());
+    assert_eq!(shape(&place.copy()), "BBB");
+}
+
+#[test]
+fn half_readable_blocks_are_packed_anew() {
+    let mut segment = Vec::new();
+    data(1, 0, b"kept").encode(&mut segment).unwrap();
+    segment.extend([9; 20]);
+    let unknown_tag = foreign(&segment, 2, 16);
+    let mut wrong_count = sealed(&[data(2, 4, b"too")]);
+    patch(&mut wrong_count, 32, 5_u32.to_le_bytes());
+    let mut wide = foreign(&segment[..28], 1, 16);
+    wide.splice(HEADER_LEN..HEADER_LEN, [0; 4]);
+    let mut resealed = Segment::new(7);
+    resealed.push(&Record { at: at(3), body: Body::Resize { cols: 80, rows: 24 } }).unwrap();
+
+    let place = Place::with(&[unknown_tag, wrong_count, resealed.seal(4, false), wide].concat());
+    let report = place.repair().unwrap();
+    assert_eq!((report.blocks, report.repacked, report.stretches), (4, 3, 2));
+    // Only behind the unknown record may be more.
+    assert_eq!(report.gaps, 1);
+    let copy = place.copy();
+    assert_eq!(output(&copy), b"kepttookept");
+    assert!(matches!(blocks(&copy)[1].records().next().unwrap().body, Body::Mark(Mark::Gap(2))));
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_comes_of_nothing() {
+    let place = Place::with(&counting(&[1])[0]);
+    fs::write(place.to(), "precious").unwrap();
+    assert!(matches!(place.repair(), Err(AhrError::Exists { .. })));
+    assert_eq!(fs::read(place.to()).unwrap(), b"precious");
+
+    let from = place.folder.path().join("from.ahr");
+    assert!(matches!(repair(&from, &from), Err(AhrError::Exists { .. })));
+    assert_eq!(fs::read(&from).unwrap(), counting(&[1])[0]);
+
+    let place = Place::with(b"");
+    place.repair().unwrap();
+    assert_eq!(shape(&place.copy()), "B");
+}

@@ -1,0 +1,108 @@
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use nerve_record::store::{Store, StoreError, id_of};
+use nerve_term::event::TsNs;
+
+struct Shelf {
+    store: Store,
+    _folder: tempfile::TempDir,
+}
+
+impl Shelf {
+    /// A store with these recordings: time of start in nanoseconds, id, and age of the last write in seconds.
+    fn with(recordings: &[(u64, &str, u64)]) -> Shelf {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("recordings"));
+        for &(started, id, age) in recordings {
+            let file = File::create(store.prepare(id, TsNs(started)).unwrap()).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        Shelf { store, _folder: folder }
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.store.all().iter().filter_map(|path| id_of(path).map(String::from)).collect()
+    }
+}
+
+/// 2025-12-31T23:59:59.999999999Z and the nanosecond after it.
+const OLD_YEAR: u64 = 1_767_225_599_999_999_999;
+const NEW_YEAR: u64 = OLD_YEAR + 1;
+
+#[test]
+fn recordings_are_kept_by_year_and_month_of_utc() {
+    let store = Store::new("/r");
+    let path = |started| store.path_for("Abc_-9", TsNs(started)).unwrap();
+    assert_eq!(path(OLD_YEAR), PathBuf::from("/r/2025/12/Abc_-9.ahr"));
+    assert_eq!(path(NEW_YEAR), PathBuf::from("/r/2026/01/Abc_-9.ahr"));
+    assert_eq!(path(0), PathBuf::from("/r/1970/01/Abc_-9.ahr"));
+    assert_eq!(path(u64::MAX), PathBuf::from("/r/2554/07/Abc_-9.ahr"));
+}
+
+#[test]
+fn ids_that_are_no_part_of_a_path_are_refused() {
+    let store = Store::new("/r");
+    store.path_for(&"x".repeat(64), TsNs(0)).unwrap();
+    for bad in ["", ".", "..", "a/b", "../x", "a.b", "a b", "naïve", "a\0", "a\n", &"x".repeat(65)] {
+        assert!(matches!(store.path_for(bad, TsNs(0)), Err(StoreError::Id { .. })), "{bad:?}");
+    }
+    let error = store.path_for(&"y".repeat(1 << 20), TsNs(0)).unwrap_err().to_string();
+    assert!(error.len() < 300, "{} bytes", error.len());
+}
+
+#[test]
+fn folders_are_private() {
+    let shelf = Shelf::with(&[(NEW_YEAR, "a", 0)]);
+    for folder in ["", "2026", "2026/01"] {
+        let mode = shelf.store.root().join(folder).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder:?}");
+    }
+}
+
+#[test]
+fn all_are_listed_the_newest_first_and_nothing_else() {
+    let shelf = Shelf::with(&[(NEW_YEAR, "middle", 50), (OLD_YEAR, "newest", 10), (OLD_YEAR, "oldest", 90)]);
+    let root = shelf.store.root();
+    for (path, text) in [("2026/01/middle.meta.json", "{}"), ("2026/stray.ahr", ""), ("2026/01/.ahr.swp", "")]
+    {
+        fs::write(root.join(path), text).unwrap();
+    }
+    fs::create_dir_all(root.join("2026/01/folder.ahr")).unwrap();
+    fs::create_dir_all(root.join("old/01")).unwrap();
+    fs::write(root.join("old/01/x.ahr"), "").unwrap();
+    assert_eq!(shelf.ids(), ["newest", "middle", "oldest"]);
+    assert!(Store::new("/nowhere/at/all").all().is_empty());
+}
+
+#[test]
+fn recordings_are_found_by_id_prefix_and_path() {
+    let shelf = Shelf::with(&[
+        (NEW_YEAR, "abc", 5),
+        (OLD_YEAR, "abcd", 4),
+        (NEW_YEAR, "twice", 3),
+        (OLD_YEAR, "twice", 2),
+    ]);
+    let store = &shelf.store;
+    let january = store.root().join("2026/01");
+    assert_eq!(
+        store.find("abc").unwrap(),
+        january.join("abc.ahr"),
+        "a whole id is not the beginning of another"
+    );
+    assert_eq!(store.find("abcd").unwrap(), store.root().join("2025/12/abcd.ahr"));
+    let path = january.join("abc.ahr");
+    assert_eq!(store.find(path.to_str().unwrap()).unwrap(), path);
+
+    let error = store.find("ab").unwrap_err();
+    assert!(matches!(&error, StoreError::Ambiguous { paths, .. } if paths.len() == 2), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("2025/12/abcd.ahr, ") && text.contains("2026/01/abc.ahr"), "{text}");
+    assert!(matches!(store.find("twice"), Err(StoreError::Ambiguous { .. })));
+    for missing in ["zzz", "./zzz", "zzz.ahr", "2026/01"] {
+        assert!(matches!(store.find(missing), Err(StoreError::NotFound { .. })), "{missing}");
+    }
+    assert!(matches!(store.find("a*"), Err(StoreError::Id { .. })));
+}

@@ -1,0 +1,95 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use nerve_record::ahr::{AhrError, Part, ROTATE_BYTES, Reader, Segment, Writer};
+
+use super::{counting, data, noise, read, shape};
+
+#[test]
+fn blocks_are_appended_to_a_private_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.ahr");
+    let mut writer = Writer::create(&path).unwrap();
+    assert_eq!((writer.path(), writer.len(), writer.is_empty()), (&*path, 0, true));
+    let blocks = counting(&[1, 2, 3]);
+    for block in &blocks {
+        writer.append(block).unwrap();
+    }
+    writer.sync().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), blocks.concat());
+    assert_eq!(writer.len(), blocks.concat().len() as u64);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_second_recorder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.ahr");
+    let mut first = Writer::create(&path).unwrap();
+    // While the file is empty, and when it is not.
+    assert!(matches!(Writer::create(&path), Err(AhrError::Busy { .. })));
+    first.append(&counting(&[1])[0]).unwrap();
+    let error = Writer::create(&path).unwrap_err();
+    assert!(matches!(error, AhrError::Busy { .. }));
+    assert!(error.to_string().contains("one.ahr is being recorded to by another process"), "{error}");
+    // Readers are not kept out.
+    assert!(matches!(Reader::open(&path).unwrap().next(), Ok(Some(Part::Block(_)))));
+
+    drop(first);
+    assert!(matches!(Writer::create(&path), Err(AhrError::Exists { .. })));
+    assert_eq!(fs::read(&path).unwrap(), counting(&[1])[0]);
+}
+
+#[test]
+fn an_empty_file_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.ahr");
+    fs::write(&path, "").unwrap();
+    Writer::create(&path).unwrap().append(&counting(&[1])[0]).unwrap();
+    assert_eq!(shape(&read(fs::read(&path).unwrap())), "B");
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    fs::write(at("real"), "").unwrap();
+    symlink(at("real"), at("link")).unwrap();
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    for name in ["folder", "link", "pipe"] {
+        assert!(matches!(Writer::create(&at(name)), Err(AhrError::NotAFile { .. })), "{name}");
+    }
+    for name in ["folder", "pipe"] {
+        assert!(matches!(Reader::open(&at(name)), Err(AhrError::NotAFile { .. })), "{name}");
+    }
+    assert!(matches!(Writer::create(&at("missing/new.ahr")), Err(AhrError::Io { .. })));
+    assert!(matches!(Reader::open(&at("missing")), Err(AhrError::Io { .. })));
+}
+
+#[test]
+fn a_segment_says_when_it_is_full_and_what_is_in_it() {
+    let bytes = noise(1, ROTATE_BYTES - 24);
+    let mut segment = Segment::new(500);
+    assert_eq!((segment.start(), segment.end(), segment.first_at()), (500, 500, None));
+    segment.push(&data(7, 500, &bytes[1..])).unwrap();
+    assert!(!segment.is_full());
+    segment.push(&data(8, 500 + bytes.len() as u64 - 1, b"x")).unwrap();
+    assert!(segment.is_full());
+    assert_eq!((segment.records(), segment.end()), (2, 500 + bytes.len() as u64));
+    assert_eq!(segment.first_at(), Some(super::at(7)));
+    // What does not compress grows by a few bytes only.
+    let block = segment.seal(4, true);
+    assert!(block.len() < segment.len() + 100, "{} of {}", block.len(), segment.len());
+}
+
+#[test]
+fn every_quality_can_be_read_back() {
+    let bytes = noise(1, 1000).repeat(10);
+    for quality in 0..=12 {
+        let mut segment = Segment::new(0);
+        segment.push(&data(0, 0, &bytes)).unwrap();
+        assert_eq!(super::output(&read(segment.seal(quality, false))), bytes, "quality {quality}");
+    }
+}

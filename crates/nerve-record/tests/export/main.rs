@@ -1,0 +1,70 @@
+//! Recordings folded, exported and inspected.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod casts;
+mod folds;
+mod inspections;
+mod reports;
+mod sessions;
+
+use std::io::Cursor;
+
+use nerve_record::ahr::{Body, Reader, Record, Segment};
+use nerve_record::fold::Fold;
+use nerve_term::event::TsNs;
+
+/// The start of the recordings made here: 2024-03-09T16:00:00Z.
+const START: u64 = 1_710_000_000_000_000_000;
+
+/// Records at these milliseconds, as one block each.
+fn recording(records: &[(u64, Body<'_>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut end = 0;
+    for (ms, body) in records {
+        let mut segment = Segment::new(end);
+        segment.push(&record(*ms, *body)).unwrap();
+        end = segment.end();
+        file.extend(segment.seal(4, false));
+    }
+    file.extend(Segment::new(end).seal(4, true));
+    file
+}
+
+fn record(ms: u64, body: Body<'_>) -> Record<'_> {
+    Record { at: TsNs(START + ms * 1_000_000), body }
+}
+
+fn data(off: u64, text: &str) -> Body<'_> {
+    Body::Data { off, bytes: text.as_bytes() }
+}
+
+fn resize(cols: u16, rows: u16) -> Body<'static> {
+    Body::Resize { cols, rows }
+}
+
+fn snapshot(id: u64, anchor: u64, label: &str) -> Body<'_> {
+    Body::Snapshot { id, anchor, label: label.as_bytes() }
+}
+
+/// The recording of the facts' sample: lines, a progress line that is overwritten, four snapshots.
+fn sample() -> Vec<u8> {
+    recording(&[
+        (0, resize(80, 24)),
+        (10, data(0, "line one\r\nline two\r\n")),
+        (20, snapshot(0, 20, "first")),
+        (30, data(20, "progress  10%\rprogress  50%")),
+        (40, snapshot(7, 47, "mid ✓ м")),
+        (50, snapshot(8, 47, "mid|again")),
+        (60, data(47, "\rprogress 100%\r\n")),
+        (70, snapshot(9, 63, "")),
+        (80, data(63, "tail \"x\", y\r\n\r\n\r\n")),
+    ])
+}
+
+fn reader(file: &[u8]) -> Reader<Cursor<&[u8]>> {
+    Reader::new(Cursor::new(file)).unwrap()
+}
+
+fn folded(file: &[u8]) -> Fold {
+    Fold::whole(&mut reader(file), |lost| panic!("{lost}")).unwrap()
+}

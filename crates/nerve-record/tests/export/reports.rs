@@ -1,0 +1,134 @@
+//! Lines and snapshots as Markdown, JSON, CSV and text.
+
+use nerve_record::export::{Format, Item, ReportFormat, interleaved, report};
+
+use crate::{data, folded, recording, resize, sample, snapshot};
+
+fn reported(format: ReportFormat, file: &[u8]) -> String {
+    let mut out = Vec::new();
+    report(format, &folded(file).terminal, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn text() {
+    assert_eq!(
+        reported(ReportFormat::Txt, &sample()),
+        "line one\nline two\nprogress 100%\n▶ snapshot 0: first\n▶ snapshot 7: mid ✓ м\n▶ snapshot 8: mid|again\n\
+         tail \"x\", y\n▶ snapshot 9\n"
+    );
+}
+
+#[test]
+fn markdown() {
+    assert_eq!(
+        reported(ReportFormat::Md, &sample()),
+        "| line | text |
+|---:|:---|
+| 0 | `line one` |
+| 1 | `line two` |
+| 2 | `progress 100%` |
+| ▶ **0** | `first` · 2024-03-09T16:00:00.020Z · byte 20 · column 0 |
+| ▶ **7** | `mid ✓ м` · 2024-03-09T16:00:00.040Z · byte 47 · column 13 |
+| ▶ **8** | `mid\\|again` · 2024-03-09T16:00:00.050Z · byte 47 · column 13 |
+| 3 | `tail \"x\", y` |
+| ▶ **9** | 2024-03-09T16:00:00.070Z · byte 63 · column 0 |
+"
+    );
+}
+
+#[test]
+fn json() {
+    assert_eq!(
+        reported(ReportFormat::Json, &sample()),
+        r#"[
+{"kind":"line","idx":0,"text":"line one","wrapped":false},
+{"kind":"line","idx":1,"text":"line two","wrapped":false},
+{"kind":"line","idx":2,"text":"progress 100%","wrapped":false},
+{"kind":"snapshot","id":0,"ts_ns":1710000000020000000,"label":"first","anchor_byte":20,"line":2,"col":0,"alternate":false},
+{"kind":"snapshot","id":7,"ts_ns":1710000000040000000,"label":"mid ✓ м","anchor_byte":47,"line":2,"col":13,"alternate":false},
+{"kind":"snapshot","id":8,"ts_ns":1710000000050000000,"label":"mid|again","anchor_byte":47,"line":2,"col":13,"alternate":false},
+{"kind":"line","idx":3,"text":"tail \"x\", y","wrapped":false},
+{"kind":"snapshot","id":9,"ts_ns":1710000000070000000,"label":null,"anchor_byte":63,"line":3,"col":0,"alternate":false}
+]
+"#
+    );
+}
+
+#[test]
+fn csv() {
+    assert_eq!(
+        reported(ReportFormat::Csv, &sample()),
+        "kind,index,ts_ns,text
+line,0,,line one
+line,1,,line two
+line,2,,progress 100%
+snapshot,0,1710000000020000000,first
+snapshot,7,1710000000040000000,mid ✓ м
+snapshot,8,1710000000050000000,mid|again
+line,3,,\"tail \"\"x\"\", y\"
+snapshot,9,1710000000070000000,
+"
+    );
+}
+
+#[test]
+fn an_empty_recording_has_empty_reports() {
+    assert_eq!(reported(ReportFormat::Json, b""), "[]\n");
+    assert_eq!(reported(ReportFormat::Txt, b""), "");
+    assert_eq!(reported(ReportFormat::Csv, b""), "kind,index,ts_ns,text\n");
+}
+
+/// `1`, `2` … for lines, `s1` … for snapshots.
+fn order(file: &[u8]) -> Vec<String> {
+    let told = |item: Item<'_>| match item {
+        Item::Line { text, .. } => text,
+        Item::Snapshot { snapshot, .. } => format!("s{}", snapshot.id),
+    };
+    interleaved(&folded(file).terminal).map(told).collect()
+}
+
+#[test]
+fn snapshots_of_lines_that_are_gone_come_first_and_those_of_the_blank_end_last() {
+    let erased = recording(&[
+        (0, resize(20, 3)),
+        (1, data(0, "a\r\n")),
+        (2, snapshot(1, 3, "")),
+        (3, data(3, "b\r\nc\r\nd\r\ne\r\n\x1b[3J")),
+        (4, data(19, "\r\n\r\n\r\n")),
+        (5, snapshot(2, 25, "")),
+        (6, data(25, "\x1b[3A")),
+        (7, snapshot(3, 29, "")),
+    ]);
+    // Line 1 (b) was erased with the scrollback; the cursor went up, so the third snapshot is before the second.
+    let found = order(&erased);
+    assert_eq!(found, ["s1", "d", "e", "s3", "s2"], "{found:?}");
+}
+
+#[test]
+fn lines_of_the_alternate_screen_are_none_of_the_sessions() {
+    let file = recording(&[
+        (0, resize(20, 3)),
+        (1, data(0, "one\r\ntwo\r\n\x1b[?1049h\x1b[2Jalternate")),
+        (2, snapshot(1, 31, "in it")),
+        (3, data(31, "\x1b[?1049lthree")),
+    ]);
+    assert_eq!(order(&file), ["one", "two", "three", "s1"]);
+    assert!(reported(ReportFormat::Json, &file).contains(r#""line":2,"col":0,"alternate":true"#));
+    assert!(reported(ReportFormat::Txt, &file).ends_with("▶ snapshot 1: in it (on the alternate screen)\n"));
+    assert!(reported(ReportFormat::Md, &file).contains("column 0 · on the alternate screen |"));
+}
+
+#[test]
+fn a_label_cannot_drive_the_readers_terminal() {
+    let file = recording(&[(0, snapshot(1, 0, "a\x1b]0;b\x07\nc"))]);
+    assert_eq!(reported(ReportFormat::Txt, &file), "▶ snapshot 1: a\u{fffd}]0;b\u{fffd}\u{fffd}c\n");
+}
+
+#[test]
+fn formats_have_names() {
+    for format in Format::ALL {
+        assert_eq!(format.to_string().parse(), Ok(format));
+    }
+    assert!("html".parse::<Format>().unwrap_err().to_string().contains("'html' is no format"));
+}

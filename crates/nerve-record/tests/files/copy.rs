@@ -1,0 +1,156 @@
+//! Copies of directories without git.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, SystemTime};
+
+use nerve_record::files::{CopyProvider, FilesError, Provider, choose, provider_of};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::{ABOUT, MEGABYTE, Place, key, listing};
+
+fn provider(place: &Place) -> CopyProvider {
+    CopyProvider::new(&place.work(), &place.store(), MEGABYTE).unwrap()
+}
+
+#[test]
+fn files_links_modes_and_times_come_back() {
+    let place = Place::new();
+    place.put("a.txt", "one");
+    place.put("deep/er/b", [0, 255, 10]);
+    place.put("run.sh", "#!/bin/sh\n");
+    place.put("readonly/inside", "x");
+    fs::create_dir(place.work().join("empty")).unwrap();
+    fs::write(place.work().join(OsStr::from_bytes(b"not\xffutf8\n")), "n").unwrap();
+    symlink("a.txt", place.work().join("link")).unwrap();
+    symlink("../../outside", place.work().join("dangling")).unwrap();
+    symlink(".", place.work().join("loop")).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+    fs::File::open(place.work().join("a.txt")).unwrap().set_modified(time).unwrap();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(place.work().join(path), Permissions::from_mode(mode)).unwrap();
+    };
+    mode("run.sh", 0o750);
+    mode("a.txt", 0o640);
+    mode("readonly", 0o500);
+    let before = listing(&place.work());
+
+    let taken = provider(&place).take(&key(3), &ABOUT).unwrap();
+    assert_eq!(taken.left_out, Vec::<String>::new());
+    assert!(["copy", "reflink"].contains(&taken.files.provider.as_str()), "{taken:?}");
+    assert_eq!((taken.files.source.clone(), taken.files.reference.as_str()), (place.work(), "session-1/3"));
+
+    // Found again from what was noted, even when the original is gone.
+    fs::set_permissions(place.work().join("readonly"), Permissions::from_mode(0o700)).unwrap();
+    fs::remove_dir_all(place.work()).unwrap();
+    let (provider, found) = provider_of(&taken.files, &place.store()).unwrap();
+    assert_eq!((provider.keys().unwrap(), &found), (vec![key(3)], &key(3)));
+    assert_eq!(provider.restore(&found, &place.target()).unwrap(), Vec::<String>::new());
+    assert_eq!(listing(&place.target()), before);
+    let meta = |path: &str| place.target().join(path).metadata().unwrap();
+    let modes = ["run.sh", "a.txt", "readonly"].map(|path| meta(path).permissions().mode() & 0o7777);
+    assert_eq!(modes, [0o750, 0o640, 0o500]);
+    assert_eq!(meta("a.txt").modified().unwrap(), time);
+    assert!(meta("empty").is_dir());
+}
+
+#[test]
+fn what_is_no_file_is_left_out_and_said() {
+    let place = Place::new();
+    place.put("a", "a");
+    let _socket = UnixListener::bind(place.work().join("sock")).unwrap();
+    mknodat(CWD, place.work().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let mut left_out = provider(&place).take(&key(1), &ABOUT).unwrap().left_out;
+    left_out.sort();
+    assert_eq!(left_out, [r#""pipe": a named pipe"#, r#""sock": a socket"#]);
+    provider(&place).restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target()).into_keys().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn more_than_the_limit_is_refused_and_nothing_is_left_behind() {
+    let place = Place::new();
+    place.put("a", vec![b'x'; 600 << 10]);
+    place.put("b", vec![b'x'; 600 << 10]);
+    let shares_blocks = CopyProvider::new(&place.work(), &place.store(), u64::MAX)
+        .and_then(|provider| provider.take(&key(1), &ABOUT))
+        .unwrap()
+        .files
+        .provider
+        == "reflink";
+    let taken = provider(&place).take(&key(2), &ABOUT);
+    if shares_blocks {
+        assert_eq!(taken.unwrap().files.provider, "reflink");
+        return;
+    }
+    let error = taken.unwrap_err();
+    assert!(matches!(error, FilesError::TooLarge { bytes: 1_228_800, limit: MEGABYTE, .. }), "{error:?}");
+    assert!(error.to_string().contains("1228800 bytes to copy, more than the limit of 1048576"), "{error}");
+    assert_eq!(provider(&place).keys().unwrap(), [key(1)]);
+    let session = place.store().root().join("session-1");
+    let mut names: Vec<_> = fs::read_dir(session).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["1", "lock"]);
+}
+
+#[test]
+fn the_store_is_never_in_its_own_snapshots() {
+    let place = Place::new();
+    place.put("a", "a");
+    let store = nerve_record::files::FileStore::new(place.work().join(".nerve/snapshots"));
+    let provider = CopyProvider::new(&place.work(), &store, MEGABYTE).unwrap();
+    for id in 1..=3 {
+        provider.take(&key(id), &ABOUT).unwrap();
+    }
+    provider.restore(&key(3), &place.target()).unwrap();
+    assert_eq!(listing(&place.target()).into_keys().collect::<Vec<_>>(), ["a"]);
+    for inside in ["", "session-1", "session-1/1"] {
+        let refused = CopyProvider::new(&store.root().join(inside), &store, MEGABYTE);
+        assert!(matches!(refused, Err(FilesError::OwnStore { .. })), "{inside}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_made_once_and_given_back_into_nothing() {
+    let place = Place::new();
+    place.put("a", "old");
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    place.put("a", "new");
+    assert!(matches!(provider(&place).take(&key(1), &ABOUT), Err(FilesError::Exists { .. })));
+    assert!(matches!(provider(&place).restore(&key(2), &place.target()), Err(FilesError::NotFound { .. })));
+    assert!(!place.target().exists());
+    let error = provider(&place).restore(&key(1), &place.work()).unwrap_err();
+    assert!(matches!(error, FilesError::NotEmpty { .. }));
+    assert_eq!(listing(&place.work())["a"], "new");
+    // An empty directory will do.
+    fs::create_dir(place.target()).unwrap();
+    provider(&place).restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["a"], "old");
+}
+
+#[test]
+fn what_a_killed_process_left_is_cleared_away() {
+    let place = Place::new();
+    place.put("a", "a");
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    let scratch = place.store().root().join("session-1/scratch/copy/half");
+    fs::create_dir_all(&scratch).unwrap();
+    provider(&place).take(&key(2), &ABOUT).unwrap();
+    assert!(!place.store().root().join("session-1/scratch").exists());
+    assert_eq!(provider(&place).keys().unwrap(), [key(1), key(2)]);
+}
+
+#[test]
+fn a_directory_without_git_is_copied_and_a_missing_one_is_an_error() {
+    let place = Place::new();
+    place.put("a", "a");
+    let taken = choose(&place.work(), &place.store(), MEGABYTE).unwrap().take(&key(1), &ABOUT).unwrap();
+    assert_ne!(taken.files.provider, "git");
+    let missing = choose(&place.target(), &place.store(), MEGABYTE);
+    assert!(missing.err().unwrap().to_string().contains("restored"));
+    place.put("file", "f");
+    assert!(choose(&place.work().join("file"), &place.store(), MEGABYTE).is_err());
+}

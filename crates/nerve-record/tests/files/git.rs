@@ -1,0 +1,374 @@
+//! Commits of work trees. Git itself is asked whether everything else stayed as it was.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use nerve_record::files::{About, FileStore, FilesError, GitProvider, Provider, choose, provider_of};
+
+use crate::{ABOUT, MEGABYTE, Place, key, listing};
+
+/// Git, without anybody's settings.
+fn git(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", dir);
+    for who in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{who}_NAME"), "Me").env(format!("GIT_{who}_EMAIL"), "me@example.org");
+    }
+    let output =
+        command.current_dir(dir).args(["-c", "protocol.file.allow=always"]).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "git {args:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A repository; the settings that whoever runs the tests may have are overruled.
+fn repository() -> Place {
+    let place = Place::new();
+    git(&place.work(), &["init", "--quiet", "--initial-branch=main"]);
+    git(&place.work(), &["config", "core.excludesFile", "/dev/null"]);
+    git(&place.work(), &["config", "core.autocrlf", "false"]);
+    place
+}
+
+/// With a commit of three files.
+fn committed() -> Place {
+    let place = repository();
+    place.put("kept", "kept\n");
+    place.put("src/changed", "old\n");
+    place.put("removed", "gone\n");
+    place.put(".gitignore", "*.log\n/target/\n");
+    git(&place.work(), &["add", "--all"]);
+    git(&place.work(), &["commit", "--quiet", "--message", "first"]);
+    place
+}
+
+fn provider(place: &Place) -> GitProvider {
+    GitProvider::find(&place.work(), &place.store(), MEGABYTE).unwrap().unwrap()
+}
+
+/// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
+fn round_trip(place: &Place) -> std::collections::BTreeMap<String, String> {
+    let before = state(&place.work());
+    let taken = provider(place).take(&key(1), &ABOUT).unwrap();
+    assert_eq!(taken.left_out, Vec::<String>::new());
+    assert_eq!(provider(place).restore(&key(1), &place.target()).unwrap(), Vec::<String>::new());
+    assert_eq!(state(&place.work()), before);
+    listing(&place.target())
+}
+
+/// All a user has in a repository: the index to the byte, HEAD, references, stash, configuration, files.
+fn state(work: &Path) -> Vec<String> {
+    let index = git(work, &["rev-parse", "--path-format=absolute", "--git-path", "index"]);
+    let index = Path::new(index.trim_end());
+    let bytes = fs::read(index).unwrap_or_default();
+    let time = index.metadata().and_then(|meta| meta.modified()).ok();
+    let refs = git(work, &["for-each-ref"]);
+    let refs: Vec<&str> = refs.lines().filter(|line| !line.contains("refs/nerve/")).collect();
+    vec![
+        format!("{time:?} {}", bytes.escape_ascii()),
+        refs.join("\n"),
+        git(work, &["symbolic-ref", "HEAD"]),
+        git(work, &["--no-optional-locks", "status", "--porcelain=v2", "--ignored", "--show-stash"]),
+        git(work, &["config", "--list", "--local"]),
+        format!("{:?}", listing(work)),
+    ]
+}
+
+#[test]
+fn tracked_and_untracked_files_come_back_and_ignored_ones_do_not() {
+    let place = committed();
+    place.put("src/changed", "new\n");
+    fs::remove_file(place.work().join("removed")).unwrap();
+    place.put("new/untracked", [0, 13, 10, 255]);
+    place.put("ä\n\"quoted\"", "odd name");
+    place.put("debug.log", "noise");
+    place.put("target/out", "noise");
+    place.put("run", "#!/bin/sh\n");
+    fs::set_permissions(place.work().join("run"), Permissions::from_mode(0o755)).unwrap();
+    symlink("kept", place.work().join("link")).unwrap();
+    symlink("/nowhere", place.work().join("dangling")).unwrap();
+
+    let mut expected = listing(&place.work());
+    expected.remove("debug.log");
+    expected.remove("target/out");
+    assert_eq!(round_trip(&place), expected);
+}
+
+#[test]
+fn the_commit_says_what_it_is_and_comes_after_the_last_one() {
+    let place = committed();
+    place.put("kept", "changed\n");
+    let files = provider(&place).take(&key(7), &ABOUT).unwrap().files;
+    assert_eq!((files.provider.as_str(), files.source.clone()), ("git", place.work()));
+    assert_eq!(files.reference, "refs/nerve/snapshots/session-1/7");
+    let show =
+        |format: &str| git(&place.work(), &["log", "-1", &format!("--format={format}"), &files.reference]);
+    assert_eq!(show("%an <%ae> %at %ct"), "nerve <nerve@localhost> 1766399400 1766399400\n");
+    assert_eq!(show("%B"), "before the fix\n\nNerve-Session: session-1\nNerve-Snapshot: 7\n\n");
+    assert_eq!(show("%P"), git(&place.work(), &["rev-parse", "HEAD"]));
+    assert_eq!(git(&place.work(), &["branch", "--all"]), "* main\n");
+
+    let odd = About { label: Some("two\nlines\0and \x1b[31m"), ..ABOUT };
+    provider(&place).take(&key(8), &odd).unwrap();
+    provider(&place).take(&key(9), &About { label: None, ..ABOUT }).unwrap();
+    let title = |id: u32| {
+        git(&place.work(), &["log", "-1", "--format=%s", &format!("refs/nerve/snapshots/session-1/{id}")])
+    };
+    assert_eq!(title(8), "twolinesand [31m\n");
+    assert_eq!(title(9), "Snapshot 9\n");
+    assert_eq!(provider(&place).keys().unwrap(), [key(7), key(8), key(9)]);
+    let (found, found_key) = provider_of(&files, &place.store()).unwrap();
+    found.restore(&found_key, &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["kept"], r"changed\n");
+}
+
+#[test]
+fn what_is_staged_stays_staged_and_the_files_are_kept_as_they_are() {
+    let place = committed();
+    place.put("kept", "staged\n");
+    place.put("staged-only", "s\n");
+    git(&place.work(), &["add", "kept", "staged-only"]);
+    git(&place.work(), &["rm", "--quiet", "--cached", "removed"]);
+    place.put("kept", "in the work tree\n");
+    place.put("later", "l\n");
+    git(&place.work(), &["add", "--intent-to-add", "later"]);
+    let restored = round_trip(&place);
+    assert_eq!(restored, listing(&place.work()));
+    assert_eq!(restored["kept"], r"in the work tree\n");
+}
+
+#[test]
+fn a_stash_and_a_merge_in_conflict_stay_as_they_are() {
+    let place = committed();
+    place.put("kept", "stashed\n");
+    git(&place.work(), &["stash", "--quiet"]);
+    git(&place.work(), &["checkout", "--quiet", "-b", "other"]);
+    place.put("kept", "theirs\n");
+    git(&place.work(), &["commit", "--quiet", "--all", "--message", "theirs"]);
+    git(&place.work(), &["checkout", "--quiet", "main"]);
+    place.put("kept", "ours\n");
+    git(&place.work(), &["commit", "--quiet", "--all", "--message", "ours"]);
+    // It ends with 1: there is a conflict.
+    git(&place.work(), &["-c", "alias.try=!git merge --quiet other || true", "try"]);
+    assert!(git(&place.work(), &["status", "--porcelain"]).contains("UU kept"));
+    assert!(round_trip(&place)["kept"].contains("<<<<<<<"));
+}
+
+#[test]
+fn a_folder_inside_stands_for_the_whole_work_tree() {
+    let place = committed();
+    place.put("src/deep/new", "n");
+    let inside = choose(&place.work().join("src/deep"), &place.store(), MEGABYTE).unwrap();
+    inside.take(&key(1), &ABOUT).unwrap();
+    inside.restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target()), listing(&place.work()));
+}
+
+#[test]
+fn a_repository_without_commits_will_do() {
+    let place = repository();
+    place.put("first", "1");
+    assert_eq!(round_trip(&place), listing(&place.work()));
+    let parents = git(&place.work(), &["log", "-1", "--format=%P", "refs/nerve/snapshots/session-1/1"]);
+    assert_eq!(parents, "\n");
+}
+
+#[test]
+fn an_empty_repository_will_do() {
+    assert!(round_trip(&repository()).is_empty());
+}
+
+#[test]
+fn a_linked_work_tree_has_its_own_files() {
+    let place = committed();
+    let linked = place.root.path().canonicalize().unwrap().join("linked");
+    git(&place.work(), &["worktree", "add", "--quiet", linked.to_str().unwrap(), "-b", "side"]);
+    fs::write(linked.join("kept"), "in the linked one\n").unwrap();
+    let before = (state(&linked), state(&place.work()));
+    let provider = GitProvider::find(&linked, &place.store(), MEGABYTE).unwrap().unwrap();
+    provider.take(&key(1), &ABOUT).unwrap();
+    provider.restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["kept"], r"in the linked one\n");
+    assert_eq!((state(&linked), state(&place.work())), before);
+}
+
+#[test]
+fn nothing_of_the_repository_is_run_and_nothing_signed() {
+    let place = committed();
+    let ran = place.root.path().join("ran");
+    let script = format!("#!/bin/sh\necho \"$0\" >> '{}'\nexit 1\n", ran.display());
+    let hooks = place.work().join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let names = [
+        "post-index-change",
+        "reference-transaction",
+        "pre-commit",
+        "commit-msg",
+        "post-checkout",
+        "monitor",
+    ];
+    for name in names {
+        fs::write(hooks.join(name), &script).unwrap();
+        fs::set_permissions(hooks.join(name), Permissions::from_mode(0o755)).unwrap();
+    }
+    let set = |name: &str, value: &str| git(&place.work(), &["config", name, value]);
+    set("core.fsmonitor", ".git/hooks/monitor");
+    set("commit.gpgSign", "true");
+    set("gpg.program", ".git/hooks/monitor");
+    set("user.useConfigOnly", "true");
+    set("core.safecrlf", "true");
+    set("core.autocrlf", "input");
+    place.put("kept", "changed\r\n");
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).restore(&key(1), &place.target()).unwrap();
+    assert_eq!(fs::read_to_string(&ran).ok(), None);
+    assert_eq!(listing(&place.target())["kept"], r"changed\r\n");
+}
+
+#[test]
+fn line_ends_that_git_changes_in_the_work_tree_are_changed_again() {
+    let place = committed();
+    git(&place.work(), &["config", "core.autocrlf", "true"]);
+    fs::remove_file(place.work().join("kept")).unwrap();
+    git(&place.work(), &["checkout", "--", "kept"]);
+    place.put("untracked", "a\r\nb\r\n");
+    let restored = round_trip(&place);
+    assert_eq!(restored["kept"], r"kept\r\n");
+    assert_eq!(restored["untracked"], r"a\r\nb\r\n");
+}
+
+#[test]
+fn what_git_was_told_to_overlook_is_seen() {
+    let place = committed();
+    git(&place.work(), &["update-index", "--assume-unchanged", "kept"]);
+    place.put("kept", "changed all the same\n");
+    assert_eq!(round_trip(&place), listing(&place.work()));
+}
+
+#[test]
+fn a_sparse_work_tree_is_kept_with_what_it_leaves_out() {
+    let place = committed();
+    place.put("other/file", "o\n");
+    git(&place.work(), &["add", "--all"]);
+    git(&place.work(), &["commit", "--quiet", "--message", "second"]);
+    git(&place.work(), &["sparse-checkout", "set", "src"]);
+    assert!(!place.work().join("other").exists());
+    place.put("src/changed", "new\n");
+    let restored = round_trip(&place);
+    assert_eq!((&*restored["src/changed"], &*restored["other/file"]), (r"new\n", r"o\n"));
+}
+
+#[test]
+fn a_change_in_the_moment_the_index_was_written_is_seen() {
+    let place = committed();
+    let (file, index) = (place.work().join("kept"), place.work().join(".git/index"));
+    // Long ago, so that the moment of the test is another one even to a git that counts seconds.
+    let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let date = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
+    // Only the content differs: same size, same times, and the index is no younger than the file.
+    git(&place.work(), &["config", "core.trustctime", "false"]);
+    date(&file);
+    git(&place.work(), &["update-index", "--refresh"]);
+    place.put("kept", "KEPT\n");
+    date(&file);
+    date(&index);
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["kept"], r"KEPT\n");
+}
+
+#[test]
+fn of_repositories_inside_the_commits_are_kept_and_that_is_said() {
+    let place = committed();
+    let inner = committed();
+    let url = inner.work();
+    git(&place.work(), &["submodule", "--quiet", "add", url.to_str().unwrap(), "module"]);
+    git(&place.work(), &["commit", "--quiet", "--message", "module"]);
+    git(&place.work(), &["clone", "--quiet", url.to_str().unwrap(), "clone"]);
+    git(&place.work(), &["init", "--quiet", "fresh"]);
+    place.put("fresh/file", "f");
+    place.put("other", "o");
+
+    let taken = provider(&place).take(&key(1), &ABOUT).unwrap();
+    assert_eq!(taken.left_out.len(), 2, "{taken:?}");
+    assert!(
+        taken.left_out.iter().any(|line| line.starts_with("clone: a repository of its own")),
+        "{taken:?}"
+    );
+    assert!(taken.left_out.iter().any(|line| line.contains("'fresh/'")), "{taken:?}");
+    let tree = git(&place.work(), &["ls-tree", "refs/nerve/snapshots/session-1/1"]);
+    let commit = git(&inner.work(), &["rev-parse", "HEAD"]);
+    assert!(tree.contains(&format!("160000 commit {}\tmodule", commit.trim())), "{tree}");
+    assert!(tree.contains("\tother"), "{tree}");
+    provider(&place).restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["other"], "o");
+    assert!(place.target().join("module").is_dir());
+}
+
+#[test]
+fn untracked_files_over_the_limit_are_refused() {
+    let place = committed();
+    place.put("huge", vec![b'x'; 2 << 20]);
+    let before = state(&place.work());
+    let error = provider(&place).take(&key(1), &ABOUT).unwrap_err();
+    assert!(matches!(error, FilesError::TooLarge { bytes: 2_097_152, limit: MEGABYTE, .. }), "{error:?}");
+    assert_eq!(provider(&place).keys().unwrap(), []);
+    assert_eq!(state(&place.work()), before);
+    // Ignored, it does not count.
+    place.put("huge.log", vec![b'x'; 2 << 20]);
+    fs::remove_file(place.work().join("huge")).unwrap();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+}
+
+#[test]
+fn a_snapshot_is_made_once_and_given_back_into_nothing() {
+    let place = committed();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    let first = git(&place.work(), &["rev-parse", "refs/nerve/snapshots/session-1/1"]);
+    place.put("kept", "changed\n");
+    assert!(matches!(provider(&place).take(&key(1), &ABOUT), Err(FilesError::Exists { .. })));
+    assert_eq!(git(&place.work(), &["rev-parse", "refs/nerve/snapshots/session-1/1"]), first);
+    assert!(matches!(provider(&place).restore(&key(2), &place.target()), Err(FilesError::NotFound { .. })));
+    assert!(!place.target().exists());
+    let into_itself = provider(&place).restore(&key(1), &place.work());
+    assert!(matches!(into_itself, Err(FilesError::NotEmpty { .. })));
+    assert_eq!(listing(&place.work())["kept"], r"changed\n");
+}
+
+#[test]
+fn a_directory_the_repository_ignores_is_copied() {
+    let place = committed();
+    place.put("target/scratch/file", "f");
+    let dir = place.work().join("target/scratch");
+    let provider = choose(&dir, &place.store(), MEGABYTE).unwrap();
+    let taken = provider.take(&key(1), &ABOUT).unwrap();
+    assert_eq!(taken.files.source, dir);
+    provider.restore(&key(1), &place.target()).unwrap();
+    assert_eq!(listing(&place.target())["file"], "f");
+}
+
+#[test]
+fn a_store_in_the_work_tree_is_not_in_its_snapshots() {
+    let place = committed();
+    let store = FileStore::new(place.work().join("state [x]/snapshots"));
+    let provider = GitProvider::find(&place.work(), &store, MEGABYTE).unwrap().unwrap();
+    place.put("state [x]/other", "o");
+    provider.take(&key(1), &ABOUT).unwrap();
+    provider.restore(&key(1), &place.target()).unwrap();
+    let restored = listing(&place.target());
+    assert!(!restored.keys().any(|name| name.contains("snapshots")), "{restored:?}");
+    assert!(restored.contains_key("state [x]/other"), "{restored:?}");
+}
+
+#[test]
+fn a_repository_git_refuses_is_an_error_and_no_copy() {
+    let place = committed();
+    fs::write(place.work().join(".git/config"), "[core\nnonsense").unwrap();
+    let error = choose(&place.work(), &place.store(), MEGABYTE).err().unwrap();
+    assert!(matches!(error, FilesError::Git { .. }), "{error:?}");
+    assert!(error.to_string().starts_with("git cannot look for a work tree: "), "{error}");
+}

@@ -1,0 +1,78 @@
+//! Snapshots of files: real repositories and real directories.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+
+mod copy;
+mod git;
+mod store;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nerve_record::files::{About, FileStore, Key};
+use nerve_term::event::TsNs;
+use tempfile::TempDir;
+
+const ABOUT: About<'static> = About { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix") };
+const MEGABYTE: u64 = 1 << 20;
+
+fn key(id: u64) -> Key {
+    Key::new("session-1", id).unwrap()
+}
+
+/// A directory to keep files of, and a store beside it.
+struct Place {
+    root: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("work")).unwrap();
+        Place { root }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join("work")
+    }
+
+    fn store(&self) -> FileStore {
+        FileStore::new(self.root.path().join("state/snapshots"))
+    }
+
+    /// A directory that is not there yet.
+    fn target(&self) -> PathBuf {
+        self.root.path().join("restored")
+    }
+
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.work().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+}
+
+/// All that is under a directory, as text: content, aim of a link, executable or not. Without `.git`.
+fn listing(root: &Path) -> BTreeMap<String, String> {
+    fn walk(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let meta = path.symlink_metadata().unwrap();
+            if name == ".git" {
+            } else if meta.is_dir() {
+                walk(root, &path, found);
+            } else if meta.is_symlink() {
+                found.insert(name, format!("-> {}", fs::read_link(&path).unwrap().display()));
+            } else {
+                let mode = if meta.permissions().mode() & 0o100 == 0 { "" } else { "x " };
+                let content = fs::read(&path).unwrap();
+                found.insert(name, format!("{mode}{}", content.escape_ascii()));
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(root, root, &mut found);
+    found
+}

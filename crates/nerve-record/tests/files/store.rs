@@ -1,0 +1,72 @@
+//! Numbers, and what is shared between processes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nerve_record::files::{FilesError, provider_of};
+use nerve_record::snapshots::FilesRef;
+
+use crate::Place;
+
+#[test]
+fn every_snapshot_gets_a_number_of_its_own() {
+    let place = Place::new();
+    assert_eq!(place.store().next_id("a", []).unwrap(), 1);
+    assert_eq!(place.store().next_id("a", []).unwrap(), 2);
+    assert_eq!(place.store().next_id("a", [7, 5]).unwrap(), 8);
+    assert_eq!(place.store().next_id("b", []).unwrap(), 1);
+    assert!(matches!(place.store().next_id("../a", []), Err(FilesError::Key(_))));
+}
+
+#[test]
+fn callers_at_once_get_different_numbers() {
+    let place = Place::new();
+    let mut ids: Vec<u64> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..8)
+            .map(|_| {
+                let store = place.store();
+                scope.spawn(move || (0..10).map(|_| store.next_id("a", []).unwrap()).collect::<Vec<_>>())
+            })
+            .collect();
+        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+    });
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=80).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_store_is_its_users_alone() {
+    let place = Place::new();
+    place.store().next_id("a", []).unwrap();
+    let mode = |path: &str| {
+        let path = place.store().root().join(path);
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode(""), mode("a"), mode("a/lock")), (0o700, 0o700, 0o600));
+}
+
+#[test]
+fn references_that_no_provider_made_are_refused() {
+    let place = Place::new();
+    let cases = [
+        ("copy", "../../etc"),
+        ("copy", "a/../b/1"),
+        ("copy", "/etc"),
+        ("reflink", "a"),
+        ("git", "refs/heads/main"),
+        ("git", "refs/nerve/snapshots/../../heads/main"),
+        ("git", "--upload-pack=x"),
+        ("zfs", "a/1"),
+    ];
+    for (provider, reference) in cases {
+        let files = FilesRef { provider: provider.into(), source: place.work(), reference: reference.into() };
+        let error = provider_of(&files, &place.store()).err();
+        assert!(matches!(error, Some(FilesError::Reference { .. })), "{provider} {reference}: {error:?}");
+    }
+    let files = FilesRef {
+        provider: "git".into(),
+        source: place.work(),
+        reference: "refs/nerve/snapshots/a/1".into(),
+    };
+    assert!(matches!(provider_of(&files, &place.store()).err(), Some(FilesError::NoWorkTree { .. })));
+}

@@ -1,0 +1,171 @@
+//! Asciicasts as recordings.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_record::ahr::{Body, Mark, Part, Reader, Record};
+use nerve_record::import::{ImportError, Imported, import};
+use nerve_record::meta::Meta;
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+
+struct Desk {
+    dir: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        Desk { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("imported.ahr")
+    }
+
+    fn import(&self, cast: &str) -> Result<Imported, ImportError> {
+        import(cast.as_bytes(), &self.path(), TsNs(5_000_000_000))
+    }
+
+    fn fails(&self, cast: &str, words: &str) {
+        let error = self.import(cast).unwrap_err();
+        assert!(error.to_string().contains(words), "{error} lacks {words:?}");
+        assert!(!self.path().exists(), "what failed is removed");
+    }
+}
+
+/// Milliseconds and what happened, as text.
+fn told(path: &Path, start: u64) -> Vec<(u64, String)> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut all = Vec::new();
+    while let Some(part) = reader.next().unwrap() {
+        let Part::Block(block) = part else { panic!("{part:?}") };
+        all.extend(block.records().map(|Record { at, body }| ((at.0 - start) / 1_000_000, tell(body))));
+    }
+    all
+}
+
+fn tell(body: Body<'_>) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    match body {
+        Body::Data { off, bytes } => format!("{off}: {}", text(bytes)),
+        Body::Resize { cols, rows } => format!("{cols}x{rows}"),
+        Body::Input { bytes } => format!("< {}", text(bytes)),
+        Body::Mark(mark) => format!("{mark:?}"),
+        Body::Snapshot { id, anchor, label } => format!("snapshot {id} at {anchor}: {}", text(label)),
+    }
+}
+
+#[test]
+fn version_2() {
+    let desk = Desk::new();
+    let done = desk
+        .import(
+            r#"{"version": 2, "width": 80, "height": 24, "timestamp": 1504467315, "command": "bash -l", "title": "t", "env": {"TERM": "x"}}
+[0.25, "o", "hé\r\n"]
+[0.5, "i", "ls"]
+[0.25, "o", "times do not go back"]
+
+[1, "m", "chapter"]
+[2.0, "r", "90x30"]
+[2.5, "z", "unknown kinds are passed over"]
+"#,
+        )
+        .unwrap();
+    let wanted =
+        Imported { version: 2, events: 5, output: 25, snapshots: 1, duration: Duration::from_millis(2500) };
+    assert_eq!(done, wanted);
+    let input = format!("{:?}", Mark::Input { origin: Origin::User, redacted: false });
+    let events = [
+        (0, "80x24".to_string()),
+        (250, "0: hé\r\n".into()),
+        (500, input),
+        (500, "< ls".into()),
+        (500, "5: times do not go back".into()),
+        (1000, "snapshot 1 at 25: chapter".into()),
+        (2000, "90x30".into()),
+    ];
+    assert_eq!(told(&desk.path(), 1_504_467_315_000_000_000), events);
+    let meta = Meta::load(&desk.path()).unwrap().unwrap();
+    assert_eq!((meta.cols, meta.rows, meta.title.as_deref()), (80, 24, Some("t")));
+    assert_eq!(meta.cmd, ["sh", "-c", "bash -l"]);
+    assert_eq!(meta.ended_at, Some(TsNs(1_504_467_317_500_000_000)));
+}
+
+#[test]
+fn version_3() {
+    let desk = Desk::new();
+    let cast = r#"{"version": 3, "term": {"cols": 100, "rows": 50, "type": "x"}, "tags": ["a"]}
+# a comment
+[0.25, "o", "a"]
+[0.5, "o", "b"]
+[0.0, "x", "3"]
+"#;
+    assert_eq!(desk.import(cast).unwrap().duration, Duration::from_millis(750));
+    let events = [
+        (0, "100x50".to_string()),
+        (250, "0: a".into()),
+        (750, "1: b".into()),
+        (750, format!("{:?}", Mark::Exit(ExitStatus::Code(3)))),
+    ];
+    // No timestamp: it began when the caller says.
+    assert_eq!(told(&desk.path(), 5_000_000_000), events);
+}
+
+#[test]
+fn much_output_in_one_event_is_many_records() {
+    let desk = Desk::new();
+    let long = "x".repeat(1_000_000);
+    let cast = format!("{{\"version\":2,\"width\":80,\"height\":24}}\n[0,\"o\",\"{long}\"]\n");
+    assert_eq!(desk.import(&cast).unwrap().output, 1_000_000);
+    let mut reader = Reader::open(&desk.path()).unwrap();
+    let (mut end, mut blocks) = (0, 0);
+    while let Some(Part::Block(block)) = reader.next().unwrap() {
+        assert_eq!(block.output().start, end);
+        (end, blocks) = (block.output().end, blocks + 1);
+    }
+    assert_eq!((end, blocks > 3), (1_000_000, true));
+}
+
+const HEADER: &str = "{\"version\":2,\"width\":80,\"height\":24}\n[0,\"o\",\"fine\"]\n";
+
+#[test]
+fn a_bad_line_is_told_with_its_number() {
+    let desk = Desk::new();
+    desk.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is no event");
+    desk.fails(&format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"), "line 5 is no event");
+    desk.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is no event: -1 is no time");
+    desk.fails(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "no time of an event");
+    desk.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "\"80\" is no size");
+    desk.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "\"well\" is no exit status");
+    desk.fails(
+        &format!("{HEADER}[1, \"m\", \"{}\"]\n", "l".repeat(70_000)),
+        "line 3 is no event: a snapshot's label",
+    );
+    desk.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is no event");
+}
+
+#[test]
+fn what_is_no_cast_is_said_to_be_none() {
+    let desk = Desk::new();
+    desk.fails("", "it is empty");
+    desk.fails("hello\n", "first line is no header");
+    desk.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "version 1 are not read");
+    desk.fails("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let desk = Desk::new();
+    std::fs::write(desk.path(), "precious").unwrap();
+    let error = desk.import(HEADER).unwrap_err();
+    assert!(error.to_string().contains("exists and is not empty"), "{error}");
+    assert_eq!(std::fs::read(desk.path()).unwrap(), b"precious");
+}
+
+#[test]
+fn a_size_nobody_has_is_clamped() {
+    let desk = Desk::new();
+    desk.import("{\"version\":2,\"width\":0,\"height\":0}\n").unwrap();
+    let Size { cols, rows } = Size::new(0, 0);
+    assert_eq!(told(&desk.path(), 5_000_000_000), [(0, format!("{cols}x{rows}"))]);
+}

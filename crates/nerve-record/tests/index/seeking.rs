@@ -1,0 +1,159 @@
+//! Wherever one goes, the terminal is what it would be by folding from the start.
+
+use std::path::{Path, PathBuf};
+
+use nerve_record::ahr::{Body, Record};
+use nerve_record::fold::Fold;
+use nerve_record::index::{Index, Position, SPACING};
+use nerve_record::playback::Playback;
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::LineIndex;
+
+use crate::{Made, START, from_the_start, written};
+
+/// Everything a viewer can see, and where the lines are.
+fn same(one: &Fold, other: &Fold, what: &str) {
+    assert_eq!(one.terminal.screen(), other.terminal.screen(), "{what}");
+    assert_eq!(one.terminal.line_count(), other.terminal.line_count(), "{what}");
+    let first = one.terminal.screen().first_line;
+    for line in (first..one.terminal.line_count()).map(LineIndex) {
+        assert_eq!(one.terminal.line_content(line), other.terminal.line_content(line), "{what}");
+    }
+}
+
+/// 10 MiB, of which two keyframes are to be had.
+fn long(dir: &Path) -> (PathBuf, Made) {
+    let mut made = Made::new(Size::new(60, 12));
+    while made.segment.end() < 2 * SPACING + SPACING / 2 {
+        made.burst();
+    }
+    let path = dir.join("long.ahr");
+    written(&path, &made.bytes());
+    (path, made)
+}
+
+#[test]
+fn any_place_of_a_long_recording_is_what_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, mut made) = long(dir.path());
+    let end = made.segment.end();
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    let mut places: Vec<Position> = (0..3).map(|_| Position::Offset(made.random(end))).collect();
+    let span = made.at - START;
+    places.extend((0..3).map(|_| Position::Time(TsNs(START + made.random(span)))));
+    places.extend([0, SPACING, end - 1, u64::MAX].map(Position::Offset));
+    places.extend([0, START].map(|at| Position::Time(TsNs(at))));
+    for to in places {
+        play.seek(to).unwrap();
+        same(play.fold(), &from_the_start(&path, to), &format!("{to:?}"));
+    }
+    let index = Index::open(&path).unwrap();
+    assert_eq!((index.keyframes(), index.end()), (2, (end, TsNs(made.at))));
+    let block = index.block_before(Position::Offset(end / 2)).unwrap();
+    assert!(block.offset <= end / 2 && block.offset > end / 2 - 300_000, "{block:?}");
+}
+
+#[test]
+fn what_follows_a_seek_is_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, made) = long(dir.path());
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    // Into the middle of a record, then on record by record.
+    play.seek(Position::Offset(2 * SPACING + 12_345)).unwrap();
+    let to = TsNs(play.fold().clock().0 + 50_000_000);
+    assert!(play.play(|record| record.at <= to, |_| {}).unwrap());
+    same(play.fold(), &from_the_start(&path, Position::Time(to)), "time after offset");
+    assert!(play.next_at().unwrap().unwrap() > to);
+    assert!(!play.play(|_| true, |_| {}).unwrap());
+    same(play.fold(), &from_the_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
+    assert_eq!((play.next_at().unwrap(), play.fold().clock()), (None, TsNs(made.at)));
+    play.seek(Position::Offset(10)).unwrap();
+    same(play.fold(), &from_the_start(&path, Position::Offset(10)), "back to the start");
+}
+
+#[test]
+fn a_recording_with_a_hole_is_sought_in_as_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, made) = long(dir.path());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 100].fill(0x55);
+    written(&path, &bytes);
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    for eighth in [7, 3, 5] {
+        let to = Position::Offset(made.segment.end() / 8 * eighth);
+        play.seek(to).unwrap();
+        same(play.fold(), &from_the_start(&path, to), &format!("{eighth}/8"));
+    }
+    // Told once, however often it is passed.
+    for _ in 0..2 {
+        play.seek(Position::Offset(0)).unwrap();
+        play.play(|record| record.at.0 < made.at, |_| {}).unwrap();
+    }
+    assert_eq!(play.lost().len(), 1, "{:?}", play.lost());
+}
+
+#[test]
+fn a_short_recording_needs_no_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("short.ahr");
+    let mut made = Made::new(Size::new(20, 5));
+    made.output(b"one\r\ntwo\r\nthree");
+    made.at += 1_000_000_000;
+    made.push(Body::Snapshot { id: 1, anchor: 15, label: b"here" });
+    made.output(b" four");
+    written(&path, &made.bytes());
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    play.seek(Position::Offset(5)).unwrap();
+    assert_eq!(play.fold().terminal.screen().text(), "one");
+    // What comes before the next byte belongs to the place: here a snapshot.
+    play.seek(Position::Offset(15)).unwrap();
+    assert_eq!(play.fold().terminal.screen().text(), "one\ntwo\nthree");
+    assert_eq!(play.fold().terminal.snapshots_by_time().len(), 1);
+    play.seek(Position::Time(TsNs(START))).unwrap();
+    assert_eq!(play.fold().terminal.snapshots_by_time().len(), 0);
+    assert!(Index::open(&path).is_none() && !Index::path_of(&path).exists());
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_confuse_the_search() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("clock.ahr");
+    let mut made = Made::new(Size::new(60, 12));
+    while made.segment.end() < 2 * SPACING {
+        made.burst();
+        if made.random(200) == 0 {
+            made.at -= 300_000_000;
+        }
+    }
+    written(&path, &made.bytes());
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    for tenth in [9, 2, 6] {
+        let to = Position::Time(TsNs(START + (made.at - START) / 10 * tenth));
+        play.seek(to).unwrap();
+        same(play.fold(), &from_the_start(&path, to), &format!("{to:?}"));
+    }
+}
+
+#[test]
+fn records_are_shown_when_they_have_been_applied() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("seen.ahr");
+    let mut made = Made::new(Size::new(20, 5));
+    made.output(b"one");
+    made.output(b"two");
+    written(&path, &made.bytes());
+    let mut play = Playback::open(&path, Size::default()).unwrap();
+    let mut seen = Vec::new();
+    let mut first = true;
+    let left = play.play(
+        |_: &Record<'_>| std::mem::take(&mut first) || true,
+        |record| {
+            if let Body::Data { bytes, .. } = record.body {
+                seen.push(bytes.to_vec());
+            }
+        },
+    );
+    assert!(!left.unwrap());
+    assert_eq!(seen, [b"one", b"two"]);
+}

@@ -1,0 +1,145 @@
+//! Listing and pruning.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_record::ahr::{Body, Writer};
+use nerve_record::index::Index;
+use nerve_record::meta::Meta;
+use nerve_record::shelf::{Reason, Retention, Shelved, list, overdue, remove};
+use nerve_record::snapshots::{self, SnapshotLine};
+use nerve_record::store::Store;
+use nerve_term::event::{Size, TsNs};
+
+use crate::{Made, START};
+
+const HOUR: u64 = 3_600_000_000_000;
+
+/// A recording in the store that began `hours` after the start and is a minute long.
+fn shelved(store: &Store, id: &str, hours: u64) -> PathBuf {
+    let path = store.prepare(id, TsNs(START)).unwrap();
+    let mut made = Made::new(Size::new(60, 12));
+    made.bytes();
+    let mut made = Made { at: START + hours * HOUR, blocks: Vec::new(), ..made };
+    made.push(Body::Resize { cols: 60, rows: 12 });
+    made.output(b"hello");
+    made.seal();
+    made.at += 60_000_000_000;
+    made.output(b" world");
+    let mut writer = Writer::create(&path).unwrap();
+    made.write(&mut writer);
+    writer.append(&made.segment.seal(4, true)).unwrap();
+    path
+}
+
+#[test]
+fn recordings_are_listed_newest_first_with_what_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let bare = shelved(&store, "bare", 1);
+    let known = shelved(&store, "known", 2);
+    let meta = Meta {
+        started_at: TsNs(START + 2 * HOUR),
+        ended_at: Some(TsNs(START + 3 * HOUR)),
+        cmd: vec!["claude".into(), "--resume".into()],
+        cols: 100,
+        rows: 30,
+        ..Meta::default()
+    };
+    meta.store(&known).unwrap();
+    let line =
+        SnapshotLine { id: 1, ts_ns: START, label: None, kind: "auto".into(), anchor_byte: 5, files: None };
+    snapshots::append(&known, &line).unwrap();
+    let all = list(&store);
+    let ids: Vec<&str> = all.iter().map(|shelved| shelved.id.as_str()).collect();
+    assert_eq!(ids, ["known", "bare"]);
+    assert_eq!(all[0].duration, Some(Duration::from_secs(3600)));
+    assert_eq!((all[0].size, all[0].snapshots, all[0].live), (Some(Size::new(100, 30)), 1, false));
+    assert_eq!(all[0].command, ["claude", "--resume"]);
+    assert!(all[0].bytes > fs::metadata(&known).unwrap().len());
+    // Nothing beside it: the blocks say it.
+    assert_eq!(all[1].started, Some(TsNs(START + HOUR)));
+    assert_eq!(all[1].duration, Some(Duration::from_secs(60)));
+    assert_eq!((all[1].size, all[1].bytes), (Some(Size::new(60, 12)), fs::metadata(&bare).unwrap().len()));
+}
+
+#[test]
+fn damage_and_rubbish_are_listed_as_far_as_they_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let cut = shelved(&store, "cut", 1);
+    let mut bytes = fs::read(&cut).unwrap();
+    bytes.extend_from_slice(b"AHRC and then nothing that could be a block");
+    bytes.extend([0; 5000]);
+    fs::write(&cut, &bytes).unwrap();
+    fs::write(Meta::path_of(&cut), "{").unwrap();
+    fs::write(cut.with_file_name("rubbish.ahr"), [0x41; 3000]).unwrap();
+    fs::write(cut.with_file_name("empty.ahr"), "").unwrap();
+    let all = list(&store);
+    let find = |id: &str| all.iter().find(|shelved| shelved.id == id).unwrap();
+    assert_eq!(find("cut").duration, Some(Duration::from_secs(60)));
+    assert_eq!(
+        (find("rubbish").started, find("rubbish").duration, find("rubbish").empty),
+        (None, None, false)
+    );
+    assert!(find("empty").empty);
+}
+
+#[test]
+fn old_ones_go_then_those_that_are_too_much() {
+    let shelved = |id: &str, hours: u64, bytes: u64, live: bool| Shelved {
+        path: id.into(),
+        id: id.into(),
+        started: Some(TsNs(START + hours * HOUR)),
+        duration: Some(Duration::from_secs(60)),
+        bytes,
+        size: None,
+        command: Vec::new(),
+        exit: None,
+        snapshots: 0,
+        live,
+        empty: false,
+    };
+    let all = [
+        shelved("e", 5, 10, false),
+        shelved("d", 4, 50, false),
+        shelved("c", 3, 10, false),
+        shelved("b", 2, 10, true),
+        shelved("a", 1, 10, false),
+    ];
+    let gone = |keep: Retention| -> Vec<(&str, Reason)> {
+        overdue(&all, keep).into_iter().map(|(shelved, reason)| (shelved.id.as_str(), reason)).collect()
+    };
+    assert_eq!(gone(Retention::default()), []);
+    let old = Retention { not_before: Some(TsNs(START + 3 * HOUR)), ..Retention::default() };
+    assert_eq!(gone(old), [("a", Reason::Age)]);
+    let small = Retention { bytes: Some(30), ..Retention::default() };
+    assert_eq!(gone(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
+    let none = Retention { bytes: Some(0), not_before: Some(TsNs(u64::MAX)) };
+    assert_eq!(gone(none).len(), 4, "what is being written stays");
+    // It ended a minute after it began.
+    let just = Retention { not_before: Some(TsNs(START + HOUR + 60_000_000_000)), ..Retention::default() };
+    assert_eq!(gone(just), []);
+}
+
+#[test]
+fn a_recording_goes_with_what_is_beside_it_unless_it_is_being_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let path = shelved(&store, "one", 1);
+    Meta::default().store(&path).unwrap();
+    fs::write(Index::path_of(&path), "x").unwrap();
+    assert!(remove(&path).unwrap());
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+
+    let path = store.prepare("two", TsNs(START)).unwrap();
+    let mut writer = Writer::create(&path).unwrap();
+    assert!(!remove(&path).unwrap(), "its recorder has not written yet");
+    writer.append(&Made::new(Size::new(60, 12)).bytes()).unwrap();
+    assert!(list(&store)[0].live);
+    assert!(!remove(&path).unwrap());
+    drop(writer);
+    assert!(!list(&store)[0].live);
+    assert!(remove(&path).unwrap() && !path.exists());
+}

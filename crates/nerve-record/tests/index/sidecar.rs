@@ -1,0 +1,132 @@
+//! The sidecar: extended when the recording grows, made anew when it does not fit.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nerve_record::ahr::Writer;
+use nerve_record::index::{Index, Position, SPACING};
+use nerve_record::playback::Playback;
+use nerve_term::event::Size;
+
+use crate::{Made, from_the_start, written};
+
+fn screen_at(path: &std::path::Path, offset: u64) {
+    let to = Position::Offset(offset);
+    let mut play = Playback::open(path, Size::default()).unwrap();
+    play.seek(to).unwrap();
+    assert_eq!(play.fold().terminal.screen(), from_the_start(path, to).terminal.screen(), "{offset}");
+}
+
+#[test]
+fn a_growing_recording_has_its_index_extended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("growing.ahr");
+    let mut writer = Writer::create(&path).unwrap();
+    let mut made = Made::new(Size::new(60, 12));
+    let mut before: Option<Vec<u8>> = None;
+    for round in 1..=2 {
+        while made.segment.end() < round * SPACING + 100_000 {
+            made.burst();
+        }
+        made.write(&mut writer);
+        let index = Index::ensure(&path).unwrap().unwrap();
+        assert_eq!((u64::from(index.keyframes()), index.covered()), (round, writer.len()));
+        assert_eq!(index.end().0, made.segment.end());
+        // What was known is not found anew: the first keyframe's entry is byte for byte the same but for its dump's place.
+        let bytes = fs::read(Index::path_of(&path)).unwrap();
+        if let Some(before) = before {
+            assert_eq!(bytes[64..96], before[64..96]);
+        }
+        before = Some(bytes);
+        screen_at(&path, made.segment.end() - 50_000);
+    }
+    // Half a block more is not worth a new index.
+    let old = fs::read(Index::path_of(&path)).unwrap();
+    made.burst();
+    made.write(&mut writer);
+    screen_at(&path, made.segment.end() - 1);
+    assert_eq!(fs::read(Index::path_of(&path)).unwrap(), old);
+    // An index made at once is the one that grew.
+    let grown = Index::open(&path).unwrap();
+    let frames = grown.keyframes();
+    fs::remove_file(Index::path_of(&path)).unwrap();
+    let whole = Index::ensure(&path).unwrap().unwrap();
+    assert_eq!(whole.keyframes(), frames);
+    for offset in [SPACING + 50_000, u64::MAX] {
+        let to = Position::Offset(offset);
+        assert_eq!(
+            whole.keyframe_before(to).map(|(frame, place)| (frame.offset, frame.dump, place)),
+            grown.keyframe_before(to).map(|(frame, place)| (frame.offset, frame.dump, place))
+        );
+    }
+}
+
+#[test]
+fn an_index_that_does_not_fit_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ahr");
+    let mut made = Made::new(Size::new(60, 12));
+    while made.segment.end() < SPACING + 100_000 {
+        made.burst();
+    }
+    let bytes = made.bytes();
+    written(&path, &bytes);
+    let index = Index::ensure(&path).unwrap().unwrap();
+    assert_eq!(index.keyframes(), 1);
+    let sidecar = Index::path_of(&path);
+    assert_eq!(sidecar.file_name().unwrap(), "a.ahr.index");
+    assert_eq!(fs::metadata(&sidecar).unwrap().permissions().mode() & 0o777, 0o600);
+    let good = fs::read(&sidecar).unwrap();
+
+    // The recording became shorter, or another one.
+    written(&path, &bytes[..bytes.len() - 1]);
+    assert!(Index::open(&path).is_none());
+    let mut other = bytes.clone();
+    other[100] ^= 1;
+    written(&path, &other);
+    assert!(Index::open(&path).is_none());
+    written(&path, &bytes);
+    assert!(Index::open(&path).is_some());
+
+    // The sidecar is of another version, damaged in its head, cut, empty, or claims too much.
+    for (at, byte) in [(4, 9), (0, b'X'), (20, 0xff), (27, 0xff)] {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        written(&sidecar, &bad);
+        assert!(Index::open(&path).is_none(), "byte {at}");
+    }
+    for len in [0, 30, 64, good.len() / 8] {
+        written(&sidecar, &good[..len]);
+        assert!(Index::open(&path).is_none(), "{len} bytes");
+    }
+    // Wherever it is damaged: what is shown is right.
+    for at in (64..good.len()).step_by(97) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        written(&sidecar, &bad);
+        if at % 20 == 0 || at > good.len() - 200 {
+            screen_at(&path, made.segment.end() - 1000);
+        } else if let Some(index) = Index::open(&path) {
+            let _ = index.keyframe_before(Position::Offset(u64::MAX));
+            let _ = index.block_before(Position::Offset(u64::MAX));
+        }
+    }
+}
+
+#[test]
+fn no_index_can_be_written_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ahr");
+    let mut made = Made::new(Size::new(60, 12));
+    while made.segment.end() < SPACING + 100_000 {
+        made.burst();
+    }
+    written(&path, &made.bytes());
+    // A folder is where the sidecar would be: not even root can replace it.
+    fs::create_dir(Index::path_of(&path)).unwrap();
+    fs::write(Index::path_of(&path).join("x"), "x").unwrap();
+    assert!(Index::ensure(&path).unwrap().is_none());
+    screen_at(&path, made.segment.end() - 1000);
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
+}
