@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_record::activity::Activity;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::parse::{ParserKind, Section, Tokens};
 
@@ -88,6 +89,8 @@ pub struct NodeSpec {
     pub parser: Option<ParserKind>,
     /// Keep an audit log.
     pub history: bool,
+    /// Record the terminal, where nodes run in hosts.
+    pub record: bool,
     /// How long a start may take until the first ready state.
     pub ready_timeout: Duration,
     /// How long a turn may take where the caller sets nothing.
@@ -172,6 +175,8 @@ pub enum StateName {
     Busy,
     /// Asking something a prompt must not answer.
     Blocked,
+    /// Waiting for the end of a usage limit.
+    Suspended,
     /// Being stopped.
     Stopping,
     /// Gone.
@@ -186,6 +191,7 @@ impl StateName {
             StateName::Ready => "ready",
             StateName::Busy => "busy",
             StateName::Blocked => "blocked",
+            StateName::Suspended => "suspended",
             StateName::Stopping => "stopping",
             StateName::Stopped => "stopped",
         }
@@ -341,12 +347,16 @@ pub enum EventKind {
     NodeBusy { evidence: String },
     /// It asks something.
     NodeBlocked { kind: &'static str, choices: Vec<String>, evidence: String },
+    /// It waits for the end of a usage limit; `until` where it names it.
+    NodeSuspended { until: Option<TsNs>, evidence: String },
     /// It is gone.
     NodeStopped { reason: String },
     /// More of an answer (only of turns that stream).
     OutputChunk { turn: u64, chunk: String },
     /// A turn ended and was parsed.
     OutputParsed { turn: u64, sections: usize, is_complete: bool },
+    /// The node's agent did something.
+    Activity(Box<Activity>),
     /// Something went wrong that no caller was told.
     Error { message: String },
     /// The server goes down.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, Page};
+use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 use nerve_term::profile::{Profile, Profiles};
 use tokio::sync::broadcast;
@@ -11,11 +12,13 @@ use tokio::sync::broadcast;
 use crate::backend::{Program, SpawnError};
 use crate::clock::Clock;
 use crate::command::{
-    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, NodeSpec,
-    Outcome, Reply, Response, StateName,
+    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeInfo, NodeRef,
+    NodeSpec, Outcome, Reply, Response, StateName,
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::host::hosting::{Hosting, Label};
+use crate::host::registry::Entry;
 use crate::node::Node;
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
@@ -35,6 +38,8 @@ pub struct EngineConfig {
     pub profile_dir: Option<PathBuf>,
     /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
     pub hook_relay: Option<PathBuf>,
+    /// Nodes run in host processes, which outlive this one; without it, in this process.
+    pub hosting: Option<Hosting>,
 }
 
 /// The engine of one server. Cheap to clone; all clones are the same engine.
@@ -49,6 +54,7 @@ struct Inner {
     history_dir: PathBuf,
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
+    hosting: Option<Hosting>,
     clock: Clock,
     events: Publisher,
     sessions: Mutex<Sessions>,
@@ -65,6 +71,7 @@ impl Engine {
             history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
             profile_dir: config.profile_dir,
             hook_relay: config.hook_relay,
+            hosting: config.hosting,
             clock,
             events: Publisher::new(clock),
             sessions: Mutex::new(Sessions::new(clock.now())),
@@ -79,7 +86,7 @@ impl Engine {
     /// [`EngineError`]: what happened, to what, and what to do.
     pub async fn execute(&self, command: Command) -> Outcome {
         match command {
-            Command::CreateNode(spec) => self.create(spec),
+            Command::CreateNode(spec) => self.create_detached(spec).await,
             Command::StopNode(node) => self.stop_node(&node).await,
             Command::ListNodes { session } => Ok(Reply::Nodes(self.sessions().nodes(session.as_deref())?)),
             Command::GetNode(node) => Ok(Reply::Node(Box::new(self.node(&node)?.info()))),
@@ -116,8 +123,8 @@ impl Engine {
                 stop_all(nodes, "its session was deleted").await;
                 Ok(Reply::Done)
             }
-            Command::Shutdown { keep_nodes: _ } => {
-                self.shut_down().await;
+            Command::Shutdown { keep_nodes } => {
+                self.shut_down(keep_nodes).await;
                 Ok(Reply::ShuttingDown)
             }
             Command::Ping => {
@@ -132,21 +139,28 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
-    fn create(&self, spec: NodeSpec) -> Outcome {
+    /// A start is not left half done when nobody waits for it any more.
+    async fn create_detached(&self, spec: NodeSpec) -> Outcome {
+        let engine = self.clone();
+        let created = tokio::spawn(async move { engine.create(spec).await }).await;
+        created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    }
+
+    async fn create(&self, spec: NodeSpec) -> Outcome {
         let reservation = self.sessions().reserve(&spec.node)?;
         let at = spec.node.clone();
-        let node = self.start(spec).inspect_err(|_| self.sessions().release(&at, reservation))?;
+        let node = self.start(spec).await.inspect_err(|_| self.sessions().release(&at, reservation))?;
         let info = node.info();
-        if !self.sessions().fill(&at, reservation, node) {
-            // The last handle goes out of scope here, and the node with it.
+        if !self.sessions().fill(&at, reservation, node.clone()) {
+            node.stop("its session was deleted").await;
             return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
         }
         self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind });
         Ok(Reply::Created(info))
     }
 
-    fn start(&self, spec: NodeSpec) -> Result<Node, EngineError> {
-        let journal = self.journal(&spec)?;
+    async fn start(&self, spec: NodeSpec) -> Result<Node, EngineError> {
+        let journal = self.journal(&spec.node, spec.history)?;
         let node = named(&spec.node);
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             return Err(not_startable(&node, &SpawnError::NoDirectory(cwd.clone())));
@@ -170,7 +184,19 @@ impl Engine {
         }
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
         let program = Program { argv, cwd: spec.cwd, env, env_remove: profile.env_remove.clone() };
-        let terminal = TerminalNode::start(TerminalSpec {
+        let label = Label {
+            server: self.inner.server.clone(),
+            session: spec.node.session.clone(),
+            node: spec.node.node.clone(),
+            argv: program.argv.clone(),
+            env_home: program.env.get("HOME").cloned(),
+            profile: profile.name.clone(),
+            parser: parser.to_string(),
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
+            history: spec.history,
+        };
+        let terminal = TerminalSpec {
             node: node.clone(),
             program,
             size: spec.size,
@@ -179,27 +205,34 @@ impl Engine {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             journal,
-            hook_relay: self.inner.hook_relay.clone(),
-            taps: Vec::new(),
+            adopted: false,
+            answers: true,
             events: self.inner.events.clone(),
-        });
+        };
+        let relay = self.inner.hook_relay.as_deref();
+        let terminal = match &self.inner.hosting {
+            Some(hosting) => {
+                hosting.start(terminal, &label, relay, spec.record, self.inner.clock.now()).await
+            }
+            None => TerminalNode::start(terminal, relay, Vec::new()),
+        };
         terminal.map(Node::Terminal).map_err(|error| not_startable(&node, &error))
     }
 
     /// A log that cannot be opened costs the log, not the node (seed channel-history §6.1).
-    fn journal(&self, spec: &NodeSpec) -> Result<Journal, EngineError> {
-        if !spec.history {
+    fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
+        if !history {
             return Ok(Journal::off());
         }
         check_name(&self.inner.server, "server")?;
-        let session = spec.node.session.as_deref().filter(|session| *session != DEFAULT);
-        let (dir, server, id) = (&self.inner.history_dir, &self.inner.server, &spec.node.node);
+        let session = at.session.as_deref().filter(|session| *session != DEFAULT);
+        let (dir, server, id) = (&self.inner.history_dir, &self.inner.server, &at.node);
         match HistoryWriter::create_in_session(dir, server, session, id) {
             Ok(writer) => Ok(Journal::new(writer)),
             Err(error) => {
-                tracing::warn!(node = %spec.node.node, %error, "no history is kept");
+                tracing::warn!(node = %at.node, %error, "no history is kept");
                 let message = format!("no history is kept: {error}");
-                self.inner.events.publish(Some(&named(&spec.node)), EventKind::Error { message });
+                self.inner.events.publish(Some(&named(at)), EventKind::Error { message });
                 Ok(Journal::off())
             }
         }
@@ -238,8 +271,68 @@ impl Engine {
         Ok(Reply::Stopped { node: at.node.clone() })
     }
 
-    async fn shut_down(&self) {
-        let nodes = self.sessions().all_nodes();
+    /// Takes back the nodes of a server of this name that is gone. Their past is read meanwhile: they are `starting` until it is
+    /// known. Must be called on a runtime.
+    pub fn adopt(&self) {
+        let Some(hosting) = &self.inner.hosting else { return };
+        for (entry, label) in hosting.of_server(&self.inner.server) {
+            let at = label.at();
+            let (id, node) = (entry.id.clone(), label.node.clone());
+            match self.adopt_one(hosting, entry, label) {
+                Ok(info) => {
+                    self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind });
+                    tracing::info!(host = %id, %node, "taken back");
+                }
+                Err(error) => tracing::warn!(host = %id, %node, %error, "left alone"),
+            }
+        }
+    }
+
+    fn adopt_one(&self, hosting: &Hosting, entry: Entry, label: Label) -> Result<NodeInfo, EngineError> {
+        let at = label.at();
+        self.sessions().ensure(at.session.as_deref(), self.inner.clock.now())?;
+        let reservation = self.sessions().reserve(&at)?;
+        let spec = self.adopted_spec(&entry, &label);
+        let spec = spec.inspect_err(|_| self.sessions().release(&at, reservation))?;
+        let node = Node::Terminal(hosting.adopt(spec, entry));
+        let info = node.info();
+        self.sessions().fill(&at, reservation, node);
+        Ok(info)
+    }
+
+    fn adopted_spec(&self, entry: &Entry, label: &Label) -> Result<TerminalSpec, EngineError> {
+        // A profile that is gone meanwhile is as if the node had been made now.
+        let profile = self.profile(Some(&label.profile), &label.argv);
+        let profile = profile.or_else(|_| self.profile(None, &label.argv))?;
+        let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
+        let program =
+            Program { argv: label.argv.clone(), cwd: entry.cwd.clone(), env, env_remove: Vec::new() };
+        Ok(TerminalSpec {
+            node: named(&label.at()),
+            program,
+            size: Size::new(entry.cols, entry.rows),
+            parser: label.parser.parse().unwrap_or(profile.parser),
+            profile,
+            ready_timeout: label.ready_timeout,
+            response_timeout: label.response_timeout,
+            journal: self.journal(&label.at(), label.history)?,
+            adopted: true,
+            answers: true,
+            events: self.inner.events.clone(),
+        })
+    }
+
+    async fn shut_down(&self, keep_nodes: bool) {
+        let mut nodes = self.sessions().all_nodes();
+        if keep_nodes {
+            let mut left = Vec::new();
+            for node in nodes {
+                if !node.release().await {
+                    left.push(node);
+                }
+            }
+            nodes = left;
+        }
         stop_all(nodes, "the server was shut down").await;
         self.inner.events.publish(None, EventKind::ServerShutdown);
     }
@@ -354,9 +447,10 @@ fn named(at: &NodeRef) -> NodeRef {
 fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
     let kind = match error {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
-        SpawnError::NoProgram { .. } | SpawnError::NoDirectory(_) | SpawnError::System { .. } => {
-            ErrorKind::Process
-        }
+        SpawnError::NoProgram { .. }
+        | SpawnError::NoDirectory(_)
+        | SpawnError::Host(_)
+        | SpawnError::System { .. } => ErrorKind::Process,
     };
     let hint = match error {
         SpawnError::NoProgram { .. } => {

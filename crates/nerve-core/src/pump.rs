@@ -1,67 +1,68 @@
-//! The one place where a byte gets its time and its offset; then taps, then the terminal model.
+//! The one place where a byte gets its time and its offset; from here it goes into the taps.
 
-use nerve_term::event::{Event, EventKind, ExitStatus, Size, TsNs};
-use nerve_term::terminal::{Changes, TerminalState};
+use nerve_term::event::{Event, EventKind, ExitStatus, Origin, Size, TsNs};
 
 use crate::tap::Tap;
 
-/// A terminal's bytes on their way into its taps and its model.
+/// What stands in a recording for a byte that was typed unseen: lengths stay, so offsets hold, and so do the ends of lines.
+fn redacted(byte: &u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n') { *byte } else { b'*' }
+}
+
+/// Counts a terminal's bytes and hands everything that happens on it to the taps.
+#[derive(Default)]
 pub struct Pump {
     taps: Vec<Box<dyn Tap>>,
-    terminal: TerminalState,
+    offset: u64,
     failed: Vec<String>,
 }
 
 impl std::fmt::Debug for Pump {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pump")
-            .field("offset", &self.offset())
+            .field("offset", &self.offset)
             .field("taps", &self.taps.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Pump {
-    /// A pump into a fresh terminal.
-    pub fn new(size: Size, taps: Vec<Box<dyn Tap>>) -> Pump {
-        Pump { taps, terminal: TerminalState::new(size), failed: Vec::new() }
+    /// A pump of a fresh terminal.
+    pub fn new(taps: Vec<Box<dyn Tap>>) -> Pump {
+        Pump { taps, ..Pump::default() }
     }
 
     /// Output bytes so far.
     pub fn offset(&self) -> u64 {
-        self.terminal.offset()
-    }
-
-    /// The terminal model.
-    pub fn terminal(&self) -> &TerminalState {
-        &self.terminal
-    }
-
-    /// The terminal model, to change what is no event (clearing scrollback, opening a late frame).
-    pub fn terminal_mut(&mut self) -> &mut TerminalState {
-        &mut self.terminal
+        self.offset
     }
 
     /// The child wrote `bytes`.
-    pub fn output(&mut self, at: TsNs, bytes: &[u8]) -> Changes {
-        self.tap(at, || EventKind::Output(bytes.to_vec()));
-        self.terminal.process_data(at, bytes)
+    pub fn output(&mut self, at: TsNs, bytes: &[u8]) {
+        self.tap(at, EventKind::Output(bytes));
+        self.offset += bytes.len() as u64;
     }
 
-    /// `bytes` go to the child.
-    pub fn input(&mut self, at: TsNs, bytes: &[u8]) {
-        self.tap(at, || EventKind::Input(bytes.to_vec()));
+    /// `bytes` go to the child. With `hidden` the taps learn only how many.
+    pub fn input(&mut self, at: TsNs, bytes: &[u8], origin: Origin, hidden: bool) {
+        let stars: Vec<u8> = if hidden { bytes.iter().map(redacted).collect() } else { Vec::new() };
+        let bytes = if hidden { &stars } else { bytes };
+        self.tap(at, EventKind::Input { bytes, origin, redacted: hidden });
     }
 
     /// The terminal got another size.
     pub fn resize(&mut self, at: TsNs, size: Size) {
-        self.tap(at, || EventKind::Resize(size));
-        self.terminal.resize(size);
+        self.tap(at, EventKind::Resize(size));
+    }
+
+    /// A snapshot is taken here.
+    pub fn snapshot(&mut self, at: TsNs, id: u64, label: &str) {
+        self.tap(at, EventKind::Snapshot { id, label });
     }
 
     /// The child is gone.
     pub fn exit(&mut self, at: TsNs, status: ExitStatus) {
-        self.tap(at, || EventKind::Exit(status));
+        self.tap(at, EventKind::Exit(status));
     }
 
     /// Reports of taps that failed since the last call.
@@ -69,11 +70,8 @@ impl Pump {
         std::mem::take(&mut self.failed)
     }
 
-    fn tap(&mut self, at: TsNs, kind: impl FnOnce() -> EventKind) {
-        if self.taps.is_empty() {
-            return;
-        }
-        let event = Event { at, off: self.terminal.offset(), kind: kind() };
+    fn tap(&mut self, at: TsNs, kind: EventKind<'_>) {
+        let event = Event { at, off: self.offset, kind };
         let failed = &mut self.failed;
         self.taps.retain_mut(|tap| match tap.event(&event) {
             Ok(()) => true,
@@ -100,13 +98,13 @@ mod tests {
         fn name(&self) -> &str {
             "collect"
         }
-        fn event(&mut self, event: &Event) -> Result<(), String> {
+        fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
             let mut seen = self.0.lock().unwrap();
             if seen.len() == self.1 {
                 return Err("full".into());
             }
-            if let EventKind::Output(bytes) = &event.kind {
-                seen.push((event.off, bytes.clone()));
+            if let EventKind::Output(bytes) | EventKind::Input { bytes, .. } = event.kind {
+                seen.push((event.off, bytes.to_vec()));
             }
             Ok(())
         }
@@ -115,7 +113,7 @@ mod tests {
     #[test]
     fn taps_see_every_byte_with_its_offset() {
         let seen = Arc::default();
-        let mut pump = Pump::new(Size::default(), vec![Box::new(Collect(Arc::clone(&seen), 9))]);
+        let mut pump = Pump::new(vec![Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.output(TsNs(1), b"abc");
         pump.output(TsNs(2), b"de");
         assert_eq!(*seen.lock().unwrap(), vec![(0, b"abc".to_vec()), (3, b"de".to_vec())]);
@@ -123,12 +121,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_tap_is_dropped_and_reported_once_and_the_model_goes_on() {
-        let mut pump = Pump::new(Size::default(), vec![Box::new(Collect(Arc::default(), 1))]);
+    fn what_is_typed_unseen_leaves_only_its_length() {
+        let seen = Arc::default();
+        let mut pump = Pump::new(vec![Box::new(Collect(Arc::clone(&seen), 9))]);
+        pump.input(TsNs(1), b"seen", Origin::Api, false);
+        pump.input(TsNs(2), b"secret\r", Origin::Api, true);
+        assert_eq!(*seen.lock().unwrap(), vec![(0, b"seen".to_vec()), (0, b"******\r".to_vec())]);
+    }
+
+    #[test]
+    fn a_failing_tap_is_dropped_and_reported_once() {
+        let seen = Arc::default();
+        let mut pump =
+            Pump::new(vec![Box::new(Collect(Arc::default(), 1)), Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.output(TsNs(1), b"a");
         pump.output(TsNs(2), b"b");
         pump.output(TsNs(3), b"c");
         assert_eq!(pump.take_failures(), vec!["tap 'collect' failed and is off: full".to_string()]);
-        assert_eq!(pump.terminal().screen().text(), "abc");
+        assert_eq!(seen.lock().unwrap().len(), 3, "the others go on");
     }
 }

@@ -82,6 +82,19 @@ impl Sessions {
         self.info(name)
     }
 
+    /// Makes a session if there is none of that name.
+    ///
+    /// # Errors
+    /// A bad name.
+    pub fn ensure(&mut self, name: Option<&str>, now: TsNs) -> Result<(), EngineError> {
+        match name {
+            Some(name) if !self.by_name.contains_key(name) => {
+                self.create(name, String::new(), Vec::new(), now).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// One session.
     ///
     /// # Errors

@@ -11,5 +11,5 @@ pub trait Tap: Send {
     ///
     /// # Errors
     /// In words. The tap is dropped and the failure reported once; the node lives on.
-    fn event(&mut self, event: &Event) -> Result<(), String>;
+    fn event(&mut self, event: &Event<'_>) -> Result<(), String>;
 }

@@ -12,6 +12,7 @@ use nerve_core::command::{
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_record::activity::{Activity, Status};
 use nerve_term::event::Size;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
@@ -48,6 +49,7 @@ impl Stage {
             history_dir: Some(home.root().join("history")),
             profile_dir: None,
             hook_relay: None,
+            hosting: None,
         });
         let events = engine.subscribe();
         let node = NodeRef { session: None, node: "claude".into() };
@@ -119,6 +121,19 @@ impl Stage {
         states
     }
 
+    /// What the agent was said to have done since the last call.
+    fn activities(&mut self) -> Vec<Activity> {
+        let mut activities = Vec::new();
+        while let Ok(event) = self.events.try_recv() {
+            match event.kind {
+                EventKind::Activity(activity) => activities.push(*activity),
+                EventKind::NodeStopped { .. } => break,
+                _ => {}
+            }
+        }
+        activities
+    }
+
     /// The user texts the model was sent.
     fn prompts(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
@@ -136,6 +151,7 @@ fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &
         profile: None,
         parser: None,
         history: true,
+        record: false,
         ready_timeout: TURN,
         response_timeout: TURN,
     }
@@ -252,4 +268,55 @@ async fn claude_asks_for_trust_and_is_answered() {
     stage.wait(StateName::Ready).await;
     assert_eq!(stage.ask("hello there").await.text, "You said: hello there");
     stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+}
+
+fn statuses(activities: &[Activity]) -> Vec<Status> {
+    let status = |activity: &Activity| match activity {
+        Activity::Status { status, .. } => Some(*status),
+        _ => None,
+    };
+    activities.iter().filter_map(status).collect()
+}
+
+/// The only activity of this kind, as JSON.
+fn only(activities: &[Activity], kind: &str) -> serde_json::Value {
+    let found: Vec<&Activity> = activities.iter().filter(|activity| activity.kind() == kind).collect();
+    assert_eq!(found.len(), 1, "{kind}: {activities:?}");
+    found[0].to_json()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_claude_does_is_told_once() {
+    let Some(mut stage) = Stage::start(Renderer::Classic, |_, _| ()).await else { return };
+    stage.wait(StateName::Ready).await;
+    let told = statuses(&stage.activities());
+    assert_eq!((told.first(), told.last()), (Some(&Status::Provisioning), Some(&Status::Paused)), "{told:?}");
+
+    stage.ask("THINK about it").await;
+    let told = stage.activities();
+    let [Status::Running, .., Status::Paused] = statuses(&told)[..] else { panic!("{told:?}") };
+    assert!(only(&told, "thought")["content"].as_str().unwrap().starts_with("The user wants me to think."));
+
+    let file = stage.home.work().join("notes.txt");
+    let blocked = stage.send(&format!("WRITETOOL FILE={}", file.display())).await.unwrap_err();
+    assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
+    let answer = stage.answer(Choice::Number(1)).await.unwrap().unwrap();
+    assert!(answer.text.contains("END-OF-TOOL"), "{answer:?}");
+    let told = stage.activities();
+    let (start, output) = (only(&told, "tool_start"), only(&told, "tool_output"));
+    assert_eq!((&start["name"], &start["status"]), (&"Write".into(), &"running".into()));
+    assert!(start["args"]["content"].as_str().unwrap().contains("line two"), "{start}");
+    assert_eq!((&output["name"], &output["status"]), (&"Write".into(), &"completed".into()));
+    assert_eq!(start["tool_execution_id"], output["tool_execution_id"]);
+    let edit = only(&told, "file_edit");
+    assert_eq!(edit["path"].as_str(), file.to_str());
+    assert_eq!((&edit["lines_added"], &edit["lines_removed"]), (&3.into(), &0.into()));
+    assert_eq!(only(&told, "thought")["content"], "I will write the file.");
+    let asked = only(&told, "log");
+    assert_eq!(asked["level"], "warn");
+    assert!(asked["message"].as_str().unwrap().starts_with("it asks (permission): 1. Yes"), "{asked}");
+
+    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+    let told = stage.activities();
+    assert_eq!(statuses(&told), [Status::Stopping, Status::Cancelled], "{told:?}");
 }

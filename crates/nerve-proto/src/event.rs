@@ -36,12 +36,16 @@ events! {
     NodeBusy = "NODE_BUSY" | "CHANNEL_BUSY",
     /// A node asks something.
     NodeBlocked = "NODE_BLOCKED",
+    /// A node waits for the end of a usage limit.
+    NodeSuspended = "NODE_SUSPENDED",
     /// A node is gone.
     NodeStopped = "NODE_STOPPED" | "CHANNEL_CLOSED",
     /// More of an answer.
     OutputChunk = "OUTPUT_CHUNK",
     /// A turn ended and was parsed.
     OutputParsed = "OUTPUT_PARSED",
+    /// A node's agent did something: thought, used a tool, changed a file …
+    NodeActivity = "NODE_ACTIVITY",
     /// A graph began to run.
     GraphStarted = "GRAPH_STARTED" | "DAG_STARTED",
     /// A step of a graph began.

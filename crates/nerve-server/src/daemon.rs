@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
-/// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out. A server that is alive answers on its
-/// socket and is not waited for.
+/// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+/// A server that is alive answers on its socket and is waited for no longer than this: one that was just killed still listens for a
+/// moment.
+const LAST_BREATH: Duration = Duration::from_millis(150);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
@@ -126,6 +128,7 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
         .open(path)
         .map_err(ServerError::io("open", path))?;
     let deadline = Instant::now() + LOCK_PATIENCE;
+    let mut answered: Option<Instant> = None;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -133,7 +136,9 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
                 return Err(ServerError::Io { what: "lock", path: path.into(), source });
             }
             Err(TryLockError::WouldBlock) => {
-                if UnixStream::connect(socket).is_ok() || Instant::now() >= deadline {
+                let answers = UnixStream::connect(socket).is_ok();
+                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= LAST_BREATH;
+                if alive || Instant::now() >= deadline {
                     let pid = read_identity(&mut file).map(|holder| holder.pid);
                     return Err(ServerError::AlreadyRunning { name: name.to_string(), pid });
                 }

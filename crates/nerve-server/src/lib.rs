@@ -21,6 +21,7 @@
 //!     history_dir: Some(places.history.clone()),
 //!     profile_dir: Some(places.profiles()),
 //!     hook_relay: None,
+//!     hosting: None,
 //! });
 //! nerve_server::serve(&ServerConfig::new("default", places), engine).await
 //! # }

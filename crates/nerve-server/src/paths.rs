@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use nerve_core::host::hosting::Hosting;
 use nerve_record::name;
 
 use crate::error::ServerError;
@@ -103,6 +104,33 @@ impl Places {
     /// The folder with the user's own profiles.
     pub fn profiles(&self) -> PathBuf {
         self.config.join("profiles")
+    }
+
+    /// The folder of recordings.
+    pub fn recordings(&self) -> PathBuf {
+        self.state.join("recordings")
+    }
+
+    /// The folder with the entries of hosts.
+    pub fn hosts(&self) -> PathBuf {
+        self.state.join("hosts")
+    }
+
+    /// What an engine needs to give its nodes hosts. `program` is this program. The folders are made.
+    ///
+    /// # Errors
+    /// See [`private_directory`].
+    pub fn hosting(&self, program: PathBuf) -> Result<Hosting, ServerError> {
+        let hosting = Hosting {
+            program,
+            runtime: self.runtime.join("hosts"),
+            registry: self.hosts(),
+            recordings: self.recordings(),
+        };
+        private_directory(&self.runtime)?;
+        private_directory(&hosting.runtime)?;
+        private_directory(&hosting.registry)?;
+        Ok(hosting)
     }
 
     /// Names of servers that have left a socket or a lock, sorted; they need not be alive.

@@ -135,6 +135,34 @@ impl Output {
     }
 }
 
+impl Output {
+    /// Appends what the child has already written, without waiting, up to `limit` bytes. `true` = the terminal is closed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn drain(&mut self, buffer: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
+        let end = buffer.len() + limit;
+        if let Some(ahead) = &mut self.ahead {
+            let (bytes, got) = ahead.await.map_err(io::Error::other)?;
+            self.ahead = None;
+            buffer.extend_from_slice(&bytes);
+            if got? == Got::End {
+                return Ok(true);
+            }
+        }
+        while buffer.len() < end {
+            let before = buffer.len();
+            if drain(self.master.get_ref(), buffer)? == Got::End {
+                return Ok(true);
+            }
+            if buffer.len() - before < READ_LIMIT {
+                break;
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// Reads without waiting until nothing is left or [`READ_LIMIT`] is reached.
 fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<Got> {
     let full = buffer.len() + READ_LIMIT;
@@ -207,6 +235,22 @@ pub struct Control {
 }
 
 impl Control {
+    /// For a terminal that another process reads: its descriptor, and its program.
+    ///
+    /// # Errors
+    /// The runtime cannot watch the descriptor.
+    pub(super) fn of_other(master: OwnedFd, pid: i32) -> io::Result<Control> {
+        Ok(Control { master: Arc::new(watch(master)?), pid: Pid::from_raw(pid) })
+    }
+
+    /// Another descriptor of the terminal.
+    ///
+    /// # Errors
+    /// There is none left.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&*self.master, 3)?)
+    }
+
     /// The child's process id.
     pub fn pid(&self) -> Option<i32> {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
@@ -218,6 +262,15 @@ impl Control {
     /// What the system says.
     pub fn resize(&self, size: Size) -> io::Result<()> {
         tcsetwinsize(&*self.master, winsize(size)).map_err(io::Error::from)
+    }
+
+    /// What is typed now is not shown and read line by line: a password is asked for. A program that draws its own screen
+    /// turns echoing off too, but reads key by key.
+    pub fn hides_input(&self) -> bool {
+        use rustix::termios::LocalModes;
+        rustix::termios::tcgetattr(&*self.master).is_ok_and(|modes| {
+            modes.local_modes.contains(LocalModes::ICANON) && !modes.local_modes.contains(LocalModes::ECHO)
+        })
     }
 
     /// Who has the terminal. A program of one of the `kin` names that leads the foreground group counts as the child itself:

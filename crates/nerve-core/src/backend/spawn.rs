@@ -43,6 +43,9 @@ pub enum SpawnError {
     /// A word holds a zero byte.
     #[error("the command holds a zero byte")]
     ZeroByte,
+    /// A host process could not be started, in its words.
+    #[error("{0}")]
+    Host(String),
     /// The system refused.
     #[error("cannot {what}: {error}")]
     System {
@@ -54,7 +57,7 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    pub(super) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> SpawnError {
         move |error| SpawnError::System { what, error }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn own_terminal(command: &mut Command) {
 }
 
 /// Lets the runtime watch a non-blocking descriptor.
-pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the
     // `AsyncFd` from here on.
     unsafe { AsyncFd::register(descriptor) }.map_err(io::Error::from)

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nerve_term::driver::Hook;
@@ -14,19 +15,24 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
+use super::terminal::TerminalSpec;
+
 /// The moments Claude Code is asked to tell.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
 /// Arguments that say that the user has settings of their own, or that nothing is interactive.
 const OWN_SETTINGS: [&str; 3] = ["--settings", "-p", "--print"];
+/// The socket in a node's folder for hooks.
+const SOCKET: &str = "socket";
 /// A message holds names and ids, no text of the conversation.
 const MESSAGE_LIMIT: usize = 16 * 1024;
 
 /// The receiving end of one node's hooks. The folder with socket and settings goes with it.
 #[derive(Debug)]
-pub(super) struct HookSocket {
+pub(crate) struct HookSocket {
     socket: UnixDatagram,
     buffer: Vec<u8>,
-    _folder: TempDir,
+    /// Where nobody else has made one.
+    _folder: Option<TempDir>,
 }
 
 /// What a hook said.
@@ -38,14 +44,37 @@ pub(super) struct Message {
 }
 
 impl HookSocket {
-    /// Adds to `argv` what makes the agent tell, and listens. `None` where the command cannot take it.
+    /// Adds to `argv` what makes the agent tell, if it is one that can, and listens. Hooks are a help, not a need: without them the
+    /// screen tells. `folder` is a private folder that outlives this process, to be [taken up](HookSocket::resume) again.
+    pub(crate) fn attach_if_able(
+        spec: &TerminalSpec,
+        relay: Option<&Path>,
+        argv: &mut Vec<String>,
+        folder: Option<&Path>,
+    ) -> Option<HookSocket> {
+        let (hooks, relay) = (spec.profile.hooks.as_ref()?, relay?);
+        HookSocket::attach(hooks, relay, argv, folder).unwrap_or_else(|error| {
+            tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent is known by its screen only");
+            None
+        })
+    }
+
+    /// Listens again where a process that is gone has listened.
     ///
     /// # Errors
-    /// The socket or the settings could not be made.
-    pub(super) fn attach(
+    /// There was no socket, or it cannot be made again.
+    pub(crate) fn resume(folder: &Path) -> io::Result<HookSocket> {
+        let path = folder.join(SOCKET);
+        fs::remove_file(&path)?;
+        let socket = UnixDatagram::bind(path)?;
+        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: None })
+    }
+
+    fn attach(
         hooks: &Hooks,
         relay: &Path,
         argv: &mut Vec<String>,
+        folder: Option<&Path>,
     ) -> io::Result<Option<HookSocket>> {
         let HookKind::Claude = hooks.kind;
         let own =
@@ -55,13 +84,20 @@ impl HookSocket {
             hooks.programs.iter().any(|program| program == name)
         });
         let Some(program) = program.filter(|_| !argv.iter().any(own)) else { return Ok(None) };
-        let folder = tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?;
-        let path = folder.path().join("socket");
+        let own = match folder {
+            None => Some(tempfile::Builder::new().prefix("nerve-hooks-").tempdir()?),
+            Some(folder) => {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                None
+            }
+        };
+        let folder = folder.or(own.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+        let path = folder.join(SOCKET);
         let socket = UnixDatagram::bind(&path)?;
-        let settings = folder.path().join("settings.json");
+        let settings = folder.join("settings.json");
         fs::write(&settings, claude_settings(relay, &path).to_string())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
-        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: folder }))
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: own }))
     }
 
     /// The next message that says something. Bad ones are passed over.
@@ -121,7 +157,7 @@ mod tests {
     async fn settings_go_right_behind_the_program_and_messages_arrive() {
         let mut command = argv(&["env", "A=b", "/x/claude", "--model", "m"]);
         let mut socket =
-            HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command).unwrap().unwrap();
+            HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command, None).unwrap().unwrap();
         assert_eq!(command[..4], argv(&["env", "A=b", "/x/claude", "--settings"])[..]);
         let settings: Value = serde_json::from_str(&fs::read_to_string(&command[4]).unwrap()).unwrap();
         let line = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
@@ -148,7 +184,7 @@ mod tests {
             &["nerve", "mock-agent"],
         ] {
             let mut command = argv(words);
-            assert!(HookSocket::attach(&hooks(), Path::new("/n"), &mut command).unwrap().is_none());
+            assert!(HookSocket::attach(&hooks(), Path::new("/n"), &mut command, None).unwrap().is_none());
             assert_eq!(command, argv(words));
         }
     }

@@ -45,6 +45,14 @@ impl Node {
         }
     }
 
+    /// Leaves its program running without us; `false` if it cannot.
+    pub async fn release(&self) -> bool {
+        match self {
+            Node::Terminal(node) => node.release().await,
+            Node::Bash(_) => false,
+        }
+    }
+
     /// Stops it; returns when it is gone.
     pub async fn stop(&self, reason: &str) {
         match self {

@@ -1,7 +1,7 @@
 //! The handle of a terminal node: what callers can ask of a program on a terminal (seed REQ-N4).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{self, Request};
 use super::hooks::HookSocket;
-use crate::backend::{Program, SpawnError, pty::Pty};
+use crate::backend::{Backend, InProcess, Program, SpawnError};
 use crate::clock::Clock;
 use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::host::registry::Entry;
 use crate::tap::Tap;
 
 pub use super::journal::Journal;
@@ -40,10 +41,10 @@ pub struct TerminalSpec {
     pub response_timeout: Duration,
     /// The audit log.
     pub journal: Journal,
-    /// The program an agent's hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
-    pub hook_relay: Option<PathBuf>,
-    /// Who gets every byte before the model.
-    pub taps: Vec<Box<dyn Tap>>,
+    /// The program runs already, and what it wrote before comes first.
+    pub adopted: bool,
+    /// Its questions to the terminal are answered by us; not where another terminal in front of it does.
+    pub answers: bool,
     /// Where events go.
     pub events: Publisher,
 }
@@ -62,6 +63,9 @@ struct Inner {
     profile: Arc<Profile>,
     parser: ParserKind,
     pid: Option<i32>,
+    kind: &'static str,
+    recording: Option<PathBuf>,
+    host: Option<String>,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
 }
@@ -77,6 +81,7 @@ pub(super) struct Status {
     pub(super) size: Size,
     pub(super) turns: u64,
     pub(super) queued: usize,
+    pub(super) faults: Vec<String>,
 }
 
 impl Status {
@@ -89,6 +94,7 @@ impl Status {
             (AgentState::Ready, _) => StateName::Ready,
             (AgentState::Busy, _) => StateName::Busy,
             (AgentState::Blocked { .. }, _) => StateName::Blocked,
+            (AgentState::Suspended { .. }, _) => StateName::Suspended,
         }
     }
 }
@@ -111,30 +117,48 @@ pub struct Prompt {
 }
 
 impl TerminalNode {
-    /// Starts the program. The node ends when it is stopped, or with its last handle.
+    /// Starts the program in this process. The node ends when it is stopped, or with its last handle. Agents that can are told
+    /// to run `relay hook SOCKET` at certain moments; without a relay, no hooks are asked for. `taps` get every byte first.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
-    pub fn start(mut spec: TerminalSpec) -> Result<TerminalNode, SpawnError> {
-        let command = spec.program.argv.join(" ");
-        let hooks = attach_hooks(&mut spec);
-        let pty = Pty::spawn(&spec.program, spec.size)?;
+    pub fn start(
+        spec: TerminalSpec,
+        relay: Option<&Path>,
+        taps: Vec<Box<dyn Tap>>,
+    ) -> Result<TerminalNode, SpawnError> {
+        let mut program = spec.program.clone();
+        let hooks = HookSocket::attach_if_able(&spec, relay, &mut program.argv, None);
+        let backend = InProcess::spawn(&program, spec.size, taps, Clock::start())?;
+        Ok(TerminalNode::over(spec, backend, hooks, None))
+    }
+
+    /// A node over a backend that runs. A node over a host is left, not stopped, when its last handle goes.
+    pub(crate) fn over(
+        spec: TerminalSpec,
+        backend: impl Backend,
+        hooks: Option<HookSocket>,
+        host: Option<&Entry>,
+    ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
         let inner = |status| Inner {
             node: spec.node.clone(),
-            command,
+            command: spec.program.argv.join(" "),
+            kind: "pty",
+            recording: host.and_then(|host| host.recording.clone()),
+            host: host.map(|host| host.id.clone()),
             cwd: spec.program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             profile: spec.profile.clone(),
             parser: spec.parser,
-            pid: pty.control.pid(),
+            pid: backend.pid(),
             requests: requests.clone(),
             status,
         };
         let clock = Clock::start();
         let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        tokio::spawn(actor::run(spec, pty, hooks, clock, inbox, requests.downgrade(), status));
-        Ok(TerminalNode { inner })
+        tokio::spawn(actor::run(spec, backend, hooks, clock, inbox, requests.downgrade(), status));
+        TerminalNode { inner }
     }
 
     /// Sends a prompt, waits for the finished turn, returns it parsed.
@@ -256,6 +280,12 @@ impl TerminalNode {
         let _ = self.ask(|reply| Request::Stop { reason, reply }).await;
     }
 
+    /// Leaves the program running without us. `false` if it cannot: it is in this process.
+    pub async fn release(&self) -> bool {
+        // An error means that it is gone already: there is nothing to leave.
+        self.ask(|reply| Request::Release { reply }).await.unwrap_or(true)
+    }
+
     /// What is known of it.
     pub fn info(&self) -> NodeInfo {
         let status = self.inner.status.borrow();
@@ -277,16 +307,20 @@ impl TerminalNode {
         add("cwd", inner.cwd.clone());
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
+        add("faults", (!status.faults.is_empty()).then(|| status.faults.join("; ")));
+        add("recording", inner.recording.as_ref().map(|path| path.display().to_string()));
+        add("host", inner.host.clone());
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
             AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
+            AgentState::Suspended { .. } => drop(add("until", status.state.until_text())),
             AgentState::Exited(exit) => drop(add("exit", Some(exit.to_string()))),
             _ => {}
         }
         NodeInfo {
             id: inner.node.node.clone(),
             session: inner.node.session.clone().unwrap_or_default(),
-            kind: "pty",
+            kind: inner.kind,
             state: status.name(),
             persistent: true,
             metadata,
@@ -321,13 +355,4 @@ impl TerminalNode {
         let why = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
         EngineError::new(ErrorKind::Timeout, message).hint(why)
     }
-}
-
-/// Hooks are a help, not a need: without them the screen tells.
-fn attach_hooks(spec: &mut TerminalSpec) -> Option<HookSocket> {
-    let (hooks, relay) = (spec.profile.hooks.as_ref()?, spec.hook_relay.as_ref()?);
-    HookSocket::attach(hooks, relay, &mut spec.program.argv).unwrap_or_else(|error| {
-        tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent is known by its screen only");
-        None
-    })
 }

@@ -13,6 +13,8 @@ use nerve_term::parse::Parsed;
 use nerve_term::parse::transcript::{TranscriptTurn, parse_turn};
 use tokio::time::Instant;
 
+use crate::activity::Tail;
+
 /// How much of a transcript's end is read: a turn is rarely a megabyte.
 const TAIL: u64 = 8 << 20;
 /// How much is read first.
@@ -70,6 +72,19 @@ impl Source {
         }
     }
 
+    /// Tells what the transcript says that was not told.
+    pub(super) fn tell(&self, tail: &Tail) {
+        if let Some(path) = self.path() {
+            tail.at(path);
+            tail.catch_up();
+        }
+    }
+
+    /// Where it is, as far as that is known.
+    fn path(&self) -> Option<PathBuf> {
+        self.file.clone().or_else(|| self.transcript())
+    }
+
     /// Does the agent keep a record? A program that only draws itself like it does not.
     fn exists(&self) -> bool {
         self.file.as_ref().is_some_and(|file| file.exists()) || self.session().exists()
@@ -77,7 +92,7 @@ impl Source {
 
     /// Reads the transcript; `None` if it has not grown since it had `seen` bytes, or cannot be read.
     fn look(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<Look> {
-        let mut file = File::open(self.file.clone().or_else(|| self.transcript())?).ok()?;
+        let mut file = File::open(self.path()?).ok()?;
         let bytes = file.metadata().ok()?.len();
         if seen == Some(bytes) {
             return None;

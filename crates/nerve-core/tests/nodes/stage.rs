@@ -33,6 +33,7 @@ impl Stage {
             history_dir: Some(folder.path().join("history")),
             profile_dir: Some(folder.path().join("profiles")),
             hook_relay: None,
+            hosting: None,
         });
         let events = engine.subscribe();
         Stage { engine, events, folder }
@@ -52,6 +53,7 @@ impl Stage {
             profile: None,
             parser: None,
             history: true,
+            record: false,
             ready_timeout: LIMIT,
             response_timeout: LIMIT,
         }

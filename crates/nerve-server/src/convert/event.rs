@@ -45,6 +45,9 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
         EventKind::NodeBlocked { kind, choices, evidence } => {
             (EventType::NodeBlocked, json!({ "kind": kind, "choices": choices, "evidence": evidence }))
         }
+        EventKind::NodeSuspended { until, evidence } => {
+            (EventType::NodeSuspended, json!({ "until": until.map(seconds), "evidence": evidence }))
+        }
         EventKind::NodeStopped { reason } => (EventType::NodeStopped, json!({ "reason": reason })),
         EventKind::OutputChunk { turn, chunk } => {
             (EventType::OutputChunk, json!({ "turn": turn, "chunk": chunk }))
@@ -53,6 +56,7 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
             EventType::OutputParsed,
             json!({ "turn": turn, "sections": sections, "is_complete": is_complete }),
         ),
+        EventKind::Activity(activity) => (EventType::NodeActivity, activity.to_json()),
         EventKind::Error { message } => (EventType::Error, json!({ "error": message })),
         EventKind::ServerShutdown => (EventType::ServerShutdown, json!({})),
     }

@@ -206,6 +206,7 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
         profile: params.profile,
         parser: parser(params.parser)?,
         history: params.history,
+        record: params.record,
         ready_timeout: params.ready_timeout.duration(),
         response_timeout: params.response_timeout.duration(),
     })
@@ -251,11 +252,12 @@ fn wait(params: params::WaitNodeParams) -> Result<Command, EngineError> {
 }
 
 fn state(name: &str) -> Result<StateName, EngineError> {
-    const STATES: [StateName; 6] = [
+    const STATES: [StateName; 7] = [
         StateName::Starting,
         StateName::Ready,
         StateName::Busy,
         StateName::Blocked,
+        StateName::Suspended,
         StateName::Stopping,
         StateName::Stopped,
     ];

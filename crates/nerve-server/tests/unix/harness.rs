@@ -47,6 +47,7 @@ impl TestServer {
             history_dir: Some(places.history.clone()),
             profile_dir: None,
             hook_relay: None,
+            hosting: None,
         });
         let stop = CancellationToken::new();
         let stopping = stop.clone();

@@ -5,6 +5,7 @@ use nerve_term::event::{ExitStatus, TsNs};
 use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};
+use crate::backend::Backend;
 use crate::backend::pty::ESCALATION;
 use crate::command::EventKind;
 use crate::error::{EngineError, ErrorKind};
@@ -17,7 +18,7 @@ pub(super) struct Stopping {
     pub(super) replies: Vec<oneshot::Sender<()>>,
 }
 
-impl Actor {
+impl<B: Backend> Actor<B> {
     pub(super) fn expire(&mut self, now: TsNs) {
         let node = self.spec.node.node.clone();
         let state = match self.driver.state() {
@@ -26,7 +27,7 @@ impl Actor {
             _ => "another turn runs",
         };
         let start_deadline = self.start_deadline();
-        let terminal = self.pump.terminal();
+        let terminal = &self.terminal;
         let late = |what: &str| {
             let mut error = EngineError::new(ErrorKind::Timeout, format!("node '{node}': {what}"));
             error.screen = Some(terminal.screen().text());
@@ -51,11 +52,11 @@ impl Actor {
         let after = if detach { "it goes on and will be in the history" } else { "it was interrupted" };
         let message = format!("node '{}': the turn did not end in time; {after}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Timeout, message);
-        error.screen = Some(self.pump.terminal().screen().text());
+        error.screen = Some(self.terminal.screen().text());
         error.delivery = delivery;
         active.answer(Err(error));
         if !detach {
-            let line = self.pump.terminal().cursor_line().0;
+            let line = self.terminal.cursor_line().0;
             self.driver.interrupt(now, line);
         }
     }
@@ -63,6 +64,10 @@ impl Actor {
     /// Nobody can ask for anything any more.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
+        if self.backend.release() {
+            self.done = true;
+            return;
+        }
         self.begin_stop("no handle is left".into(), None);
     }
 
@@ -75,6 +80,7 @@ impl Actor {
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
         if first && !self.buried {
+            self.telling.stopping(now);
             self.escalate(now);
         }
     }
@@ -85,7 +91,7 @@ impl Actor {
             Some((signal, pause)) => {
                 stop.level += 1;
                 stop.next = now + *pause;
-                self.control.signal(*signal);
+                self.backend.signal(*signal);
             }
             // Killed and still not reaped: it hangs in the kernel. Nobody waits for that.
             None => {
@@ -105,27 +111,33 @@ impl Actor {
         self.open = false;
         self.drain_until = None;
         // Whatever its group left behind must not outlive it.
-        self.control.signal(rustix::process::Signal::HUP);
-        self.pump.exit(now, exit);
+        self.backend.signal(rustix::process::Signal::HUP);
         self.driver.exited(now, exit);
         self.effects();
         self.finish_as_shown();
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
-        let reason = self.stop.as_ref().map_or_else(|| exit.to_string(), |stop| stop.reason.clone());
-        let pump = &self.pump;
-        self.spec.journal.closed(now, Some(&reason), || tail_of(pump));
+        for reply in self.resizing.drain(..) {
+            let _ = reply.send(Err(error.clone()));
+        }
+        let reason = self.end_reason.clone().unwrap_or_else(|| exit.to_string());
+        let reason = self.stop.as_ref().map_or(reason, |stop| stop.reason.clone());
+        let terminal = &self.terminal;
+        self.spec.journal.closed(now, Some(&reason), || tail_of(terminal));
+        self.telling.ended(now, exit, self.stop.is_some());
         self.spec.events.publish(Some(&self.spec.node), EventKind::NodeStopped { reason });
     }
 
     pub(super) fn with_screen(&self, mut error: EngineError) -> EngineError {
-        error.screen = Some(self.pump.terminal().screen().text());
+        error.screen = Some(self.terminal.screen().text());
         error
     }
 
     pub(super) fn blocked_error(&self) -> EngineError {
-        let AgentState::Blocked { kind, choices } = self.driver.state() else {
-            return EngineError::new(ErrorKind::Internal, "not blocked");
+        let (kind, choices) = match self.driver.state() {
+            AgentState::Blocked { kind, choices } => (kind, choices),
+            AgentState::Suspended { .. } => return self.suspended_error(),
+            _ => return EngineError::new(ErrorKind::Internal, "not blocked"),
         };
         let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
         let mut error = EngineError::new(ErrorKind::Blocked, message);
@@ -139,9 +151,20 @@ impl Actor {
         self.with_screen(error.hint(hint))
     }
 
+    /// A usage limit: nothing is typed before its end.
+    fn suspended_error(&self) -> EngineError {
+        let until = self.driver.state().until_text().map_or(String::new(), |until| format!(" until {until}"));
+        let told = &self.driver.evidence().text;
+        let message = format!("node '{}' is suspended{until}: {told}", self.spec.node.node);
+        let mut error = EngineError::new(ErrorKind::Blocked, message);
+        error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
+        self.with_screen(error.hint("wait for it, or end the waiting with `nerve server node interrupt`"))
+    }
+
     pub(super) fn stopped_error(&self) -> EngineError {
         let how = match (self.exit, &self.stop) {
             (_, Some(stop)) => stop.reason.clone(),
+            _ if self.end_reason.is_some() => self.end_reason.clone().unwrap_or_default(),
             (Some(exit), None) => format!("its program ended with {exit}"),
             _ => "gone".to_string(),
         };

@@ -5,30 +5,29 @@ use std::time::Duration;
 
 mod ending;
 mod requests;
+mod telling;
 mod turns;
 
 use nerve_record::history::HISTORY_BUFFER_LINES;
 use nerve_term::driver::{AgentState, Driver, Effect, Evidence, Foreground, Source, View};
-use nerve_term::event::{ExitStatus, Size, TsNs};
-use nerve_term::terminal::Notice;
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_term::terminal::{Notice, TerminalState};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::ending::Stopping;
+use self::telling::Telling;
 use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::backend::pty::{Control, Input, Pty, READ_LIMIT};
+use crate::backend::{Backend, Happened};
 use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::pump::Pump;
 
 /// Output shares a look at the screen when it comes faster than this.
 const LOOK_EVERY: Duration = Duration::from_millis(8);
-/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
-const FAST: usize = 4096;
-/// How long output of a dead child is waited for: a grandchild may hold the terminal open.
-const DRAIN: Duration = Duration::from_millis(500);
+/// Faults kept for the node's info.
+const MAX_FAULTS: usize = 8;
 
 /// What the handle can ask.
 pub(super) enum Request {
@@ -71,6 +70,10 @@ pub(super) enum Request {
         reason: String,
         reply: oneshot::Sender<()>,
     },
+    /// Leave the program running without us, if the backend can.
+    Release {
+        reply: oneshot::Sender<bool>,
+    },
     /// From the task that read a transcript: the turn's final response.
     Finished {
         response: Box<Response>,
@@ -91,43 +94,26 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
         size: spec.size,
         turns: 0,
         queued: 0,
+        faults: Vec::new(),
     }
 }
 
 /// Runs a node until it is stopped or its last handle is gone.
-pub(super) async fn run(
+pub(super) async fn run<B: Backend>(
     spec: TerminalSpec,
-    pty: Pty,
+    backend: B,
     mut hooks: Option<HookSocket>,
     clock: Clock,
     mut inbox: mpsc::Receiver<Request>,
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
 ) {
-    let Pty { mut output, input, control, mut child } = pty;
-    let mut actor = Actor::new(spec, clock, input, control, requests, status);
-    let mut buffer = Vec::with_capacity(READ_LIMIT);
+    let mut actor = Actor::new(spec, clock, backend, requests, status);
     loop {
         let deadline = actor.deadline();
         let timer = tokio::time::sleep_until(clock.instant(deadline.unwrap_or_default()));
         tokio::select! {
-            read = output.read(&mut buffer), if actor.open => {
-                match read {
-                    Ok(0) | Err(_) => actor.output_closed(),
-                    Ok(size) => {
-                        if size >= FAST {
-                            output.read_ahead();
-                        }
-                        actor.output(&buffer);
-                    }
-                }
-                buffer.clear();
-            }
-            flushed = actor.input.flush(), if actor.input.pending() > 0 => {
-                if let Err(error) = flushed {
-                    tracing::debug!(node = %actor.spec.node.node, %error, "input to a closed terminal is dropped");
-                }
-            }
+            happened = actor.backend.next(), if !actor.lost => actor.happened(happened),
             request = inbox.recv(), if !actor.abandoned => match request {
                 Some(request) => actor.request(request),
                 None => actor.abandon(),
@@ -136,7 +122,6 @@ pub(super) async fn run(
                 Ok(message) => actor.hook(message),
                 Err(_) => hooks = None,
             },
-            exit = child.wait(), if actor.exit.is_none() => actor.child_exited(exit),
             () = timer, if deadline.is_some() => actor.timer(),
         }
         actor.settle();
@@ -154,14 +139,13 @@ async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<Message> {
     }
 }
 
-struct Actor {
+struct Actor<B> {
     spec: TerminalSpec,
     clock: Clock,
-    input: Input,
-    control: Control,
+    backend: B,
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
-    pump: Pump,
+    terminal: TerminalState,
     driver: Driver,
     queue: Queue,
     active: Option<Active>,
@@ -169,10 +153,22 @@ struct Actor {
     answering: Option<AnswerReply>,
     /// The agent's own record of the conversation, as its hooks named it.
     transcript: Option<PathBuf>,
+    /// Tells what the agent does.
+    telling: Telling,
     turns: u64,
     last_look: TsNs,
     look_due: Option<TsNs>,
     started: TsNs,
+    /// Who waits for a new size to count.
+    resizing: Vec<oneshot::Sender<Result<(), EngineError>>>,
+    /// What failed and was outlived: told in the node's info.
+    faults: Vec<String>,
+    /// What happened before we came is being told.
+    catching_up: bool,
+    /// The backend is gone.
+    lost: bool,
+    /// Why it ended, where the program's exit does not say it.
+    end_reason: Option<String>,
     open: bool,
     exit: Option<ExitStatus>,
     drain_until: Option<TsNs>,
@@ -183,23 +179,25 @@ struct Actor {
     done: bool,
 }
 
-impl Actor {
+impl<B: Backend> Actor<B> {
     fn new(
-        mut spec: TerminalSpec,
+        spec: TerminalSpec,
         clock: Clock,
-        input: Input,
-        control: Control,
+        backend: B,
         requests: mpsc::WeakSender<Request>,
         status: watch::Sender<Status>,
-    ) -> Actor {
+    ) -> Actor<B> {
         let now = clock.now();
         Actor {
-            pump: Pump::new(spec.size, std::mem::take(&mut spec.taps)),
+            terminal: TerminalState::new(spec.size),
             driver: Driver::new(spec.profile.clone(), now),
+            telling: Telling::new(&spec, clock, now),
+            catching_up: spec.adopted,
+            // A program that never writes is looked at too.
+            look_due: (!spec.adopted).then_some(now),
             spec,
             clock,
-            input,
-            control,
+            backend,
             requests,
             status,
             queue: Queue::default(),
@@ -208,9 +206,11 @@ impl Actor {
             transcript: None,
             turns: 0,
             last_look: TsNs(0),
-            // A program that never writes is looked at too.
-            look_due: Some(now),
             started: now,
+            resizing: Vec::new(),
+            faults: Vec::new(),
+            lost: false,
+            end_reason: None,
             open: true,
             exit: None,
             drain_until: None,
@@ -227,7 +227,7 @@ impl Actor {
         [
             self.look_due,
             self.driver.deadline(),
-            self.pump.terminal().frame_deadline(),
+            self.terminal.frame_deadline(),
             self.spec.journal.deadline(),
             self.queue.deadline(),
             start,
@@ -245,10 +245,23 @@ impl Actor {
         self.started + self.spec.ready_timeout
     }
 
-    fn output(&mut self, bytes: &[u8]) {
+    fn happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Output => self.output(),
+            Happened::Resized(size) => self.resized(size),
+            Happened::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
+            Happened::CaughtUp => self.caught_up(),
+            Happened::Closed => self.output_closed(),
+            Happened::Exited(exit) => self.child_exited(exit),
+            Happened::Fault(message) => self.fault(message),
+            Happened::Lost(reason) => self.lost(reason),
+        }
+    }
+
+    fn output(&mut self) {
         let now = self.clock.now();
-        let changes = self.pump.output(now, bytes);
-        self.driver.output(now, self.pump.offset());
+        let changes = self.terminal.process_data(now, self.backend.output());
+        self.driver.output(now, self.terminal.offset());
         let mut urgent = false;
         for notice in &changes.notices {
             self.driver.notice(notice);
@@ -258,8 +271,12 @@ impl Actor {
                 self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message });
             }
         }
-        if !changes.replies.is_empty() {
-            self.type_bytes(now, &changes.replies);
+        // Old questions were answered, or not, when they were asked; old screens say nothing of now.
+        if self.catching_up {
+            return;
+        }
+        if !changes.replies.is_empty() && self.spec.answers {
+            self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
         self.spec.journal.output(now);
         if urgent || now >= self.last_look + LOOK_EVERY {
@@ -272,8 +289,43 @@ impl Actor {
     fn hook(&mut self, message: Message) {
         let now = self.clock.now();
         self.driver.hook(now, message.hook);
-        self.transcript = message.transcript.or(self.transcript.take());
+        if let Some(transcript) = message.transcript {
+            self.telling.transcript_at(transcript.clone());
+            self.transcript = Some(transcript);
+        }
         self.look(now);
+    }
+
+    fn caught_up(&mut self) {
+        self.catching_up = false;
+        self.look_due = Some(self.clock.now());
+    }
+
+    fn resized(&mut self, size: Size) {
+        self.terminal.resize(size);
+        if !self.catching_up {
+            self.look_due = Some(self.clock.now());
+        }
+        for reply in self.resizing.drain(..) {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    fn fault(&mut self, message: String) {
+        tracing::warn!(node = %self.spec.node.node, "{message}");
+        self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message: message.clone() });
+        self.telling.warn(self.clock.now(), message.clone());
+        self.faults.push(message);
+        self.faults.truncate(MAX_FAULTS);
+    }
+
+    /// Nothing comes from the backend any more, and nothing reaches it.
+    fn lost(&mut self, reason: String) {
+        self.fault(reason.clone());
+        self.lost = true;
+        self.end_reason = Some(reason);
+        self.exit.get_or_insert(ExitStatus::Unknown);
+        self.bury();
     }
 
     fn output_closed(&mut self) {
@@ -286,7 +338,7 @@ impl Actor {
     fn child_exited(&mut self, exit: ExitStatus) {
         self.exit = Some(exit);
         if self.open {
-            self.drain_until = Some(self.clock.now() + DRAIN);
+            self.drain_until = Some(self.clock.now() + self.backend.drain_time());
         } else {
             self.bury();
         }
@@ -295,15 +347,15 @@ impl Actor {
     fn timer(&mut self) {
         let now = self.clock.now();
         let due = |at: Option<TsNs>| at.is_some_and(|at| at <= now);
-        if due(self.pump.terminal().frame_deadline()) {
-            self.pump.terminal_mut().expire_frame(now);
+        if due(self.terminal.frame_deadline()) {
+            self.terminal.expire_frame(now);
             self.look_due = Some(now);
         }
         if due(self.look_due) || due(self.driver.deadline()) {
             self.look(now);
         }
-        let pump = &self.pump;
-        self.spec.journal.settle(now, || tail_of(pump));
+        let terminal = &self.terminal;
+        self.spec.journal.settle(now, || tail_of(terminal));
         if due(self.drain_until) {
             self.bury();
         }
@@ -320,11 +372,11 @@ impl Actor {
         self.last_look = now;
         self.look_due = None;
         let foreground = match self.spec.profile.foreground {
-            true => self.control.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
+            true => self.backend.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
             false => Foreground::Unknown,
         };
-        let screen = self.pump.terminal().screen();
-        let cursor_line = self.pump.terminal().cursor_line().0;
+        let screen = self.terminal.screen();
+        let cursor_line = self.terminal.cursor_line().0;
         self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
         if let Some(active) = &mut self.active
             && let Some(stream) = &active.stream
@@ -337,10 +389,6 @@ impl Actor {
         self.effects();
         self.take_up();
         self.effects();
-        for message in self.pump.take_failures() {
-            tracing::warn!(node = %self.spec.node.node, "{message}");
-            self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message });
-        }
         if self.buried
             && let Some(stop) = self.stop.take()
         {
@@ -353,8 +401,9 @@ impl Actor {
     }
 
     fn publish_status(&mut self) {
-        let (title, size) = (self.pump.terminal().title(), self.pump.terminal().size());
+        let (title, size) = (self.terminal.title(), self.terminal.size());
         let (driver, queued, turns) = (&self.driver, self.queue.len(), self.turns);
+        let faults = &self.faults;
         let (stopping, closed) = (self.stop.is_some(), self.done);
         self.status.send_if_modified(|status| {
             let same = status.state == *driver.state()
@@ -362,7 +411,8 @@ impl Actor {
                 && (status.stopping, status.closed) == (stopping, closed)
                 && status.title == title
                 && status.size == size
-                && (status.turns, status.queued) == (turns, queued);
+                && (status.turns, status.queued) == (turns, queued)
+                && status.faults == *faults;
             if !same {
                 *status = Status {
                     state: driver.state().clone(),
@@ -373,6 +423,7 @@ impl Actor {
                     size,
                     turns,
                     queued,
+                    faults: faults.clone(),
                 };
             }
             !same
@@ -384,7 +435,7 @@ impl Actor {
             match effect {
                 Effect::Write(bytes) => {
                     let now = self.clock.now();
-                    self.type_bytes(now, &bytes);
+                    self.type_bytes(now, &bytes, Origin::Api);
                 }
                 Effect::StateChanged => self.state_changed(),
                 Effect::Answered { gone } => self.dialog_answered(gone),
@@ -394,46 +445,54 @@ impl Actor {
     }
 
     fn state_changed(&mut self) {
+        self.telling.state(self.clock.now(), self.driver.state());
+        if *self.driver.state() == AgentState::Busy {
+            self.find_transcript();
+        }
         let evidence = self.driver.evidence();
         let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
         let kind = match self.driver.state().clone() {
             AgentState::Ready => EventKind::NodeReady { evidence },
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {
-                let error = self.blocked_error();
-                // A finished turn has its answer, whatever is asked after it.
-                if let Some(active) = self.active.as_mut().filter(|active| active.finishing.is_none()) {
-                    active.answer(Err(error));
-                }
+                self.tell_blocked();
                 EventKind::NodeBlocked { kind: kind.as_str(), choices, evidence }
+            }
+            AgentState::Suspended { until } => {
+                self.tell_blocked();
+                EventKind::NodeSuspended { until, evidence }
             }
             AgentState::Starting | AgentState::Exited(_) => return,
         };
         self.spec.events.publish(Some(&self.spec.node), kind);
     }
 
-    fn type_bytes(&mut self, now: TsNs, bytes: &[u8]) -> bool {
-        if self.open && self.input.push(bytes) {
-            self.pump.input(now, bytes);
-            return true;
+    /// A finished turn has its answer, whatever is asked after it.
+    fn tell_blocked(&mut self) {
+        let error = self.blocked_error();
+        if let Some(active) = self.active.as_mut().filter(|active| active.finishing.is_none()) {
+            active.answer(Err(error));
         }
-        false
     }
 
-    fn guard_input(&mut self, action: impl FnOnce(&mut Actor) -> bool) -> Result<(), EngineError> {
+    fn type_bytes(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        self.open && self.backend.write(now, bytes, origin)
+    }
+
+    fn guard_input(&mut self, action: impl FnOnce(&mut Actor<B>) -> bool) -> Result<(), EngineError> {
         if self.buried || self.stop.is_some() {
             return Err(self.stopped_error());
         }
         if action(self) {
             return Ok(());
         }
-        let waiting = self.input.pending();
+        let waiting = self.backend.waiting();
         let message = format!("node '{}' does not read: {waiting} bytes wait already", self.spec.node.node);
         Err(EngineError::new(ErrorKind::Busy, message))
     }
 
     fn text(&self, lines: Option<usize>) -> String {
-        let terminal = self.pump.terminal();
+        let terminal = &self.terminal;
         match lines {
             Some(lines) => terminal.tail(lines).join("\n"),
             None => terminal.tail(usize::MAX).join("\n"),
@@ -441,6 +500,6 @@ impl Actor {
     }
 }
 
-fn tail_of(pump: &Pump) -> String {
-    pump.terminal().tail(HISTORY_BUFFER_LINES).join("\n")
+fn tail_of(terminal: &TerminalState) -> String {
+    terminal.tail(HISTORY_BUFFER_LINES).join("\n")
 }

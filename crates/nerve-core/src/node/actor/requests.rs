@@ -3,29 +3,31 @@
 use std::time::Duration;
 
 use nerve_term::driver::AgentState;
-use nerve_term::event::TsNs;
+use nerve_term::event::{Origin, TsNs};
 use nerve_term::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Request, tail_of};
+use crate::backend::Backend;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::queue::{Reply, Waiting};
 use crate::node::terminal::Prompt;
 
-impl Actor {
+impl<B: Backend> Actor<B> {
     pub(super) fn request(&mut self, request: Request) {
         let now = self.clock.now();
         match request {
             Request::Execute { prompt, reply } => self.execute(now, prompt, reply),
             Request::Write { data, reply } => {
                 let (bytes, text) = (data.len(), String::from_utf8_lossy(&data).into_owned());
-                let line = self.pump.terminal().cursor_line().0;
-                let written = self.guard_input(|actor| actor.type_bytes(now, &data)).map(|()| bytes);
+                let line = self.terminal.cursor_line().0;
+                let written =
+                    self.guard_input(|actor| actor.type_bytes(now, &data, Origin::Api)).map(|()| bytes);
                 if written.is_ok() {
                     self.driver.typed(now, line, &data);
-                    let pump = &self.pump;
-                    self.spec.journal.wrote(now, &text, || tail_of(pump));
+                    let terminal = &self.terminal;
+                    self.spec.journal.wrote(now, &text, || tail_of(terminal));
                 }
                 let _ = reply.send(written);
             }
@@ -36,26 +38,31 @@ impl Actor {
                 let _ = reply.send(self.text(lines));
             }
             Request::Clear { reply } => {
-                self.pump.terminal_mut().clear_scrollback();
+                self.terminal.clear_scrollback();
                 let _ = reply.send(());
             }
             Request::Interrupt { reply } => {
                 let alive = self.guard_input(|actor| {
-                    let line = actor.pump.terminal().cursor_line().0;
+                    let line = actor.terminal.cursor_line().0;
                     actor.driver.interrupt(now, line);
                     true
                 });
                 if alive.is_ok() {
-                    let pump = &self.pump;
-                    self.spec.journal.interrupted(now, || tail_of(pump));
+                    let terminal = &self.terminal;
+                    self.spec.journal.interrupted(now, || tail_of(terminal));
                 }
                 let _ = reply.send(alive);
             }
             Request::Resize { size, reply } => {
-                let resized = self.control.resize(size).map(|()| self.pump.resize(now, size));
-                self.look_due = Some(now);
-                let _ = reply
-                    .send(resized.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string())));
+                let asked = self.guard_input(|_| true).and_then(|()| {
+                    let failed =
+                        |error: std::io::Error| EngineError::new(ErrorKind::Internal, error.to_string());
+                    self.backend.resize(now, size).map_err(failed)
+                });
+                match asked {
+                    Ok(()) => self.resizing.push(reply),
+                    Err(error) => drop(reply.send(Err(error))),
+                }
             }
             Request::Answer { choice, wait, timeout, reply } => {
                 self.answer(now, &choice, wait, timeout, reply)
@@ -64,6 +71,11 @@ impl Actor {
                 let _ = reply.send(self.explain());
             }
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
+            Request::Release { reply } => {
+                let released = self.backend.release();
+                self.done |= released;
+                let _ = reply.send(released);
+            }
             Request::Finished { response } => self.finish(*response),
         }
     }
@@ -85,15 +97,15 @@ impl Actor {
 
     fn run_command(&mut self, now: TsNs, command: &str) -> Result<(), EngineError> {
         let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
-        let modes = self.pump.terminal().modes();
-        let line = self.pump.terminal().cursor_line().0;
+        let modes = self.terminal.modes();
+        let line = self.terminal.cursor_line().0;
         let mut bytes =
             if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
         bytes.extend(enter);
-        self.guard_input(|actor| actor.type_bytes(now, &bytes))?;
+        self.guard_input(|actor| actor.type_bytes(now, &bytes, Origin::Api))?;
         self.driver.typed(now, line, &bytes);
-        let pump = &self.pump;
-        self.spec.journal.ran(now, command, || tail_of(pump));
+        let terminal = &self.terminal;
+        self.spec.journal.ran(now, command, || tail_of(terminal));
         Ok(())
     }
 
@@ -173,7 +185,7 @@ impl Actor {
         let info = NodeInfo {
             id: self.spec.node.node.clone(),
             session: String::new(),
-            kind: "pty",
+            kind: "",
             state: StateName::Starting,
             persistent: true,
             metadata: Default::default(),
@@ -184,7 +196,7 @@ impl Actor {
             source: evidence.source.as_str(),
             offset: evidence.offset,
             choices,
-            screen: self.pump.terminal().screen().text(),
+            screen: self.terminal.screen().text(),
             turn: self.driver.turn().map(|(number, delivery)| (number, delivery.as_str())),
         }
     }

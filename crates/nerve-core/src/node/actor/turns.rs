@@ -7,6 +7,7 @@ use nerve_term::parse::{ParserKind, TurnText};
 use nerve_term::profile::TranscriptKind;
 
 use super::{Actor, Request, tail_of};
+use crate::backend::Backend;
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::journal::Sent;
@@ -15,13 +16,13 @@ use crate::node::response::{fit, from_screen, turn_lines, without_echo};
 use crate::node::stream::Stream;
 use crate::node::transcript;
 
-impl Actor {
+impl<B: Backend> Actor<B> {
     /// Gives the next prompt its turn if the node can take one. Prompts do not wait behind a dialog: nobody may be there to
     /// answer it.
     pub(super) fn take_up(&mut self) {
         while self.queue.len() > 0 {
             match self.driver.state() {
-                AgentState::Blocked { .. } => {
+                AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
                     let error = self.blocked_error();
                     return self.queue.fail_all(|| error.clone());
                 }
@@ -44,7 +45,7 @@ impl Actor {
         if *self.driver.state() != AgentState::Ready {
             return self.queue.unpop(waiting);
         }
-        let (modes, line) = (self.pump.terminal().modes(), self.pump.terminal().cursor_line().0);
+        let (modes, line) = (self.terminal.modes(), self.terminal.cursor_line().0);
         let Waiting { prompt, reply, deadline } = waiting;
         let number = match self.driver.submit(now, &prompt.text, modes, line) {
             Ok(number) => number,
@@ -63,8 +64,8 @@ impl Actor {
         let parser = prompt.parser.unwrap_or(self.spec.parser);
         let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
         let stream = prompt.stream.then(|| if by_rows { Stream::of_rows() } else { Stream::parsed() });
-        let pump = &self.pump;
-        let preceding = self.spec.journal.before_send(now, || tail_of(pump));
+        let terminal = &self.terminal;
+        let preceding = self.spec.journal.before_send(now, || tail_of(terminal));
         self.active = Some(Active {
             prompt,
             number,
@@ -82,7 +83,7 @@ impl Actor {
         active.deadline = None;
         active.stream_due = None;
         let stream = active.stream.take();
-        let mut lines = turn_lines(self.pump.terminal(), &end.span);
+        let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() {
             lines = without_echo(lines, &active.prompt.text);
         }
@@ -90,7 +91,7 @@ impl Actor {
         let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
             // In the screen's words, as what was published before: the transcript may have others.
-            let rest = stream.rest(self.pump.terminal(), &end.span, &parsed.text());
+            let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
         }
         let ready = *self.driver.state() == AgentState::Ready;
@@ -123,13 +124,22 @@ impl Actor {
     fn transcript(&self) -> Option<transcript::Source> {
         let TranscriptKind::Claude = self.spec.profile.transcript?;
         let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
-        let full_screen = self.pump.terminal().modes().alternate;
+        let full_screen = self.terminal.modes().alternate;
         Some(transcript::Source {
             file: self.transcript.clone(),
             home,
-            pid: self.control.pid()?,
+            pid: self.backend.pid()?,
             full_screen,
         })
+    }
+
+    /// Agents whose hooks do not name their transcript say elsewhere which one it is.
+    pub(super) fn find_transcript(&self) {
+        if self.transcript.is_none()
+            && let (Some(source), Some(tail)) = (self.transcript(), self.telling.tail())
+        {
+            tokio::task::spawn_blocking(move || source.tell(&tail));
+        }
     }
 
     /// Off this task: reading another program's files must not hold up the terminal.
@@ -137,7 +147,7 @@ impl Actor {
         let Some(active) = &mut self.active else { return };
         let prompt = active.prompt.text.clone();
         active.finishing = Some(Box::new(response.clone()));
-        let requests = self.requests.clone();
+        let (requests, tail, same) = (self.requests.clone(), self.telling.tail(), source.clone());
         tokio::spawn(async move {
             if let Some(parsed) = source.turn(prompt, response.time.0).await {
                 response.text = parsed.text();
@@ -145,6 +155,11 @@ impl Actor {
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = "transcript";
                 fit(&mut response);
+            }
+            // What was done in the turn is told before its answer.
+            let told = tail.map(|tail| tokio::task::spawn_blocking(move || same.tell(&tail)));
+            if let Some(told) = told {
+                let _ = told.await;
             }
             if let Some(requests) = requests.upgrade() {
                 // The node is gone: it has answered with what the screen told.
@@ -181,10 +196,10 @@ impl Actor {
     fn log(&mut self, response: &Response, now: TsNs) {
         let Some(active) = self.active.as_ref().filter(|_| self.spec.journal.enabled()) else { return };
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let (time, pump) = ((response.time.0, now), &self.pump);
+        let (time, terminal) = ((response.time.0, now), &self.terminal);
         let sent = Sent { input: &active.prompt.text, preceding: active.preceding, time, parser };
         if active.prompt.stream {
-            self.spec.journal.streamed(&sent, || tail_of(pump));
+            self.spec.journal.streamed(&sent, || tail_of(terminal));
         } else {
             let data = ResponseData {
                 sections: response.sections.clone(),
@@ -192,7 +207,7 @@ impl Actor {
                 is_complete: response.is_complete,
                 is_ready: response.is_ready,
             };
-            self.spec.journal.sent(&sent, data, || tail_of(pump));
+            self.spec.journal.sent(&sent, data, || tail_of(terminal));
         }
     }
 
@@ -201,7 +216,7 @@ impl Actor {
         let Some(active) = &mut self.active else { return };
         active.stream_due = None;
         let (Some(stream), Some(start)) = (&mut active.stream, self.driver.turn_start_line()) else { return };
-        let terminal = self.pump.terminal();
+        let terminal = &self.terminal;
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
         let prompt = &active.prompt.text;
         let chunks = stream.grow(terminal, start, || {

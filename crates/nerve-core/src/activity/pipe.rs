@@ -1,0 +1,311 @@
+//! Activities on a pipe, for the program that started a recorder (seed agent-record §9, `--events-pipe-fd`).
+//!
+//! A thread writes. Whoever tells never waits: what does not fit while the reader stalls is left out and counted, and the count is
+//! told before the next event that fits. A reader that goes away ends the pipe, not the session.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nerve_record::activity::{Activity, Level, TsMs};
+use nerve_record::ssz::event;
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// Events that may wait for the reader.
+pub const MAX_WAITING: usize = 1024;
+/// The same in bytes: outputs of tools are long.
+pub const MAX_WAITING_BYTES: usize = 16 << 20;
+/// How long an end waits for the reader to take the rest.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The writing end of an events pipe.
+#[derive(Debug)]
+pub struct EventsPipe {
+    shared: Arc<Shared>,
+}
+
+/// The pipe takes nothing any more. Told once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the events pipe has ended: {reason}")]
+pub struct PipeEnded {
+    /// What the system said.
+    pub reason: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to write, or the end.
+    work: Condvar,
+    /// The thread has ended.
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    frames: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Left out since the last frame that fitted, and when the last of them was.
+    lost: Option<(u64, TsMs)>,
+    /// Why it ended.
+    failed: Option<String>,
+    is_failure_told: bool,
+    is_closing: bool,
+    is_over: bool,
+}
+
+impl EventsPipe {
+    /// Takes a pipe's writing end and starts the thread. A file that does not block works too.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn new(pipe: File) -> io::Result<EventsPipe> {
+        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), over: Condvar::new() });
+        let worker = shared.clone();
+        std::thread::Builder::new().name("events-pipe".into()).spawn(move || worker.run(pipe))?;
+        Ok(EventsPipe { shared })
+    }
+
+    /// Hands over an event. Never waits.
+    ///
+    /// # Errors
+    /// [`PipeEnded`], once: the reader is gone or the pipe is broken. From then on events are dropped in silence.
+    pub fn tell(&self, activity: &Activity) -> Result<(), PipeEnded> {
+        let mut state = self.shared.lock();
+        if let Some(reason) = state.failed.clone() {
+            let was_told = std::mem::replace(&mut state.is_failure_told, true);
+            return if was_told { Ok(()) } else { Err(PipeEnded { reason }) };
+        }
+        state.push(activity);
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for EventsPipe {
+    /// Gives the reader a moment to take the rest. What it has not taken then is lost.
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.is_closing = true;
+        state.confess();
+        self.shared.work.notify_one();
+        let waited = self.shared.over.wait_timeout_while(state, PATIENCE, |state| !state.is_over);
+        if waited.is_ok_and(|(_, timeout)| timeout.timed_out()) {
+            // It hangs in a write that nobody reads, and ends with the process.
+            tracing::debug!("the events pipe's reader takes nothing; the rest is dropped");
+        }
+    }
+}
+
+impl State {
+    fn push(&mut self, activity: &Activity) {
+        // Nobody is told more than the wire allows; longer texts were cut where they were taken.
+        let frame = event::frame(activity).ok().filter(|frame| self.has_room(frame.len()));
+        match frame {
+            Some(frame) => {
+                self.confess();
+                self.bytes += frame.len();
+                self.frames.push_back(frame);
+            }
+            None => {
+                let count = self.lost.map_or(0, |(count, _)| count);
+                self.lost = Some((count + 1, activity.at()));
+            }
+        }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        // One place is kept for the count of what was lost.
+        self.frames.len() + 1 < MAX_WAITING && self.bytes + bytes <= MAX_WAITING_BYTES
+    }
+
+    /// Tells how many were left out.
+    fn confess(&mut self) {
+        let Some((count, at)) = self.lost.take() else { return };
+        let message = format!("{count} events are missing here: they were not read fast enough");
+        let warning = Activity::Log { level: Level::Warn, message, execution: None, at };
+        if let Ok(frame) = event::frame(&warning) {
+            self.bytes += frame.len();
+            self.frames.push_back(frame);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut pipe: File) {
+        while let Some(frame) = self.next() {
+            if let Err(error) = write_all(&mut pipe, &frame) {
+                let mut state = self.lock();
+                state.failed = Some(error.to_string());
+                state.frames.clear();
+                break;
+            }
+        }
+        drop(pipe);
+        self.lock().is_over = true;
+        self.over.notify_all();
+    }
+
+    /// The next frame; `None` at the end.
+    fn next(&self) -> Option<Vec<u8>> {
+        let idle = |state: &mut State| state.frames.is_empty() && !state.is_closing;
+        let mut state = self.work.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        let frame = state.frames.pop_front()?;
+        state.bytes -= frame.len();
+        Some(frame)
+    }
+}
+
+/// Whoever made the pipe may have made it so that it does not block.
+fn write_all(pipe: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match pipe.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(pipe, PollFlags::OUT)], None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Instant;
+
+    use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+    use super::*;
+
+    fn pipe() -> (File, File) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        (File::from(std::os::fd::OwnedFd::from(reader)), File::from(std::os::fd::OwnedFd::from(writer)))
+    }
+
+    fn thought(text: &str) -> Activity {
+        Activity::Thought { text: text.into(), reasoning: None, at: TsMs(5) }
+    }
+
+    fn all(mut reader: File) -> Vec<Activity> {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        let mut told = Vec::new();
+        while let Some(body) = decode_frame(&mut bytes, MAX_EVENT).unwrap() {
+            told.push(event::decode(&body).unwrap());
+        }
+        assert!(bytes.is_empty());
+        told
+    }
+
+    #[test]
+    fn events_arrive_in_order_and_the_end_waits_for_them() {
+        let (reader, writer) = pipe();
+        fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() | OFlags::NONBLOCK).unwrap();
+        let reading = std::thread::spawn(move || all(reader));
+        let pipe = EventsPipe::new(writer).unwrap();
+        let long = "x".repeat(60_000);
+        let told: Vec<Activity> = (0..200).map(|at| thought(&format!("{at} {long}"))).collect();
+        for activity in &told {
+            assert_eq!(pipe.tell(activity), Ok(()));
+        }
+        drop(pipe);
+        assert!(reading.join().unwrap() == told);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_holds_nobody_up_and_is_told_what_it_missed() {
+        let (reader, writer) = pipe();
+        let pipe = EventsPipe::new(writer).unwrap();
+        let piece = "x".repeat(1000);
+        let count = 5000;
+        let begun = Instant::now();
+        for at in 0..count {
+            assert_eq!(pipe.tell(&thought(&format!("{at} {piece}"))), Ok(()));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the reader");
+        let reading = std::thread::spawn(move || all(reader));
+        // The first that fits again comes with the count.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while pipe.shared.lock().lost.is_some() {
+            assert!(Instant::now() < deadline, "nothing fits any more");
+            if pipe.shared.lock().frames.is_empty() {
+                pipe.tell(&thought("again")).unwrap();
+            }
+            std::thread::yield_now();
+        }
+        drop(pipe);
+        let told = reading.join().unwrap();
+        // Each event is there or counted, in its place.
+        let (mut next, mut warnings) = (0, 0);
+        for activity in &told[..told.len() - 1] {
+            match activity {
+                Activity::Thought { text, .. } => {
+                    assert_eq!(text.split(' ').next(), Some(next.to_string().as_str()));
+                    next += 1;
+                }
+                Activity::Log { level: Level::Warn, message, .. } => {
+                    next += message.split(' ').next().unwrap().parse::<u32>().unwrap();
+                    warnings += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(next, count);
+        assert!(warnings > 0);
+        assert_eq!(told.last(), Some(&thought("again")));
+    }
+
+    #[test]
+    fn a_reader_that_stalls_to_the_end_is_left() {
+        let (reader, writer) = pipe();
+        let pipe = EventsPipe::new(writer).unwrap();
+        for _ in 0..200 {
+            pipe.tell(&thought(&"x".repeat(60_000))).unwrap();
+        }
+        let begun = Instant::now();
+        drop(pipe);
+        assert!(begun.elapsed() < PATIENCE * 5);
+        drop(reader);
+    }
+
+    #[test]
+    fn a_reader_that_goes_is_told_once() {
+        let (reader, writer) = pipe();
+        let pipe = EventsPipe::new(writer).unwrap();
+        drop(reader);
+        pipe.tell(&thought("to nobody")).unwrap();
+        let over = |state: &mut State| !state.is_over;
+        drop(pipe.shared.over.wait_while(pipe.shared.lock(), over).unwrap());
+        let ended = pipe.tell(&thought("still to nobody")).unwrap_err();
+        assert!(ended.reason.contains("pipe"), "{ended}");
+        assert_eq!(pipe.tell(&thought("and again")), Ok(()));
+    }
+
+    #[test]
+    fn an_event_the_wire_cannot_carry_is_counted() {
+        let (reader, writer) = pipe();
+        let pipe = EventsPipe::new(writer).unwrap();
+        pipe.tell(&thought(&"x".repeat(MAX_EVENT))).unwrap();
+        drop(pipe);
+        let told = all(reader);
+        assert!(
+            matches!(&told[..], [Activity::Log { message, .. }] if message.starts_with("1 events")),
+            "{told:?}"
+        );
+    }
+}

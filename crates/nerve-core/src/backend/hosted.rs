@@ -1,0 +1,404 @@
+//! A terminal in a host process: bytes come over its control socket, and from its recording what came before.
+//!
+//! A host outlives us. Taking one over means reading its recording from the start and going on with the connection at that byte;
+//! a connection that breaks while the host lives is made again the same way.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_record::ahr::{Body, Part, Reader};
+use nerve_term::driver::Foreground;
+use nerve_term::event::{Origin, Size, TsNs};
+use nerve_term::terminal::Snapshot;
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::pty::{Control, WRITE_LIMIT};
+use super::{Backend, Happened};
+use crate::host::connection::Connection;
+use crate::host::link::{CHUNK, Order, Report};
+use crate::host::registry::{self, Entry};
+
+/// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
+/// hangs.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Blocks of a recording that are decompressed ahead of the terminal model.
+const AHEAD: usize = 4;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hosted {
+    entry: Entry,
+    registry: PathBuf,
+    stage: Stage,
+    terminal: Option<Control>,
+    /// Orders on their way.
+    orders: VecDeque<u8>,
+    /// Output bytes handed out so far.
+    off: u64,
+    /// What came before we did is over at this byte; not known before the host has greeted.
+    caught_up_at: Option<u64>,
+    catching_up: bool,
+    output: Vec<u8>,
+    told: VecDeque<Happened>,
+    exited: bool,
+    closed: bool,
+    /// Why there is no connection.
+    why: String,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Connecting(JoinHandle<io::Result<Connection>>),
+    /// The recording is read; then the connection goes on, if there is one.
+    Reading(mpsc::Receiver<Piece>, Option<Connection>),
+    Live(Connection),
+    Over,
+}
+
+/// Something out of a recording.
+#[derive(Debug)]
+enum Piece {
+    Output { off: u64, bytes: Vec<u8> },
+    Other(Happened),
+}
+
+impl Hosted {
+    /// Drives a host that was just started.
+    pub fn fresh(entry: Entry, registry: PathBuf) -> Hosted {
+        Hosted::new(entry, registry, false)
+    }
+
+    /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
+    /// first, and then [`Happened::CaughtUp`].
+    pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
+        Hosted::new(entry, registry, true)
+    }
+
+    fn new(entry: Entry, registry: PathBuf, catching_up: bool) -> Hosted {
+        Hosted {
+            stage: Stage::connecting(&entry),
+            entry,
+            registry,
+            terminal: None,
+            orders: VecDeque::new(),
+            off: 0,
+            caught_up_at: None,
+            catching_up,
+            output: Vec::new(),
+            told: VecDeque::new(),
+            exited: false,
+            closed: false,
+            why: String::new(),
+        }
+    }
+
+    fn connected(&mut self, mut connection: Connection) {
+        let terminal = connection.terminal.take();
+        self.terminal =
+            terminal.and_then(|terminal| Control::of_other(terminal, connection.hello.child).ok());
+        let hello = &connection.hello;
+        self.told.extend(hello.faults.iter().cloned().map(Happened::Fault));
+        self.caught_up_at = Some(hello.off);
+        if hello.oldest > self.off && hello.recording.is_some() {
+            let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
+            self.stage = Stage::Reading(read_recording(path, self.off, to), Some(connection));
+        } else {
+            self.go_live(connection);
+        }
+    }
+
+    fn go_live(&mut self, connection: Connection) {
+        Order::From { off: self.off, whatever: connection.hello.recording.is_none() }
+            .extend(&mut self.orders);
+        self.stage = Stage::Live(connection);
+        self.check_caught_up();
+    }
+
+    /// There is no host any more: its recording tells what it could not.
+    fn not_connected(&mut self, error: &io::Error) {
+        if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
+            // It may say by now how the program ended.
+            self.entry = entry;
+        }
+        self.why = error.to_string();
+        match &self.entry.recording {
+            Some(path) => {
+                self.stage = Stage::Reading(read_recording(path.clone(), self.off, None), None);
+            }
+            None => self.over(),
+        }
+    }
+
+    /// There is no host any more.
+    fn over(&mut self) {
+        self.stage = Stage::Over;
+        if std::mem::take(&mut self.catching_up) {
+            self.told.push_back(Happened::CaughtUp);
+        }
+        if let Some(terminal) = self.terminal.take() {
+            // Nobody else would tell the program; and with our descriptor gone, its terminal is.
+            terminal.signal(Signal::HUP);
+        }
+        if let (Some(exit), false) = (self.entry.exit, self.exited) {
+            self.told.extend([Happened::Exited(exit.into()), Happened::Closed]);
+        } else if !self.exited {
+            let pid = self.entry.pid;
+            let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
+            self.told.push_back(Happened::Lost(message));
+        } else if !self.closed {
+            self.told.push_back(Happened::Closed);
+        }
+        self.entry.forget(&self.registry);
+    }
+
+    /// The connection broke.
+    fn disconnected(&mut self, why: &str) {
+        if self.exited && self.closed {
+            self.stage = Stage::Over;
+            return;
+        }
+        if !self.orders.is_empty() {
+            let message = format!("{} bytes of orders to the host may be lost: {why}", self.orders.len());
+            self.told.push_back(Happened::Fault(message));
+            // What was sent of them is not known; half a frame must not be followed by another.
+            self.orders.clear();
+        }
+        self.stage = Stage::connecting(&self.entry);
+    }
+
+    fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {
+        if off > self.off {
+            let message = format!("output bytes {}..{off} are lost", self.off);
+            self.told.push_back(Happened::Fault(message));
+            self.off = off;
+        }
+        let known = usize::try_from(self.off - off).unwrap_or(usize::MAX).min(bytes.len());
+        bytes.drain(..known);
+        if bytes.is_empty() {
+            return None;
+        }
+        self.off += bytes.len() as u64;
+        self.output = bytes;
+        self.check_caught_up();
+        Some(Happened::Output)
+    }
+
+    fn check_caught_up(&mut self) {
+        if self.catching_up && self.caught_up_at.is_some_and(|at| self.off >= at) {
+            self.catching_up = false;
+            self.told.push_back(Happened::CaughtUp);
+        }
+    }
+
+    fn reported(&mut self, report: Report) -> Option<Happened> {
+        match report {
+            Report::Output { off, bytes, .. } => self.output_at(off, bytes),
+            Report::Resized(size) => Some(Happened::Resized(size)),
+            Report::Snapshot { at, id, anchor, label } => {
+                Some(Happened::Snapshot(snapshot(at, id, anchor, &label)))
+            }
+            Report::Fault(message) => Some(Happened::Fault(message)),
+            Report::Behind { recorded } => {
+                self.behind(recorded);
+                None
+            }
+            Report::Exited(exit) => {
+                self.exited = true;
+                Some(Happened::Exited(exit))
+            }
+            Report::Closed => {
+                self.closed = true;
+                Some(Happened::Closed)
+            }
+            Report::Hello(_) => None,
+        }
+    }
+
+    /// Meanwhile more was written than the host keeps: the file has it.
+    fn behind(&mut self, recorded: Option<u64>) {
+        let Stage::Live(connection) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        match (&connection.hello.recording, recorded) {
+            (Some(path), Some(to)) if to > self.off => {
+                let pieces = read_recording(path.clone(), self.off, Some(to));
+                self.stage = Stage::Reading(pieces, Some(connection));
+            }
+            _ => {
+                Order::From { off: self.off, whatever: true }.extend(&mut self.orders);
+                self.stage = Stage::Live(connection);
+            }
+        }
+    }
+}
+
+impl Stage {
+    fn connecting(entry: &Entry) -> Stage {
+        let control = entry.runtime.join(crate::host::CONTROL);
+        Stage::Connecting(tokio::spawn(async move { Connection::open(&control).await }))
+    }
+}
+
+impl Order {
+    fn extend(&self, orders: &mut VecDeque<u8>) {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        orders.extend(bytes);
+    }
+}
+
+impl Backend for Hosted {
+    async fn next(&mut self) -> Happened {
+        loop {
+            if let Some(happened) = self.told.pop_front() {
+                return happened;
+            }
+            match &mut self.stage {
+                Stage::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(connection)) => self.connected(connection),
+                    Ok(Err(error)) => self.not_connected(&error),
+                    Err(error) => self.not_connected(&io::Error::other(error)),
+                },
+                Stage::Reading(pieces, connection) => match pieces.recv().await {
+                    Some(Piece::Output { off, bytes }) => {
+                        if let Some(happened) = self.output_at(off, bytes) {
+                            return happened;
+                        }
+                    }
+                    Some(Piece::Other(happened)) => return happened,
+                    None => match connection.take() {
+                        Some(connection) => self.go_live(connection),
+                        None => self.over(),
+                    },
+                },
+                Stage::Live(connection) => {
+                    let report = match connection.decoded() {
+                        Ok(report) => report,
+                        Err(error) => {
+                            self.disconnected(&error.to_string());
+                            continue;
+                        }
+                    };
+                    if let Some(report) = report {
+                        if let Some(happened) = self.reported(report) {
+                            return happened;
+                        }
+                        continue;
+                    }
+                    match connection.exchange(&mut self.orders).await {
+                        Ok(true) => {}
+                        Ok(false) => self.disconnected("it closed the connection"),
+                        Err(error) => self.disconnected(&error.to_string()),
+                    }
+                }
+                Stage::Over => std::future::pending().await,
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn write(&mut self, _now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        if matches!(self.stage, Stage::Over) || self.orders.len() + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        for chunk in bytes.chunks(CHUNK) {
+            Order::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.orders);
+        }
+        true
+    }
+
+    fn waiting(&self) -> usize {
+        self.orders.len()
+    }
+
+    fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Order::Resize(size).extend(&mut self.orders);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(terminal) = &self.terminal {
+            terminal.signal(signal);
+        }
+    }
+
+    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(closely, kin))
+    }
+
+    fn drain_time(&self) -> Duration {
+        DRAIN
+    }
+
+    fn pid(&self) -> Option<i32> {
+        Some(self.entry.child)
+    }
+
+    fn release(&mut self) -> bool {
+        true
+    }
+}
+
+fn snapshot(at: TsNs, id: u64, anchor: u64, label: &str) -> Snapshot {
+    let label = Some(label.to_string()).filter(|label| !label.is_empty());
+    Snapshot { id, label, at, offset: anchor, ..Snapshot::default() }
+}
+
+/// Reads a recording from an output byte on, up to another (else to its end), on a thread of its own.
+fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc::Receiver<Piece> {
+    let (pieces, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        // A closed channel means that nobody wants it any more.
+        let _ = send_recording(&path, from, to, &pieces);
+    });
+    receiver
+}
+
+fn send_recording(
+    path: &Path,
+    from: u64,
+    to: Option<u64>,
+    pieces: &mpsc::Sender<Piece>,
+) -> Result<(), mpsc::error::SendError<Piece>> {
+    let fault = |message: String| Piece::Other(Happened::Fault(message));
+    let mut reader = match Reader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => return pieces.blocking_send(fault(error.to_string())),
+    };
+    loop {
+        let block = match reader.next() {
+            Ok(Some(Part::Block(block))) => block,
+            Ok(Some(Part::Lost(lost))) => {
+                if lost.output_missing() {
+                    pieces.blocking_send(fault(lost.to_string()))?;
+                }
+                continue;
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => return pieces.blocking_send(fault(error.to_string())),
+        };
+        for record in block.records() {
+            let piece = match record.body {
+                Body::Data { off, .. } if to.is_some_and(|to| off >= to) => return Ok(()),
+                Body::Data { off, bytes } => Piece::Output { off, bytes: bytes.to_vec() },
+                Body::Resize { cols, rows } if block.output().end >= from => {
+                    Piece::Other(Happened::Resized(Size::new(cols, rows)))
+                }
+                Body::Snapshot { id, anchor, label } if anchor >= from => {
+                    let label = String::from_utf8_lossy(label);
+                    Piece::Other(Happened::Snapshot(snapshot(record.at, id, anchor, &label)))
+                }
+                _ => continue,
+            };
+            pieces.blocking_send(piece)?;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A pseudo-terminal in this process: for library use and short-lived nodes. It ends with the process.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use nerve_term::driver::Foreground;
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use rustix::process::Signal;
+
+use super::pty::{Pty, READ_LIMIT};
+use super::{Backend, Happened, Program, SpawnError};
+use crate::clock::Clock;
+use crate::pump::Pump;
+use crate::tap::Tap;
+
+/// How long output of a dead child is waited for: a grandchild may hold the terminal open.
+const DRAIN: Duration = Duration::from_millis(500);
+/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
+const FAST: usize = 4096;
+
+/// See the module.
+#[derive(Debug)]
+pub struct InProcess {
+    pty: Pty,
+    pump: Pump,
+    clock: Clock,
+    buffer: Vec<u8>,
+    open: bool,
+    exit: Option<ExitStatus>,
+    /// What happened and was not told yet.
+    told: VecDeque<Happened>,
+}
+
+impl InProcess {
+    /// Starts a program. `taps` get every byte first.
+    ///
+    /// # Errors
+    /// [`SpawnError`]: nothing was started.
+    pub fn spawn(
+        program: &Program,
+        size: Size,
+        taps: Vec<Box<dyn Tap>>,
+        clock: Clock,
+    ) -> Result<InProcess, SpawnError> {
+        Ok(InProcess {
+            pty: Pty::spawn(program, size)?,
+            pump: Pump::new(taps),
+            clock,
+            buffer: Vec::with_capacity(READ_LIMIT),
+            open: true,
+            exit: None,
+            told: VecDeque::new(),
+        })
+    }
+
+    fn read(&mut self, read: io::Result<usize>) -> Happened {
+        match read {
+            Ok(0) | Err(_) => {
+                self.open = false;
+                Happened::Closed
+            }
+            Ok(size) => {
+                if size >= FAST {
+                    self.pty.output.read_ahead();
+                }
+                self.pump.output(self.clock.now(), &self.buffer);
+                Happened::Output
+            }
+        }
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        // Only now: a grandchild may have gone on writing.
+        self.pump.exit(self.clock.now(), self.exit.unwrap_or(ExitStatus::Unknown));
+    }
+}
+
+impl Backend for InProcess {
+    async fn next(&mut self) -> Happened {
+        loop {
+            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
+            if let Some(happened) = self.told.pop_front() {
+                return happened;
+            }
+            self.buffer.clear();
+            let Pty { output, input, child, .. } = &mut self.pty;
+            tokio::select! {
+                read = output.read(&mut self.buffer), if self.open => return self.read(read),
+                flushed = input.flush(), if input.pending() > 0 => {
+                    if let Err(error) = flushed {
+                        tracing::debug!(%error, "input to a closed terminal is dropped");
+                    }
+                }
+                exit = child.wait(), if self.exit.is_none() => {
+                    self.exit = Some(exit);
+                    return Happened::Exited(exit);
+                }
+                // Closed and over: nothing happens any more.
+                () = std::future::pending() => {}
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        let taken = self.open && self.pty.input.push(bytes);
+        if taken {
+            self.pump.input(now, bytes, origin, self.pty.control.hides_input());
+        }
+        taken
+    }
+
+    fn waiting(&self) -> usize {
+        self.pty.input.pending()
+    }
+
+    fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()> {
+        self.pty.control.resize(size)?;
+        self.pump.resize(now, size);
+        self.told.push_back(Happened::Resized(size));
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.pty.control.signal(signal);
+    }
+
+    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+        self.pty.control.foreground(closely, kin)
+    }
+
+    fn drain_time(&self) -> Duration {
+        DRAIN
+    }
+
+    fn pid(&self) -> Option<i32> {
+        self.pty.control.pid()
+    }
+
+    fn release(&mut self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,137 @@
+//! A connection to a host's control socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use super::link::{Frames, Hello, Order, Report};
+
+/// A connection to a host that has greeted.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    frames: Frames,
+    /// What the host said of itself.
+    pub hello: Hello,
+    /// The terminal, until somebody takes it.
+    pub terminal: Option<OwnedFd>,
+}
+
+impl Connection {
+    /// Connects to a host's control socket and hears its greeting.
+    ///
+    /// # Errors
+    /// Nobody listens there, or it is no host.
+    pub async fn open(control: &Path) -> io::Result<Connection> {
+        Connection::greeted(UnixStream::connect(control).await?).await
+    }
+
+    /// Hears the greeting on a connection that is open already.
+    ///
+    /// # Errors
+    /// The other side is no host, or goes away.
+    pub async fn greeted(stream: UnixStream) -> io::Result<Connection> {
+        let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+        let (mut frames, mut terminal) = (Frames::default(), None);
+        loop {
+            let size = stream.async_io(Interest::READABLE, || receive(&stream, &mut frames, &mut terminal));
+            if size.await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let report = match frames.take().map_err(|error| bad(error.to_string()))? {
+                Some(body) => Report::decode(body).map_err(|error| bad(error.to_string()))?,
+                None => continue,
+            };
+            return match report {
+                Some(Report::Hello(hello)) => Ok(Connection { stream, frames, hello: *hello, terminal }),
+                _ => Err(bad("it does not greet as a host does".to_string())),
+            };
+        }
+    }
+
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// The host is gone.
+    pub async fn send(&mut self, order: &Order) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        order.encode(&mut bytes);
+        tokio::io::AsyncWriteExt::write_all(&mut self.stream, &bytes).await
+    }
+
+    /// The next report; `None` when the host is gone. May be dropped and called again.
+    ///
+    /// # Errors
+    /// What comes makes no sense, or reading fails.
+    pub async fn next(&mut self) -> io::Result<Option<Report>> {
+        loop {
+            if let Some(report) = self.decoded()? {
+                return Ok(Some(report));
+            }
+            if !self.exchange(&mut VecDeque::new()).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until bytes came, which are taken in, or some of `orders` could be sent, which are taken out. `false` when the host
+    /// is gone. May be dropped and called again.
+    pub(crate) async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
+        tokio::select! {
+            ready = self.stream.readable() => {
+                ready?;
+                let read = unless_blocked(self.stream.try_read_buf(self.frames.room()))?;
+                Ok(read != Some(0))
+            }
+            ready = self.stream.writable(), if !orders.is_empty() => {
+                ready?;
+                let sent = unless_blocked(self.stream.try_write(orders.as_slices().0))?;
+                orders.drain(..sent.unwrap_or(0));
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next report of what was taken in.
+    pub(crate) fn decoded(&mut self) -> io::Result<Option<Report>> {
+        let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        while let Some(body) = self.frames.take().map_err(bad)? {
+            if let Some(report) = Report::decode(body).map_err(bad)? {
+                return Ok(Some(report));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Reads bytes and, with the first of them, the terminal's descriptor (unix(7), `SCM_RIGHTS`).
+fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = vec![0; 4096];
+    let size = {
+        let mut into = [io::IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes
+    };
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            *terminal = descriptors.last().or(terminal.take());
+        }
+    }
+    frames.room().extend_from_slice(&bytes[..size]);
+    Ok(size)
+}
+
+fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Ok(size) => Ok(Some(size)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,121 @@
+//! Starts a host as a process of its own, and is that process.
+//!
+//! The spec goes to its standard input; one line on its standard output says that the program runs, or why not.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::HostSpec;
+use super::process::Host;
+use super::registry::Entry;
+use crate::backend::SpawnError;
+
+/// A machine that needs longer than this to start a process is stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A spec is read up to here.
+const SPEC_LIMIT: u64 = 64 << 20;
+
+/// What a host says of its start.
+#[derive(Debug, Serialize, Deserialize)]
+enum Said {
+    Started(Box<Entry>),
+    Empty,
+    NoProgram { program: String, place: String },
+    NoDirectory(PathBuf),
+    ZeroByte,
+    Failed(String),
+}
+
+/// Starts a host: runs `program host run`. Returns when its program runs. The host is in a session of its own and goes on when
+/// this process ends.
+///
+/// # Errors
+/// [`SpawnError`], as if the program had been started here.
+pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError> {
+    let mut child = tokio::process::Command::new(program)
+        .args(["host", "run"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(false)
+        .spawn()
+        .map_err(SpawnError::system("start a host process"))?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    // Reaped when it ends; its end is seen on the connection.
+    tokio::spawn(async move { child.wait().await });
+    let talk = async {
+        let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err(io::Error::other("it has no pipes"));
+        };
+        stdin.write_all(&serde_json::to_vec(spec)?).await?;
+        drop(stdin);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).await?;
+        if line.is_empty() {
+            return Err(io::Error::other("it ended without a word"));
+        }
+        Ok(serde_json::from_str::<Said>(&line)?)
+    };
+    let said =
+        tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    match said.map_err(SpawnError::system("start a host"))? {
+        Said::Started(entry) => Ok(*entry),
+        Said::Empty => Err(SpawnError::Empty),
+        Said::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
+        Said::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
+        Said::ZeroByte => Err(SpawnError::ZeroByte),
+        Said::Failed(text) => Err(SpawnError::Host(text)),
+    }
+}
+
+/// Is a host process: reads the spec, starts the program, and stays until it has ended. SIGTERM ends the program.
+///
+/// # Errors
+/// Standard input holds no spec, or the runtime cannot be made. A program that does not start is told to the one who started us.
+pub fn serve() -> io::Result<()> {
+    // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+    let _ = rustix::process::setsid();
+    let mut spec = Vec::new();
+    io::stdin().lock().take(SPEC_LIMIT).read_to_end(&mut spec)?;
+    let spec: HostSpec = serde_json::from_slice(&spec)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut term = signal(SignalKind::terminate())?;
+        let mut host = match Host::start(spec).await {
+            Ok(host) => host,
+            Err(error) => return tell_starter(&said(error)),
+        };
+        tell_starter(&Said::Started(Box::new(host.entry.clone())))?;
+        loop {
+            tokio::select! {
+                _ = host.finished() => return Ok(()),
+                _ = term.recv() => host.stop().await,
+            }
+        }
+    })
+}
+
+fn said(error: SpawnError) -> Said {
+    match error {
+        SpawnError::Empty => Said::Empty,
+        SpawnError::NoProgram { program, place } => Said::NoProgram { program, place },
+        SpawnError::NoDirectory(path) => Said::NoDirectory(path),
+        SpawnError::ZeroByte => Said::ZeroByte,
+        error @ (SpawnError::System { .. } | SpawnError::Host(_)) => Said::Failed(error.to_string()),
+    }
+}
+
+/// One line, then standard output is closed: the pipe belongs to somebody who may be gone soon.
+fn tell_starter(said: &Said) -> io::Result<()> {
+    let mut line = serde_json::to_vec(said)?;
+    line.push(b'\n');
+    // The one who started us may be gone: the program runs all the same.
+    let _ = io::stdout().lock().write_all(&line).and_then(|()| io::stdout().lock().flush());
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(nowhere)?)
+}

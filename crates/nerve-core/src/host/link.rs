@@ -1,0 +1,382 @@
+//! What a host and whoever drives its terminal say to each other: frames of a length, a kind and a few plain fields.
+//!
+//! Frame: u32 LE length of what follows, u8 kind, fields in little-endian. Only this program speaks it, with itself and its
+//! other versions: a kind that is not known is passed over, and [`Hello::version`] tells what to expect.
+
+use std::path::PathBuf;
+
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The version spoken here.
+pub const VERSION: u32 = 1;
+/// The longest frame. Longer bytes go in several.
+pub const FRAME_LIMIT: usize = 1 << 20;
+/// Bytes of one [`Report::Output`] or [`Order::Input`] at most.
+pub const CHUNK: usize = 128 * 1024;
+
+/// What a host tells of itself when somebody connects. The terminal's descriptor comes with it (`SCM_RIGHTS`), to see who has
+/// the foreground.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// The program's process id.
+    pub child: i32,
+    /// Columns now.
+    pub cols: u16,
+    /// Rows now.
+    pub rows: u16,
+    /// Output bytes so far.
+    pub off: u64,
+    /// The first output byte that the host still has in memory.
+    pub oldest: u64,
+    /// Output bytes that are in the recording's file, if one is written.
+    pub recorded: Option<u64>,
+    /// The recording's file.
+    pub recording: Option<PathBuf>,
+    /// What failed so far and was outlived.
+    pub faults: Vec<String>,
+    /// What the one who started the host wrote on it.
+    pub label: Value,
+}
+
+/// To a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Send the output from this byte on, then all that follows. Answered by [`Report::Behind`] if it is not in memory any more.
+    From {
+        /// Output bytes that are known already.
+        off: u64,
+        /// If they are not there, begin with the oldest that are.
+        whatever: bool,
+    },
+    /// Bytes for the program.
+    Input {
+        /// Who wrote them.
+        origin: Origin,
+        /// At most [`CHUNK`].
+        bytes: Vec<u8>,
+    },
+    /// Another size for the terminal.
+    Resize(Size),
+    /// End the program, then the host.
+    Stop,
+}
+
+/// From a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// The first frame of a connection.
+    Hello(Box<Hello>),
+    /// The program wrote.
+    Output {
+        /// When.
+        at: TsNs,
+        /// Output bytes before.
+        off: u64,
+        /// At most [`CHUNK`].
+        bytes: Vec<u8>,
+    },
+    /// The size counts from here on.
+    Resized(Size),
+    /// A snapshot was taken here.
+    Snapshot {
+        /// When.
+        at: TsNs,
+        /// Its id.
+        id: u64,
+        /// Output bytes before it.
+        anchor: u64,
+        /// Its name; empty if it has none.
+        label: String,
+    },
+    /// Something failed that the session outlives.
+    Fault(String),
+    /// What was asked for is not in memory any more: the recording has it, up to `recorded`.
+    Behind {
+        /// Output bytes in the recording's file.
+        recorded: Option<u64>,
+    },
+    /// The program ended.
+    Exited(ExitStatus),
+    /// No more output will come.
+    Closed,
+}
+
+/// A frame that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("bad frame from the other side: {0}")]
+pub struct BadFrame(&'static str);
+
+impl Order {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Order::From { off, whatever } => frame(out, 1, |out| {
+                out.extend(off.to_le_bytes());
+                out.push(u8::from(*whatever));
+            }),
+            Order::Input { origin, bytes } => frame(out, 2, |out| {
+                out.push(origin_code(*origin));
+                out.extend(bytes);
+            }),
+            Order::Resize(size) => frame(out, 3, |out| put_size(out, *size)),
+            Order::Stop => frame(out, 4, |_| {}),
+        }
+    }
+
+    /// Reads the body of a frame; `None` for a kind that is not known.
+    ///
+    /// # Errors
+    /// [`BadFrame`].
+    pub fn decode(body: &[u8]) -> Result<Option<Order>, BadFrame> {
+        let mut fields = Fields(body);
+        Ok(Some(match fields.byte()? {
+            1 => Order::From { off: fields.u64()?, whatever: fields.byte()? != 0 },
+            2 => Order::Input { origin: origin(fields.byte()?), bytes: fields.0.to_vec() },
+            3 => Order::Resize(fields.size()?),
+            4 => Order::Stop,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Report {
+    /// Appends the frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Report::Hello(hello) => frame(out, 1, |out| {
+                // Strings, numbers and paths: it cannot fail, and an empty body is refused by the reader.
+                out.extend(serde_json::to_vec(hello).unwrap_or_default());
+            }),
+            Report::Output { at, off, bytes } => encode_output(out, *at, *off, bytes),
+            Report::Resized(size) => frame(out, 3, |out| put_size(out, *size)),
+            Report::Snapshot { at, id, anchor, label } => frame(out, 4, |out| {
+                for number in [at.0, *id, *anchor] {
+                    out.extend(number.to_le_bytes());
+                }
+                out.extend(label.as_bytes());
+            }),
+            Report::Fault(text) => frame(out, 5, |out| out.extend(text.as_bytes())),
+            Report::Behind { recorded } => frame(out, 6, |out| {
+                out.push(u8::from(recorded.is_some()));
+                out.extend(recorded.unwrap_or(0).to_le_bytes());
+            }),
+            Report::Exited(exit) => frame(out, 7, |out| {
+                let (kind, code) = match exit {
+                    ExitStatus::Code(code) => (0, *code),
+                    ExitStatus::Signal(signal) => (1, *signal),
+                    ExitStatus::Unknown => (2, 0),
+                };
+                out.push(kind);
+                out.extend(code.to_le_bytes());
+            }),
+            Report::Closed => frame(out, 8, |_| {}),
+        }
+    }
+
+    /// Reads the body of a frame; `None` for a kind that is not known.
+    ///
+    /// # Errors
+    /// [`BadFrame`].
+    pub fn decode(body: &[u8]) -> Result<Option<Report>, BadFrame> {
+        let mut fields = Fields(body);
+        Ok(Some(match fields.byte()? {
+            1 => Report::Hello(
+                serde_json::from_slice(fields.0).map_err(|_| BadFrame("the greeting is not understood"))?,
+            ),
+            2 => Report::Output { at: TsNs(fields.u64()?), off: fields.u64()?, bytes: fields.0.to_vec() },
+            3 => Report::Resized(fields.size()?),
+            4 => Report::Snapshot {
+                at: TsNs(fields.u64()?),
+                id: fields.u64()?,
+                anchor: fields.u64()?,
+                label: fields.text(),
+            },
+            5 => Report::Fault(fields.text()),
+            6 => {
+                let known = fields.byte()? != 0;
+                let recorded = fields.u64()?;
+                Report::Behind { recorded: known.then_some(recorded) }
+            }
+            7 => {
+                let kind = fields.byte()?;
+                let code = i32::from_le_bytes(fields.take()?);
+                Report::Exited(match kind {
+                    0 => ExitStatus::Code(code),
+                    1 => ExitStatus::Signal(code),
+                    _ => ExitStatus::Unknown,
+                })
+            }
+            8 => Report::Closed,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// Appends a [`Report::Output`] frame without taking the bytes.
+pub(super) fn encode_output(out: &mut Vec<u8>, at: TsNs, off: u64, bytes: &[u8]) {
+    out.reserve(bytes.len() + 21);
+    frame(out, 2, |out| {
+        out.extend(at.0.to_le_bytes());
+        out.extend(off.to_le_bytes());
+        out.extend(bytes);
+    });
+}
+
+fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend([0; 4]);
+    out.push(kind);
+    body(out);
+    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn put_size(out: &mut Vec<u8>, size: Size) {
+    out.extend(size.cols.to_le_bytes());
+    out.extend(size.rows.to_le_bytes());
+}
+
+fn origin_code(origin: Origin) -> u8 {
+    match origin {
+        Origin::User => 0,
+        Origin::Api => 1,
+        Origin::Injected => 2,
+        Origin::Terminal => 3,
+    }
+}
+
+fn origin(code: u8) -> Origin {
+    match code {
+        0 => Origin::User,
+        2 => Origin::Injected,
+        3 => Origin::Terminal,
+        _ => Origin::Api,
+    }
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], BadFrame> {
+        let (field, rest) = self.0.split_first_chunk::<N>().ok_or(BadFrame("it is too short"))?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn byte(&mut self) -> Result<u8, BadFrame> {
+        Ok(self.take::<1>()?[0])
+    }
+
+    fn u64(&mut self) -> Result<u64, BadFrame> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn size(&mut self) -> Result<Size, BadFrame> {
+        let cols = u16::from_le_bytes(self.take()?);
+        Ok(Size::new(cols, u16::from_le_bytes(self.take()?)))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(self.0).into_owned()
+    }
+}
+
+/// Bytes that came in, cut into frames.
+#[derive(Debug, Default)]
+pub struct Frames {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Frames {
+    /// Where to read to: append here.
+    pub fn room(&mut self) -> &mut Vec<u8> {
+        if self.start > 0 && self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.start = 0;
+        } else if self.start >= FRAME_LIMIT {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.reserve(CHUNK);
+        &mut self.buffer
+    }
+
+    /// The body of the next whole frame.
+    ///
+    /// # Errors
+    /// It claims to be longer than [`FRAME_LIMIT`].
+    pub fn take(&mut self) -> Result<Option<&[u8]>, BadFrame> {
+        let Some((length, rest)) = self.buffer[self.start..].split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > FRAME_LIMIT {
+            return Err(BadFrame("it claims to be too long"));
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let body = self.start + 4;
+        self.start = body + length;
+        Ok(Some(&self.buffer[body..body + length]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_reports_survive_the_way_in_any_pieces() {
+        let orders = [
+            Order::From { off: u64::MAX, whatever: true },
+            Order::Input { origin: Origin::Injected, bytes: vec![0, 255, 13] },
+            Order::Resize(Size::new(80, 24)),
+            Order::Stop,
+        ];
+        let reports = [
+            Report::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
+            Report::Snapshot { at: TsNs(1), id: 2, anchor: 3, label: "ä".into() },
+            Report::Behind { recorded: Some(5) },
+            Report::Behind { recorded: None },
+            Report::Exited(ExitStatus::Signal(9)),
+            Report::Fault("full".into()),
+            Report::Closed,
+        ];
+        let mut bytes = Vec::new();
+        orders.iter().for_each(|order| order.encode(&mut bytes));
+        let split = bytes.len();
+        reports.iter().for_each(|report| report.encode(&mut bytes));
+        for step in [1, 3, 1000] {
+            let mut frames = Frames::default();
+            let mut bodies = Vec::new();
+            for piece in bytes.chunks(step) {
+                frames.room().extend(piece);
+                while let Some(body) = frames.take().unwrap() {
+                    bodies.push(body.to_vec());
+                }
+            }
+            let got: Vec<_> = bodies[..4].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
+            assert_eq!(got, orders);
+            let got: Vec<_> = bodies[4..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
+            assert_eq!(got, reports);
+        }
+        assert!(split > 0);
+    }
+
+    #[test]
+    fn bad_frames_are_refused_before_memory_is_given_and_unknown_kinds_passed_over() {
+        let mut frames = Frames::default();
+        frames.room().extend(0xFFFF_FFFF_u32.to_le_bytes());
+        assert!(frames.take().is_err());
+        assert_eq!(Order::decode(&[99, 1, 2]), Ok(None));
+        assert!(Order::decode(&[]).is_err());
+        assert!(Order::decode(&[1, 0]).is_err());
+        assert!(Report::decode(&[1, b'{']).is_err());
+    }
+}

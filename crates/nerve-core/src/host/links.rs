@@ -1,0 +1,240 @@
+//! Connections to a host: what each is sent, how far it is behind, and what it orders.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::link::{Frames, Order, Report};
+
+/// Bytes that may wait for one connection before the terminal is read no further.
+const BEHIND: usize = 4 << 20;
+/// How long a connection that takes nothing holds up the terminal. Then it is closed: the session goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All connections of a host.
+#[derive(Debug)]
+pub(super) struct Links {
+    links: Vec<Link>,
+    next: u64,
+    orders: mpsc::Sender<(u64, Ordered)>,
+    room: Arc<Notify>,
+}
+
+/// What comes from a connection.
+#[derive(Debug)]
+pub(super) enum Ordered {
+    Order(Order),
+    /// So much is in the recording's file: the greeting can say it.
+    Greet(Option<u64>),
+    /// So much is in the recording's file: the answer to somebody who is behind.
+    Behind(Option<u64>),
+    Gone,
+}
+
+#[derive(Debug)]
+struct Link {
+    id: u64,
+    queue: mpsc::UnboundedSender<Piece>,
+    waiting: Arc<AtomicUsize>,
+    /// Since when it has been too far behind, and how much waited then.
+    stuck: Option<(Instant, usize)>,
+    /// It is waited for as long as it takes.
+    inside: bool,
+    /// It has said from where it wants the output, and has all that was.
+    live: bool,
+}
+
+enum Piece {
+    Bytes(Arc<[u8]>),
+    /// The greeting, with the terminal's descriptor.
+    Greeting(Vec<u8>, OwnedFd),
+}
+
+impl Links {
+    /// Orders of all connections come out of the receiver.
+    pub(super) fn new() -> (Links, mpsc::Receiver<(u64, Ordered)>) {
+        let (orders, received) = mpsc::channel(64);
+        (Links { links: Vec::new(), next: 0, orders, room: Arc::new(Notify::new()) }, received)
+    }
+
+    /// Where orders go.
+    pub(super) fn orders(&self) -> mpsc::Sender<(u64, Ordered)> {
+        self.orders.clone()
+    }
+
+    /// Takes in a connection. It is sent nothing before it is greeted.
+    pub(super) fn add(&mut self, stream: UnixStream, inside: bool) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let (queue, pieces) = mpsc::unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let (read, write) = stream.into_split();
+        tokio::spawn(read_orders(id, read, self.orders.clone()));
+        let (orders, room) = (self.orders.clone(), self.room.clone());
+        let counted = waiting.clone();
+        tokio::spawn(async move {
+            // A connection that cannot be written to is as gone as one that was closed.
+            let _ = write_pieces(write, pieces, &counted, &room).await;
+            let _ = orders.send((id, Ordered::Gone)).await;
+            room.notify_one();
+        });
+        self.links.push(Link { id, queue, waiting, stuck: None, inside, live: false });
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: u64) {
+        self.links.retain(|link| link.id != id);
+    }
+
+    /// Sends the greeting.
+    pub(super) fn greet(&mut self, id: u64, hello: &Report, terminal: OwnedFd) {
+        let mut bytes = Vec::new();
+        hello.encode(&mut bytes);
+        if let Some(link) = self.link(id) {
+            // A closed queue means that it is about to be removed.
+            let _ = link.queue.send(Piece::Greeting(bytes, terminal));
+        }
+    }
+
+    /// Sends frames to one connection.
+    pub(super) fn send(&mut self, id: u64, frames: Vec<u8>) {
+        if let Some(link) = self.link(id) {
+            link.push(&Arc::from(frames));
+        }
+    }
+
+    /// From now on the connection gets what all get.
+    pub(super) fn make_live(&mut self, id: u64) {
+        if let Some(link) = self.link(id) {
+            link.live = true;
+        }
+    }
+
+    /// Nobody listens: nothing needs to be put into frames.
+    pub(super) fn any_live(&self) -> bool {
+        self.links.iter().any(|link| link.live)
+    }
+
+    /// Sends frames to everybody who has begun to listen.
+    pub(super) fn send_all(&mut self, frames: Vec<u8>) {
+        let frames: Arc<[u8]> = Arc::from(frames);
+        for link in self.links.iter().filter(|link| link.live) {
+            link.push(&frames);
+        }
+    }
+
+    /// Whether the terminal may be read: nobody is too far behind, or not for long.
+    pub(super) fn keeping_up(&mut self) -> bool {
+        let mut all = true;
+        self.links.retain_mut(|link| {
+            let waiting = link.waiting.load(Ordering::Acquire);
+            if waiting < BEHIND {
+                link.stuck = None;
+                return true;
+            }
+            match link.stuck {
+                _ if link.inside => {}
+                Some((since, then)) if waiting >= then && since.elapsed() >= PATIENCE => return false,
+                Some((_, then)) if waiting >= then => {}
+                _ => link.stuck = Some((Instant::now(), waiting)),
+            }
+            all = false;
+            true
+        });
+        all
+    }
+
+    /// Waits until somebody has taken something, or [`PATIENCE`] is over.
+    pub(super) async fn room(&self) {
+        // A timeout is an answer too: whoever is stuck is closed then.
+        let _ = tokio::time::timeout(PATIENCE, self.room.notified()).await;
+    }
+
+    /// Nothing waits for anybody.
+    pub(super) fn drained(&self) -> bool {
+        self.links.iter().all(|link| link.waiting.load(Ordering::Acquire) == 0)
+    }
+
+    fn link(&mut self, id: u64) -> Option<&mut Link> {
+        self.links.iter_mut().find(|link| link.id == id)
+    }
+}
+
+impl Link {
+    fn push(&self, frames: &Arc<[u8]>) {
+        self.waiting.fetch_add(frames.len(), Ordering::AcqRel);
+        let _ = self.queue.send(Piece::Bytes(frames.clone()));
+    }
+}
+
+async fn read_orders(id: u64, mut read: OwnedReadHalf, orders: mpsc::Sender<(u64, Ordered)>) {
+    let mut frames = Frames::default();
+    'connection: loop {
+        match read.read_buf(frames.room()).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        loop {
+            let order = match frames.take() {
+                Ok(None) => break,
+                Ok(Some(body)) => Order::decode(body),
+                Err(error) => Err(error),
+            };
+            match order {
+                Ok(Some(order)) => {
+                    if orders.send((id, Ordered::Order(order))).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => {}
+                Err(_) => break 'connection,
+            }
+        }
+    }
+    let _ = orders.send((id, Ordered::Gone)).await;
+}
+
+async fn write_pieces(
+    mut write: tokio::net::unix::OwnedWriteHalf,
+    mut pieces: mpsc::UnboundedReceiver<Piece>,
+    waiting: &AtomicUsize,
+    room: &Notify,
+) -> io::Result<()> {
+    while let Some(piece) = pieces.recv().await {
+        match piece {
+            Piece::Greeting(bytes, terminal) => {
+                let sent = send_with_descriptor(write.as_ref(), &bytes, &terminal).await?;
+                write.write_all(&bytes[sent..]).await?;
+            }
+            Piece::Bytes(bytes) => {
+                write.write_all(&bytes).await?;
+                waiting.fetch_sub(bytes.len(), Ordering::AcqRel);
+                room.notify_one();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes some of `bytes` together with a descriptor (unix(7), `SCM_RIGHTS`).
+async fn send_with_descriptor(stream: &UnixStream, bytes: &[u8], terminal: &OwnedFd) -> io::Result<usize> {
+    stream
+        .async_io(Interest::WRITABLE, || {
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            let descriptors = [terminal.as_fd()];
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let bytes = [io::IoSlice::new(bytes)];
+            Ok(rustix::net::sendmsg(stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?)
+        })
+        .await
+}

@@ -1,0 +1,185 @@
+//! A host in this process: what it needs is made, its program is started, and [`Session`] does the rest.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nerve_record::meta::{Host as MetaHost, Meta};
+use nerve_term::event::{ExitStatus, TsNs};
+use rustix::process::Signal;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+
+use super::links::Links;
+use super::registry::Entry;
+use super::session::{Inbox, Made, Session};
+use super::snapshots::{listen_tcp, listen_unix};
+use super::{CONTROL, HostSpec, SNAPSHOT};
+use crate::backend::SpawnError;
+use crate::backend::pty::Pty;
+use crate::clock::Clock;
+use crate::pump::Pump;
+use crate::recorder::Recorder;
+use crate::tap::Tap;
+
+/// A host that runs in this process.
+#[derive(Debug)]
+pub struct Host {
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// How a program reaches the socket for snapshots; it is in its environment too.
+    pub snapshot_socket: String,
+    registry: PathBuf,
+    connections: mpsc::Sender<UnixStream>,
+    stop: mpsc::Sender<()>,
+    done: tokio::task::JoinHandle<ExitStatus>,
+}
+
+impl Host {
+    /// Starts the program and all that belongs to it. Must be called on a runtime; the rest runs on it.
+    ///
+    /// # Errors
+    /// [`SpawnError`]: the program, its folder, or a socket. Nothing is left behind. A recording that cannot be made is no error:
+    /// it is reported to whoever connects.
+    pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
+        private_folder(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
+        let runtime = spec.runtime.clone();
+        Host::begin(spec).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+    }
+
+    async fn begin(mut spec: HostSpec) -> Result<Host, SpawnError> {
+        let clock = Clock::start();
+        let (asked, asks) = mpsc::channel(16);
+        let snapshot_socket = match spec.snapshots_at {
+            Some(addr) => listen_tcp(addr, asked).await,
+            None => listen_unix(&spec.runtime.join(SNAPSHOT), asked),
+        };
+        let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
+        let control = UnixListener::bind(spec.runtime.join(CONTROL))
+            .map_err(SpawnError::system("listen on the control socket"))?;
+        let mut faults = Vec::new();
+        let recorder = match spec.recording.as_deref().map(|path| record_to(path, spec.quality)) {
+            Some(Ok(recorder)) => Some(recorder),
+            Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
+            Some(Err(error)) => {
+                faults.push(format!("nothing is recorded: {error}"));
+                spec.recording = None;
+                None
+            }
+            None => None,
+        };
+        environment(&mut spec, &snapshot_socket);
+        let pty = Pty::spawn(&spec.program(), spec.size()).inspect_err(|_| discard_recording(&spec))?;
+        let flusher = recorder.as_ref().map(Recorder::flusher);
+        let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
+        let mut pump = Pump::new(taps);
+        let started = clock.now();
+        pump.resize(started, spec.size());
+        let entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
+        entry.store(&spec.registry).map_err(|error| {
+            pty.control.signal(Signal::KILL);
+            discard_recording(&spec);
+            SpawnError::system("write the host's entry")(error)
+        })?;
+        if let Some(path) = &spec.recording {
+            let stored = meta_of(&spec, started).store(path);
+            faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
+        }
+        let (links, orders) = Links::new();
+        let (connections, connected) = mpsc::channel(4);
+        let (stop, stops) = mpsc::channel(1);
+        let (registry, entry_told) = (spec.registry.clone(), entry.clone());
+        let session = Session::new(clock, spec, entry, pump, pty, Made { flusher, links, faults });
+        let done = tokio::spawn(session.run(Inbox { control, orders, asks, connected, stops }));
+        Ok(Host { entry: entry_told, snapshot_socket, registry, connections, stop, done })
+    }
+
+    /// A connection from within this process, as if through the control socket.
+    ///
+    /// # Errors
+    /// The system has no socket left, or the host is over.
+    pub async fn connect(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        self.connections.send(theirs).await.map_err(|_| io::ErrorKind::NotConnected)?;
+        Ok(ours)
+    }
+
+    /// Asks for the program's end, as `nerve host stop` does. Over already is what it is for.
+    pub async fn stop(&self) {
+        let _ = self.stop.send(()).await;
+    }
+
+    /// Waits for the program's end and until everything is written. May be called again only before it has returned.
+    pub async fn finished(&mut self) -> ExitStatus {
+        (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
+    }
+
+    /// Removes its entry and its folder: for whoever has seen its end.
+    pub fn forget(&self) {
+        self.entry.forget(&self.registry);
+    }
+}
+
+/// What the program finds in its environment.
+fn environment(spec: &mut HostSpec, snapshot_socket: &str) {
+    spec.env.insert("NERVE_RECORDER_SOCKET".into(), snapshot_socket.to_string());
+    spec.env.insert("AH_RECORDER_IPC_SOCKET".into(), snapshot_socket.to_string());
+    spec.env.insert("NERVE_SESSION_ID".into(), spec.session_id.clone());
+    match &spec.recording {
+        Some(path) => drop(spec.env.insert("NERVE_RECORDING".into(), path.display().to_string())),
+        // Of a recording around this one.
+        None => spec.env_remove.push("NERVE_RECORDING".into()),
+    }
+}
+
+fn record_to(path: &Path, quality: u8) -> Result<Recorder, String> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    }
+    Recorder::create(path, quality).map_err(|error| error.to_string())
+}
+
+/// Takes back the recording that was made for a program that did not start.
+fn discard_recording(spec: &HostSpec) {
+    if let Some(path) = &spec.recording {
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    let folder = || fs::DirBuilder::new();
+    if let Some(parent) = path.parent() {
+        folder().recursive(true).mode(0o700).create(parent)?;
+    }
+    match folder().mode(0o700).create(path) {
+        // Hooks of the program are prepared in it before.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let meta = fs::symlink_metadata(path)?;
+            use std::os::unix::fs::MetadataExt;
+            let ours = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
+            if ours && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
+        }
+        made => made,
+    }
+}
+
+pub(super) fn meta_of(spec: &HostSpec, started: TsNs) -> Meta {
+    let text = |key: &str| spec.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
+    Meta {
+        started_at: started,
+        cmd: spec.argv.clone(),
+        cols: spec.cols,
+        rows: spec.rows,
+        brotli_q: spec.quality,
+        host: MetaHost::this(),
+        id: Some(spec.session_id.clone()),
+        cwd: spec.cwd.clone(),
+        server: text("server"),
+        session: text("session"),
+        node: text("node"),
+        profile: text("profile"),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,186 @@
+//! Entries of hosts: a file for each, written by the host, so that a new server, or a person, finds it again.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nerve_term::event::{ExitStatus, TsNs};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::HostSpec;
+
+/// An entry is read up to here.
+const ENTRY_LIMIT: u64 = 1 << 20;
+
+/// What is known of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its id.
+    pub id: String,
+    /// Names the session in recordings and file snapshots.
+    pub session_id: String,
+    /// The host's process id.
+    pub pid: u32,
+    /// When it was started, in clock ticks since boot: tells it from a later process of the same id.
+    pub start: u64,
+    /// The program's process id.
+    pub child: i32,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Where it works.
+    pub cwd: Option<PathBuf>,
+    /// Size at the start.
+    pub cols: u16,
+    /// Size at the start.
+    pub rows: u16,
+    /// Its folder for sockets.
+    pub runtime: PathBuf,
+    /// Its recording.
+    pub recording: Option<PathBuf>,
+    /// When it was started, nanoseconds since the epoch.
+    pub started: u64,
+    /// How the program ended, if it has: `{"code": n}` or `{"signal": n}` or `{}`.
+    pub exit: Option<Exit>,
+    /// What the one who started it wrote on it.
+    pub label: Value,
+}
+
+/// An exit status, as kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// It returned this code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// This signal ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Exit {
+        match status {
+            ExitStatus::Code(code) => Exit { code: Some(code), signal: None },
+            ExitStatus::Signal(signal) => Exit { code: None, signal: Some(signal) },
+            ExitStatus::Unknown => Exit { code: None, signal: None },
+        }
+    }
+}
+
+impl From<Exit> for ExitStatus {
+    fn from(exit: Exit) -> ExitStatus {
+        match (exit.code, exit.signal) {
+            (Some(code), _) => ExitStatus::Code(code),
+            (None, Some(signal)) => ExitStatus::Signal(signal),
+            (None, None) => ExitStatus::Unknown,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(spec: &HostSpec, child: i32, started: TsNs) -> Entry {
+        let pid = std::process::id();
+        Entry {
+            id: spec.id.clone(),
+            session_id: spec.session_id.clone(),
+            pid,
+            start: start_ticks(pid).unwrap_or(0),
+            child,
+            argv: spec.argv.clone(),
+            cwd: spec.cwd.clone(),
+            cols: spec.cols,
+            rows: spec.rows,
+            runtime: spec.runtime.clone(),
+            recording: spec.recording.clone(),
+            started: started.0,
+            exit: None,
+            label: spec.label.clone(),
+        }
+    }
+
+    /// The host is still there, and is this user's.
+    pub fn is_alive(&self) -> bool {
+        let uid = rustix::process::getuid().as_raw();
+        let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
+        owned && self.start != 0 && start_ticks(self.pid) == Some(self.start)
+    }
+
+    /// Sends a signal to the host, if it is still there.
+    ///
+    /// # Errors
+    /// It is gone, or the system refuses.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
+        // The descriptor is taken before the check, so the check is about the very process that gets the signal.
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        if !self.is_alive() {
+            return Err(gone());
+        }
+        Ok(rustix::process::pidfd_send_signal(handle, signal)?)
+    }
+
+    /// Writes the entry, whole or not at all.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn store(&self, registry: &Path) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(registry)?;
+        serde_json::to_writer(&mut file, self)?;
+        file.flush()?;
+        file.persist(path_of(registry, &self.id)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Removes the entry and what is left of the host's runtime folder. For hosts that are gone.
+    pub fn forget(&self, registry: &Path) {
+        let _ = fs::remove_file(path_of(registry, &self.id));
+        let ours = self.runtime.file_name().is_some_and(|name| name == self.id.as_str());
+        if ours {
+            let _ = fs::remove_dir_all(&self.runtime);
+        }
+    }
+}
+
+/// All entries, oldest first. What cannot be read is passed over.
+pub fn entries(registry: &Path) -> Vec<Entry> {
+    let Ok(files) = fs::read_dir(registry) else { return Vec::new() };
+    let mut entries: Vec<Entry> = files.flatten().filter_map(|file| read(&file.path())).collect();
+    entries.sort_by_key(|entry| entry.started);
+    entries
+}
+
+/// One entry by its id.
+pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
+    let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    plain.then(|| read(&path_of(registry, id))).flatten()
+}
+
+fn read(path: &Path) -> Option<Entry> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).ok()?;
+    // Whoever can write here is this user; somebody else's file is none of our hosts.
+    if file.metadata().ok()?.uid() != rustix::process::getuid().as_raw() {
+        return None;
+    }
+    file.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
+    let entry: Entry = serde_json::from_slice(&bytes).ok()?;
+    path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
+}
+
+fn path_of(registry: &Path, id: &str) -> PathBuf {
+    registry.join(format!("{id}.json"))
+}
+
+/// When a process was started, in clock ticks since boot (proc_pid_stat(5), field 22).
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in parentheses and may hold blanks and parentheses itself: count from its end.
+    let after_name = stat.get(stat.rfind(')')? + 1..)?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}

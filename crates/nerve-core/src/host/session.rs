@@ -1,0 +1,406 @@
+//! What a host does: one loop over its terminal, its connections and the snapshots it is asked for.
+
+use std::time::Duration;
+
+use nerve_record::snapshots::{self, SnapshotLine};
+use nerve_record::ssz::snapshot::Response;
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use rustix::process::Signal;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::HostSpec;
+use super::backlog::Backlog;
+use super::link::{self, CHUNK, Hello, Order, Report};
+use super::links::{Links, Ordered};
+use super::process::meta_of;
+use super::registry::Entry;
+use super::snapshots::{Asked, is_same_user};
+use crate::backend::pty::{ESCALATION, Pty, READ_LIMIT};
+use crate::clock::Clock;
+use crate::pump::Pump;
+use crate::recorder::Flusher;
+
+/// Input that may wait for the program before orders are read no further.
+const INPUT_WAITS: usize = 1 << 20;
+/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
+const FAST: usize = 4096;
+/// Faults kept for those who connect late.
+const MAX_FAULTS: usize = 8;
+/// How long output of a dead program is waited for: a grandchild may hold the terminal open.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How long the last frames may take to leave.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What a program can have written before it asks for a snapshot and that was not read yet: more than the kernel holds.
+const SNAPSHOT_DRAIN: usize = 1 << 20;
+
+/// Where things come from that happen to a host.
+pub(super) struct Inbox {
+    pub(super) control: UnixListener,
+    pub(super) orders: mpsc::Receiver<(u64, Ordered)>,
+    pub(super) asks: mpsc::Receiver<Asked>,
+    pub(super) connected: mpsc::Receiver<UnixStream>,
+    pub(super) stops: mpsc::Receiver<()>,
+}
+
+/// What is made beside the program.
+pub(super) struct Made {
+    pub(super) flusher: Option<Flusher>,
+    pub(super) links: Links,
+    /// What failed already.
+    pub(super) faults: Vec<String>,
+}
+
+/// A running host.
+pub(super) struct Session {
+    clock: Clock,
+    spec: HostSpec,
+    entry: Entry,
+    size: Size,
+    pump: Pump,
+    pty: Pty,
+    flusher: Option<Flusher>,
+    links: Links,
+    backlog: Backlog,
+    faults: Vec<String>,
+    open: bool,
+    exit: Option<ExitStatus>,
+    drain_until: Option<Instant>,
+    /// The next signal of a stop, and when.
+    stopping: Option<(usize, Instant)>,
+    /// Somebody has listened.
+    heard: bool,
+    /// All is over, and whoever started this was not quick enough to see any of it: it is waited for until then.
+    awaited_until: Option<Instant>,
+}
+
+impl Session {
+    pub(super) fn new(
+        clock: Clock,
+        spec: HostSpec,
+        entry: Entry,
+        pump: Pump,
+        pty: Pty,
+        made: Made,
+    ) -> Session {
+        let Made { flusher, links, faults } = made;
+        Session {
+            clock,
+            size: spec.size(),
+            entry,
+            spec,
+            pump,
+            pty,
+            flusher,
+            links,
+            backlog: Backlog::default(),
+            faults,
+            open: true,
+            exit: None,
+            drain_until: None,
+            stopping: None,
+            heard: false,
+            awaited_until: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: Inbox) -> ExitStatus {
+        let mut buffer = Vec::with_capacity(READ_LIMIT);
+        while self.open || self.exit.is_none() || self.awaits_first_listener() {
+            let keeping_up = self.links.keeping_up();
+            let timer = [self.drain_until, self.stopping.map(|(_, at)| at), self.awaited_until]
+                .into_iter()
+                .flatten()
+                .min();
+            let Pty { output, input, child, .. } = &mut self.pty;
+            tokio::select! {
+                read = output.read(&mut buffer), if self.open && keeping_up => {
+                    match read {
+                        Ok(0) | Err(_) => self.closed(),
+                        Ok(size) => {
+                            if size >= FAST {
+                                self.pty.output.read_ahead();
+                            }
+                            self.output(&buffer);
+                        }
+                    }
+                    buffer.clear();
+                }
+                () = self.links.room(), if !keeping_up => {}
+                // What a closed terminal does not take is nobody's.
+                _ = input.flush(), if input.pending() > 0 => {}
+                exit = child.wait(), if self.exit.is_none() => self.exited(exit),
+                accepted = inbox.control.accept() => match accepted {
+                    Ok((stream, _)) if is_same_user(&stream) => self.connected(stream, false),
+                    Ok(_) => {}
+                    // Out of descriptors: whoever wants in tries again.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+                Some(stream) = inbox.connected.recv() => self.connected(stream, true),
+                Some((link, ordered)) = inbox.orders.recv(), if input.pending() < INPUT_WAITS => {
+                    self.ordered(link, ordered);
+                }
+                Some(asked) = inbox.asks.recv() => self.snapshot(asked).await,
+                Some(()) = inbox.stops.recv() => self.stop(),
+                () = sleep_until(timer), if timer.is_some() => self.timer(),
+            }
+            self.report_faults();
+        }
+        self.finish().await
+    }
+
+    fn awaits_first_listener(&mut self) -> bool {
+        if self.heard {
+            return false;
+        }
+        let until = *self.awaited_until.get_or_insert_with(|| Instant::now() + FAREWELL);
+        Instant::now() < until
+    }
+
+    fn output(&mut self, bytes: &[u8]) {
+        let at = self.clock.now();
+        let off = self.pump.offset();
+        self.pump.output(at, bytes);
+        self.backlog.push(bytes);
+        if self.links.any_live() {
+            self.links.send_all(frames_of(at, off, bytes));
+        }
+    }
+
+    /// There is no more output. Whoever listens is told when all of it is written, see [`Session::finish`].
+    fn closed(&mut self) {
+        self.open = false;
+    }
+
+    fn exited(&mut self, exit: ExitStatus) {
+        self.exit = Some(exit);
+        self.links.send_all(encoded(&Report::Exited(exit)));
+        if self.open {
+            self.drain_until = Some(Instant::now() + DRAIN);
+        }
+    }
+
+    /// `inside`: from this process, for whose sake the program may be held up.
+    fn connected(&mut self, stream: UnixStream, inside: bool) {
+        let link = self.links.add(stream, inside);
+        self.with_written(link, Ordered::Greet);
+    }
+
+    /// Asks the recorder how much is in the file, and comes back with it as an order.
+    fn with_written(&self, link: u64, then: fn(Option<u64>) -> Ordered) {
+        let (orders, flusher) = (self.links.orders(), self.flusher.clone());
+        tokio::spawn(async move {
+            let written = match flusher {
+                Some(flusher) => flusher.flush(false).await.ok().map(|written| written.off),
+                None => None,
+            };
+            // A host that is over answers nobody.
+            let _ = orders.send((link, then(written))).await;
+        });
+    }
+
+    fn ordered(&mut self, link: u64, ordered: Ordered) {
+        let order = match ordered {
+            Ordered::Order(order) => order,
+            Ordered::Greet(recorded) => return self.greet(link, recorded),
+            Ordered::Behind(recorded) => {
+                return self.links.send(link, encoded(&Report::Behind { recorded }));
+            }
+            Ordered::Gone => return self.links.remove(link),
+        };
+        let now = self.clock.now();
+        match order {
+            Order::From { off, whatever } => self.listen_from(link, off, whatever),
+            Order::Input { origin, bytes } => {
+                if self.open && self.pty.input.push(&bytes) {
+                    let hidden = self.pty.control.hides_input() && origin != Origin::Terminal;
+                    self.pump.input(now, &bytes, origin, hidden);
+                }
+            }
+            Order::Resize(size) => match self.pty.control.resize(size) {
+                Ok(()) => {
+                    self.size = size;
+                    self.pump.resize(now, size);
+                    self.links.send_all(encoded(&Report::Resized(size)));
+                }
+                Err(error) => self.faults_add(format!("the terminal takes no other size: {error}")),
+            },
+            Order::Stop => self.stop(),
+        }
+    }
+
+    fn greet(&mut self, link: u64, recorded: Option<u64>) {
+        let hello = Hello {
+            version: link::VERSION,
+            child: self.entry.child,
+            cols: self.size.cols,
+            rows: self.size.rows,
+            off: self.pump.offset(),
+            oldest: self.backlog.oldest,
+            recorded,
+            recording: self.spec.recording.clone(),
+            faults: self.faults.clone(),
+            label: self.spec.label.clone(),
+        };
+        match self.pty.control.descriptor() {
+            Ok(terminal) => self.links.greet(link, &Report::Hello(Box::new(hello)), terminal),
+            // Out of descriptors: whoever wants in tries again.
+            Err(_) => self.links.remove(link),
+        }
+    }
+
+    fn listen_from(&mut self, link: u64, off: u64, whatever: bool) {
+        if off < self.backlog.oldest && !whatever {
+            return self.with_written(link, Ordered::Behind);
+        }
+        let from = off.clamp(self.backlog.oldest, self.pump.offset());
+        let mut frames = frames_of(self.clock.now(), from, &self.backlog.since(from));
+        if let Some(exit) = self.exit {
+            Report::Exited(exit).encode(&mut frames);
+        }
+        self.links.send(link, frames);
+        self.links.make_live(link);
+        self.heard = true;
+    }
+
+    /// Drained, written, synced, then confirmed (seed agent-record §8).
+    async fn snapshot(&mut self, asked: Asked) {
+        let mut bytes = Vec::new();
+        let drained = self.pty.output.drain(&mut bytes, SNAPSHOT_DRAIN).await;
+        if !bytes.is_empty() {
+            self.output(&bytes);
+        }
+        if self.open && !matches!(drained, Ok(false)) {
+            self.closed();
+        }
+        let Asked { id, label, reply } = asked;
+        let (at, anchor) = (self.clock.now(), self.pump.offset());
+        self.pump.snapshot(at, id, &label);
+        self.links.send_all(encoded(&Report::Snapshot { at, id, anchor, label: label.clone() }));
+        let flusher = self.flusher.clone();
+        tokio::spawn(async move {
+            let noted = match flusher {
+                Some(flusher) => note_snapshot(&flusher, id, label, anchor, at).await,
+                None => Ok(()),
+            };
+            // Whoever asked may have gone meanwhile; the snapshot stays.
+            let _ = reply.send(match noted {
+                Ok(()) => Response::Success { id, anchor, at_ns: at.0 },
+                Err(message) => Response::Error { message },
+            });
+        });
+    }
+
+    fn stop(&mut self) {
+        self.stopping.get_or_insert_with(|| (0, Instant::now()));
+    }
+
+    fn timer(&mut self) {
+        let now = Instant::now();
+        if self.drain_until.is_some_and(|at| at <= now) && self.open {
+            self.drain_until = None;
+            self.closed();
+        }
+        if let Some((level, at)) = self.stopping
+            && at <= now
+        {
+            let Some((signal, pause)) = ESCALATION.get(level) else {
+                // Killed and still not gone: it hangs in the kernel. Nobody waits for that.
+                self.stopping = None;
+                self.exit.get_or_insert(ExitStatus::Unknown);
+                return self.closed();
+            };
+            self.pty.control.signal(*signal);
+            self.stopping = Some((level + 1, now + *pause));
+        }
+    }
+
+    fn report_faults(&mut self) {
+        for message in self.pump.take_failures() {
+            self.faults_add(message);
+        }
+    }
+
+    fn faults_add(&mut self, message: String) {
+        self.links.send_all(encoded(&Report::Fault(message.clone())));
+        self.faults.push(message);
+        self.faults.truncate(MAX_FAULTS);
+    }
+
+    async fn finish(mut self) -> ExitStatus {
+        let exit = self.exit.unwrap_or(ExitStatus::Unknown);
+        let ended = self.clock.now();
+        // Whatever its group left behind must not outlive it.
+        self.pty.control.signal(Signal::HUP);
+        self.pump.exit(ended, exit);
+        self.report_faults();
+        let (spec, started) = (self.spec.clone(), TsNs(self.entry.started));
+        let pump = std::mem::take(&mut self.pump);
+        // Writes the last block and syncs: not on the thread that still sends the last frames.
+        let closing = tokio::task::spawn_blocking(move || {
+            drop(pump);
+            let Some(path) = &spec.recording else { return Ok(()) };
+            let mut meta = meta_of(&spec, started);
+            meta.ended_at = Some(ended);
+            meta.exit = Some(exit);
+            meta.store(path)
+        });
+        if let Ok(Err(error)) = closing.await {
+            self.faults_add(format!("the metadata lacks the end: {error}"));
+        }
+        // Whoever hears that it is over finds a whole recording, and no host.
+        if self.links.any_live() {
+            self.entry.forget(&self.spec.registry);
+        } else {
+            self.entry.exit = Some(exit.into());
+            // Without it the entry says that the host was killed: as near as can be.
+            let _ = self.entry.store(&self.spec.registry);
+        }
+        self.links.send_all(encoded(&Report::Closed));
+        let deadline = Instant::now() + FAREWELL;
+        while !self.links.drained() && Instant::now() < deadline {
+            self.links.room().await;
+        }
+        exit
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn encoded(report: &Report) -> Vec<u8> {
+    let mut frames = Vec::new();
+    report.encode(&mut frames);
+    frames
+}
+
+fn frames_of(at: TsNs, mut off: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut frames = Vec::with_capacity(bytes.len() + 64);
+    for chunk in bytes.chunks(CHUNK) {
+        link::encode_output(&mut frames, at, off, chunk);
+        off += chunk.len() as u64;
+    }
+    frames
+}
+
+async fn note_snapshot(
+    flusher: &Flusher,
+    id: u64,
+    label: String,
+    anchor: u64,
+    at: TsNs,
+) -> Result<(), String> {
+    flusher.flush(true).await.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
+    let label = Some(label).filter(|label| !label.is_empty());
+    let line =
+        SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
+    let path = flusher.path().to_path_buf();
+    let appended = tokio::task::spawn_blocking(move || snapshots::append(&path, &line)).await;
+    let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
+    appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+}

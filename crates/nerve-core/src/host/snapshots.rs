@@ -1,0 +1,106 @@
+//! Where a program in the terminal announces a snapshot: the socket in its environment (seed agent-record §8).
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
+use nerve_record::ssz::snapshot::{Request, Response};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{mpsc, oneshot};
+
+/// How long the rest of a request that is too long is read off.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// A snapshot that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) id: u64,
+    pub(super) label: String,
+    pub(super) reply: oneshot::Sender<Response>,
+}
+
+/// Listens on a Unix socket; gives back how a program reaches it.
+pub(super) fn listen_unix(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+    let listener = UnixListener::bind(path)?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if is_same_user(&stream) {
+                tokio::spawn(serve(stream, asked.clone()));
+            }
+        }
+    });
+    Ok(path.display().to_string())
+}
+
+/// Listens on loopback; gives back how a program reaches it.
+pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+    if !addr.ip().is_loopback() {
+        let message = format!("{addr} is not on loopback: anybody could take part");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, asked.clone()));
+        }
+    });
+    Ok(format!("tcp:{addr}"))
+}
+
+/// Is the other side a process of this user (unix(7), `SO_PEERCRED`)?
+pub(super) fn is_same_user(stream: &tokio::net::UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+}
+
+/// Requests one after another, until the other side closes or claims too much.
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: mpsc::Sender<Asked>) {
+    let mut read = Vec::new();
+    loop {
+        let (answer, goes_on) = match decode_frame(&mut read, MAX_MESSAGE) {
+            Ok(Some(body)) => (answer(&body, &asked).await, true),
+            Ok(None) => match stream.read_buf(&mut read).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => continue,
+            },
+            Err(error) => (Response::Error { message: error.to_string() }, false),
+        };
+        let sent = stream.write_all(&answer.frame()).await;
+        if !goes_on {
+            let _ = stream.shutdown().await;
+            // Unread bytes would make a reset of the close, and that can overtake the answer.
+            let _ = tokio::time::timeout(PARTING, read_off(&mut stream)).await;
+        }
+        if sent.is_err() || !goes_on {
+            return;
+        }
+    }
+}
+
+async fn read_off(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut bytes = [0; 4096];
+    let mut left = MAX_MESSAGE;
+    while let Ok(size @ 1..) = stream.read(&mut bytes).await {
+        left = left.saturating_sub(size);
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
+    let Request::Snapshot { id, label } = match Request::decode(body) {
+        Ok(request) => request,
+        Err(error) => return Response::Error { message: error.to_string() },
+    };
+    let (reply, answer) = oneshot::channel();
+    let label = String::from_utf8_lossy(&label).into_owned();
+    let over = || Response::Error { message: "the session is over".to_string() };
+    if asked.send(Asked { id, label, reply }).await.is_err() {
+        return over();
+    }
+    answer.await.unwrap_or_else(|_| over())
+}

@@ -1,0 +1,98 @@
+//! A node beside a host in this process: sees what the agent does, answers its questions to the terminal where nobody else does,
+//! and drives nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::event::Size;
+use nerve_term::profile::Profile;
+use tokio::sync::broadcast;
+
+use super::HostSpec;
+use super::hosting::HOOKS;
+use super::process::Host;
+use crate::backend::{Hosted, Program};
+use crate::clock::Clock;
+use crate::command::{EngineEvent, NodeRef};
+use crate::events::Publisher;
+use crate::node::hooks::HookSocket;
+use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
+
+/// A watch that is not begun: hooks have to be asked for before the program starts.
+pub struct Watch {
+    spec: TerminalSpec,
+    hooks: Option<HookSocket>,
+    registry: PathBuf,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("profile", &self.spec.profile.name).finish_non_exhaustive()
+    }
+}
+
+/// A watch at work. The program goes on when it is dropped.
+#[derive(Debug)]
+pub struct Watching {
+    node: TerminalNode,
+    events: Publisher,
+}
+
+impl Watch {
+    /// Finds the profile of the program, and adds to its arguments what makes it tell what it does, if it can. `answers`: no other
+    /// terminal answers its questions.
+    pub fn prepare(
+        host: &mut HostSpec,
+        profiles: Option<&Path>,
+        relay: Option<&Path>,
+        answers: bool,
+    ) -> Option<Watch> {
+        let (profiles, errors) = crate::profiles::load(profiles);
+        for error in &errors {
+            tracing::warn!("{error}");
+        }
+        let profile: Arc<Profile> = profiles.for_command(&host.argv)?;
+        let program = Program {
+            argv: host.argv.clone(),
+            cwd: host.cwd.clone(),
+            env: host.env.clone(),
+            env_remove: host.env_remove.clone(),
+        };
+        let spec = TerminalSpec {
+            node: NodeRef { session: None, node: "record".into() },
+            program,
+            size: Size::new(host.cols, host.rows),
+            parser: profile.parser,
+            profile,
+            // Nobody waits for it to be ready, and nobody asks it anything.
+            ready_timeout: Duration::MAX,
+            response_timeout: Duration::MAX,
+            journal: Journal::off(),
+            adopted: false,
+            answers,
+            events: Publisher::new(Clock::start()),
+        };
+        let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
+        Some(Watch { spec, hooks, registry: host.registry.clone() })
+    }
+
+    /// Begins to watch a host that was started with the spec that was prepared.
+    pub fn start(self, host: &Host) -> Watching {
+        let events = self.spec.events.clone();
+        let backend = Hosted::fresh(host.entry.clone(), self.registry);
+        Watching { node: TerminalNode::over(self.spec, backend, self.hooks, Some(&host.entry)), events }
+    }
+}
+
+impl Watching {
+    /// What happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<EngineEvent> {
+        self.events.subscribe()
+    }
+
+    /// The node.
+    pub fn node(&self) -> &TerminalNode {
+        &self.node
+    }
+}

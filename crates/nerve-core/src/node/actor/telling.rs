@@ -1,0 +1,131 @@
+//! Tells what a node's agent does: its status, its dialogs, what failed, and what its transcript says.
+//!
+//! | the node | status told |
+//! |---|---|
+//! | starts | provisioning |
+//! | busy | running |
+//! | ready, blocked by a dialog, suspended by a limit | paused: nothing goes on until somebody says something, or the limit ends |
+//! | is being stopped | stopping |
+//! | was stopped | cancelled |
+//! | its program ended by itself, with 0 | completed |
+//! | with another code, by a signal, or nobody knows how | failed |
+//!
+//! A status is told when it is another one than the last. A node that a new server takes back tells nothing until its state is known.
+
+use std::path::PathBuf;
+
+use nerve_record::activity::{Activity, Level, Status, TsMs};
+use nerve_term::driver::AgentState;
+use nerve_term::event::{ExitStatus, TsNs};
+use nerve_term::profile::TranscriptKind;
+
+use crate::activity::Tail;
+use crate::clock::Clock;
+use crate::command::{EventKind, NodeRef};
+use crate::events::Publisher;
+use crate::node::terminal::TerminalSpec;
+
+/// What was told of a node, and the eye on its transcript.
+pub(super) struct Telling {
+    node: NodeRef,
+    events: Publisher,
+    status: Option<Status>,
+    /// The dialog that was told last, while it stands there.
+    dialog: Option<String>,
+    tail: Option<Tail>,
+}
+
+impl Telling {
+    pub(super) fn new(spec: &TerminalSpec, clock: Clock, now: TsNs) -> Telling {
+        let (node, events) = (spec.node.clone(), spec.events.clone());
+        let tail = spec.profile.transcript.map(|TranscriptKind::Claude| {
+            let (node, events) = (node.clone(), events.clone());
+            let tell = move |activity| events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
+            Tail::new(clock, now.into(), tell)
+        });
+        let mut telling = Telling { node, events, status: None, dialog: None, tail };
+        if !spec.adopted {
+            telling.status(now, Status::Provisioning);
+        }
+        telling
+    }
+
+    /// The driver has another opinion of the program.
+    pub(super) fn state(&mut self, now: TsNs, state: &AgentState) {
+        match state {
+            AgentState::Busy => self.status(now, Status::Running),
+            AgentState::Ready => self.status(now, Status::Paused),
+            AgentState::Blocked { .. } | AgentState::Suspended { .. } => self.status(now, Status::Paused),
+            AgentState::Starting | AgentState::Exited(_) => {}
+        }
+        let dialog = dialog(state);
+        if let Some(dialog) = dialog.clone().filter(|dialog| self.dialog.as_ref() != Some(dialog)) {
+            self.warn(now, dialog);
+        }
+        self.dialog = dialog;
+    }
+
+    pub(super) fn stopping(&mut self, now: TsNs) {
+        self.status(now, Status::Stopping);
+    }
+
+    /// It is over. What the transcript still says comes first. Reads a file: for a task that has nothing else to do any more.
+    pub(super) fn ended(&mut self, now: TsNs, exit: ExitStatus, was_stopped: bool) {
+        if let Some(tail) = self.tail.take() {
+            tail.finish();
+        }
+        self.status(
+            now,
+            match exit {
+                _ if was_stopped => Status::Cancelled,
+                ExitStatus::Code(0) => Status::Completed,
+                _ => Status::Failed,
+            },
+        );
+    }
+
+    pub(super) fn warn(&self, now: TsNs, message: String) {
+        self.tell(Activity::Log { level: Level::Warn, message, execution: None, at: TsMs::from(now) });
+    }
+
+    /// The agent keeps its record of the conversation here.
+    pub(super) fn transcript_at(&self, path: PathBuf) {
+        if let Some(tail) = &self.tail {
+            tail.at(path);
+        }
+    }
+
+    /// The eye on the transcript, for tasks that find one.
+    pub(super) fn tail(&self) -> Option<Tail> {
+        self.tail.clone()
+    }
+
+    fn status(&mut self, now: TsNs, status: Status) {
+        if self.status != Some(status) {
+            self.status = Some(status);
+            self.tell(Activity::Status { status, at: TsMs::from(now) });
+        }
+    }
+
+    fn tell(&self, activity: Activity) {
+        self.events.publish(Some(&self.node), EventKind::Activity(Box::new(activity)));
+    }
+}
+
+/// What keeps the agent from going on, in words.
+fn dialog(state: &AgentState) -> Option<String> {
+    match state {
+        AgentState::Blocked { kind, choices } if choices.is_empty() => {
+            Some(format!("it asks something ({})", kind.as_str()))
+        }
+        AgentState::Blocked { kind, choices } => {
+            let choices = choices.iter().enumerate().map(|(at, choice)| format!("{}. {choice}", at + 1));
+            Some(format!("it asks ({}): {}", kind.as_str(), choices.collect::<Vec<_>>().join(", ")))
+        }
+        AgentState::Suspended { .. } => Some(match state.until_text() {
+            Some(until) => format!("a usage limit holds it up until {until}"),
+            None => "a usage limit holds it up".to_string(),
+        }),
+        AgentState::Starting | AgentState::Ready | AgentState::Busy | AgentState::Exited(_) => None,
+    }
+}

@@ -1,0 +1,374 @@
+//! Writes a terminal's recording: gathers what the pump hands over, and compresses and writes it on a thread of its own.
+//!
+//! The byte path pays one copy under a lock. What was handed over is on disk within [`ROTATE_AFTER`], by a timer. When the disk
+//! is slower than the child, the child waits; a disk that takes nothing for [`PATIENCE`] ends the recording, not the session.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
+use nerve_term::event::{Event, EventKind};
+use tokio::sync::oneshot;
+
+use crate::tap::Tap;
+
+/// Full segments that may wait for the disk: 4 MiB.
+const MAX_WAITING: usize = 16;
+/// Full segments from which on speed counts more than size.
+const BEHIND: usize = 2;
+/// Brotli quality while the disk thread is behind.
+const FAST_QUALITY: u8 = 1;
+/// How long a full queue is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The writing end of a recording, as a tap.
+#[derive(Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Asks for what was recorded to be on disk. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Flusher {
+    shared: Arc<Shared>,
+}
+
+/// What is known to be in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Output bytes in it.
+    pub off: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    state: Mutex<State>,
+    /// There is something to do for the thread.
+    work: Condvar,
+    /// The thread has made room.
+    room: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Being gathered.
+    segment: Segment,
+    /// When its first record came.
+    since: Option<Instant>,
+    /// To be written, oldest first.
+    full: VecDeque<Segment>,
+    waiters: Vec<Waiter>,
+    closing: bool,
+    written: u64,
+    failed: Option<String>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    sync: bool,
+    reply: oneshot::Sender<Result<Written, String>>,
+}
+
+impl Recorder {
+    /// Creates the file and starts the thread. `quality` is Brotli's, 0–11.
+    ///
+    /// # Errors
+    /// The file is there already and not empty, or cannot be made.
+    pub fn create(path: &Path, quality: u8) -> Result<Recorder, AhrError> {
+        let writer = Writer::create(path)?;
+        let state = State {
+            segment: Segment::new(0),
+            since: None,
+            full: VecDeque::new(),
+            waiters: Vec::new(),
+            closing: false,
+            written: 0,
+            failed: None,
+        };
+        let shared = Arc::new(Shared {
+            path: path.to_path_buf(),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            room: Condvar::new(),
+        });
+        let thread = {
+            let shared = shared.clone();
+            std::thread::Builder::new()
+                .name("recorder".into())
+                .spawn(move || Worker { shared, writer, quality }.run())
+                .map_err(|source| AhrError::Io { action: "start a thread for", path: path.into(), source })?
+        };
+        Ok(Recorder { shared, thread: Some(thread) })
+    }
+
+    /// For those who wait for the disk.
+    pub fn flusher(&self) -> Flusher {
+        Flusher { shared: self.shared.clone() }
+    }
+
+    fn push(&mut self, record: &Record<'_>) -> Result<(), String> {
+        let mut state = self.shared.lock();
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        state.segment.push(record).map_err(|error| error.to_string())?;
+        if state.segment.is_full() {
+            let next = Segment::new(state.segment.end());
+            let full = std::mem::replace(&mut state.segment, next);
+            state.since = None;
+            state.full.push_back(full);
+            self.shared.work.notify_one();
+            if state.full.len() >= MAX_WAITING {
+                return self.shared.wait_for_room(state);
+            }
+        } else if state.since.is_none() {
+            state.since = Some(Instant::now());
+            self.shared.work.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl Tap for Recorder {
+    fn name(&self) -> &str {
+        "recording"
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
+        let at = event.at;
+        let body = match event.kind {
+            EventKind::Output(bytes) => Body::Data { off: event.off, bytes },
+            EventKind::Input { bytes, origin, redacted } => {
+                self.push(&Record { at, body: Body::Mark(Mark::Input { origin, redacted }) })?;
+                Body::Input { bytes }
+            }
+            EventKind::Resize(size) => Body::Resize { cols: size.cols, rows: size.rows },
+            EventKind::Snapshot { id, label } => {
+                Body::Snapshot { id, anchor: event.off, label: label.as_bytes() }
+            }
+            EventKind::Exit(exit) => Body::Mark(Mark::Exit(exit)),
+        };
+        self.push(&Record { at, body })
+    }
+}
+
+impl Drop for Recorder {
+    /// Writes what is left and the last block, syncs, and waits for it.
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.work.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported as a failed tap.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Flusher {
+    /// Waits until everything recorded so far is in the file, with `sync` also on the disk.
+    ///
+    /// # Errors
+    /// In words: the recording has failed.
+    pub async fn flush(&self, sync: bool) -> Result<Written, String> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut state = self.shared.lock();
+            if let Some(failed) = &state.failed {
+                return Err(failed.clone());
+            }
+            state.waiters.push(Waiter { sync, reply });
+        }
+        self.shared.work.notify_one();
+        answer.await.unwrap_or_else(|_| Err("the recording is closed".to_string()))
+    }
+
+    /// The recording's file.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for_room(&self, state: MutexGuard<'_, State>) -> Result<(), String> {
+        let full = |state: &mut State| state.full.len() >= MAX_WAITING && state.failed.is_none();
+        let waited = self.room.wait_timeout_while(state, PATIENCE, full);
+        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        if timeout.timed_out() {
+            let message = format!("{} took nothing for {} s", self.path.display(), PATIENCE.as_secs());
+            state.failed = Some(message.clone());
+            return Err(message);
+        }
+        state.failed.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// The thread.
+struct Worker {
+    shared: Arc<Shared>,
+    writer: Writer,
+    quality: u8,
+}
+
+/// What it takes from the shared state in one go.
+struct Batch {
+    segments: VecDeque<Segment>,
+    waiters: Vec<Waiter>,
+    closing: bool,
+    behind: bool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        loop {
+            let batch = self.next_batch();
+            let written = self.write(&batch);
+            let mut state = self.shared.lock();
+            match &written {
+                Ok(Some(off)) => state.written = *off,
+                Ok(None) => {}
+                Err(error) => state.failed = Some(format!("{}: {error}", self.shared.path.display())),
+            }
+            let outcome = match &state.failed {
+                Some(failed) => Err(failed.clone()),
+                None => Ok(Written { off: state.written }),
+            };
+            drop(state);
+            self.shared.room.notify_all();
+            for waiter in batch.waiters {
+                let _ = waiter.reply.send(outcome.clone());
+            }
+            if batch.closing || written.is_err() {
+                break;
+            }
+        }
+        // Whoever asks from now on is told so.
+        let mut state = self.shared.lock();
+        state.failed.get_or_insert_with(|| "the recording is closed".to_string());
+        state.waiters.clear();
+    }
+
+    fn next_batch(&self) -> Batch {
+        let mut state = self.shared.lock();
+        loop {
+            let asked = state.closing || !state.waiters.is_empty();
+            let due = state.since.map(|since| ROTATE_AFTER.saturating_sub(since.elapsed()));
+            if asked || due == Some(Duration::ZERO) {
+                let next = Segment::new(state.segment.end());
+                let segment = std::mem::replace(&mut state.segment, next);
+                state.since = None;
+                state.full.push_back(segment);
+            }
+            if asked || !state.full.is_empty() {
+                let behind = state.full.len() > BEHIND;
+                // One at a time, so that room is made soon; all of them where somebody waits.
+                let take = if asked { state.full.len() } else { 1 };
+                let segments = state.full.drain(..take).collect();
+                let waiters = std::mem::take(&mut state.waiters);
+                return Batch { segments, waiters, closing: state.closing, behind };
+            }
+            state = match due {
+                Some(due) => {
+                    self.shared.work.wait_timeout(state, due).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) -> io::Result<Option<u64>> {
+        let quality = if batch.behind { self.quality.min(FAST_QUALITY) } else { self.quality };
+        let mut written = None;
+        let last = batch.segments.len().saturating_sub(1);
+        for (at, segment) in batch.segments.iter().enumerate() {
+            let ends = batch.closing && at == last;
+            if !segment.is_empty() || ends {
+                self.writer.append(&segment.seal(quality, ends))?;
+                written = Some(segment.end());
+            }
+        }
+        if batch.closing || batch.waiters.iter().any(|waiter| waiter.sync) {
+            self.writer.sync()?;
+        }
+        Ok(written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_record::ahr::{Part, Reader};
+    use nerve_term::event::TsNs;
+
+    use super::*;
+
+    fn data(recorder: &mut Recorder, off: u64, bytes: &[u8]) {
+        recorder.event(&Event { at: TsNs(1), off, kind: EventKind::Output(bytes) }).unwrap();
+    }
+
+    fn output_of(path: &Path) -> (Vec<u8>, bool) {
+        let mut reader = Reader::open(path).unwrap();
+        let (mut output, mut last) = (Vec::new(), false);
+        while let Some(part) = reader.next().unwrap() {
+            let Part::Block(block) = part else { panic!("something is lost") };
+            last = block.header.last;
+            for record in block.records() {
+                if let Body::Data { off, bytes } = record.body {
+                    assert_eq!(off, output.len() as u64);
+                    output.extend_from_slice(bytes);
+                }
+            }
+        }
+        (output, last)
+    }
+
+    #[test]
+    fn what_an_idle_session_wrote_is_on_disk_by_the_timer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        data(&mut recorder, 0, b"hello");
+        let begun = Instant::now();
+        while output_of(&path).0 != b"hello" {
+            assert!(begun.elapsed() < Duration::from_secs(5), "not written");
+            std::thread::yield_now();
+        }
+        assert!(!output_of(&path).1);
+        drop(recorder);
+        assert_eq!(output_of(&path), (b"hello".to_vec(), true));
+    }
+
+    #[tokio::test]
+    async fn a_flush_waits_for_the_disk_and_a_fast_writer_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        let flusher = recorder.flusher();
+        let piece: Vec<u8> = (0..=255).cycle().take(40_000).collect();
+        for at in 0..300_u64 {
+            data(&mut recorder, at * 40_000, &piece);
+        }
+        assert_eq!(flusher.flush(true).await, Ok(Written { off: 12_000_000 }));
+        assert_eq!(output_of(&path).0, piece.repeat(300));
+        drop(recorder);
+        assert!(flusher.flush(true).await.is_err());
+    }
+
+    #[test]
+    fn a_second_recorder_of_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let first = Recorder::create(&path, 4).unwrap();
+        assert!(Recorder::create(&path, 4).is_err());
+        drop(first);
+        assert!(Recorder::create(&path, 4).is_err(), "a recording is never written over");
+    }
+}
