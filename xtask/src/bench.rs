@@ -8,8 +8,9 @@ use anyhow::{Context, bail};
 
 use crate::project::{self, Project, cargo_program, string_field};
 
-/// In the order they run; each is `crates/nerve/benches/<name>.rs`.
-const BENCHES: [&str; 6] = ["turns", "answers", "throughput", "scrollback", "server", "history"];
+/// In the order they run; each is in `crates/nerve/benches`.
+const BENCHES: [&str; 9] =
+    ["turns", "answers", "throughput", "scrollback", "server", "history", "recording", "replay", "kills"];
 
 const PAGE: &str = "docs/benchmarks.md";
 

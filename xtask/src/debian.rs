@@ -30,6 +30,11 @@ const PACKAGES: &[Package] = &[
         what_for: "a network without the world",
         present: || tools::find("ip").is_some(),
     },
+    Package {
+        name: "asciinema",
+        what_for: "reading exported recordings",
+        present: || tools::find("asciinema").is_some(),
+    },
     Package { name: "jq", what_for: "the README's examples", present: || tools::find("jq").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || tools::find("python3").is_some() },
     Package { name: "python3-pexpect", what_for: "comparing with pexpect", present: has_pexpect },

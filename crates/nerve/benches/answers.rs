@@ -7,6 +7,7 @@ mod recorded;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -158,7 +159,7 @@ fn start(
     let env_remove = foreign.collect();
     let program =
         Program { argv: recipe.argv, cwd: Some(home.work()), env: env.into_iter().collect(), env_remove };
-    Ok(TerminalNode::start(TerminalSpec {
+    let spec = TerminalSpec {
         node: NodeRef { session: None, node: "claude".into() },
         program,
         size: Size::default(),
@@ -167,11 +168,13 @@ fn start(
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
-        // With hooks as a server's nodes have them.
-        hook_relay: hooks.then(|| env!("CARGO_BIN_EXE_nerve").into()),
-        taps: vec![Box::new(watch)],
+        adopted: false,
+        answers: true,
         events,
-    })?)
+    };
+    // With hooks as a server's nodes have them.
+    let relay = hooks.then(|| Path::new(env!("CARGO_BIN_EXE_nerve")));
+    Ok(TerminalNode::start(spec, relay, vec![Box::new(watch)])?)
 }
 
 fn prompt(text: String) -> Prompt {
@@ -226,10 +229,10 @@ impl Tap for Watch {
         "watch"
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), String> {
-        if let EventKind::Output(bytes) = &event.kind {
+    fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
+        if let EventKind::Output(bytes) = event.kind {
             let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.push((Instant::now(), bytes.clone()));
+            seen.push((Instant::now(), bytes.to_vec()));
         }
         Ok(())
     }

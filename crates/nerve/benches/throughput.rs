@@ -17,10 +17,10 @@ use nerve_core::clock::Clock;
 use nerve_core::command::{NodeRef, StateName};
 use nerve_core::events::Publisher;
 use nerve_core::node::terminal::{Journal, TerminalNode, TerminalSpec};
-use nerve_core::pump::Pump;
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 use nerve_term::profile::Profiles;
+use nerve_term::terminal::TerminalState;
 use support::{Figure, Goal, Report, Samples, memory_of};
 
 const PAIRS: usize = 7;
@@ -117,8 +117,8 @@ async fn measure(how: &str, argv: Vec<String>) -> Result<()> {
         "raw" => read_all(&program, |_| ()).await?,
         "model" => {
             let clock = Clock::start();
-            let mut pump = Pump::new(Size::default(), Vec::new());
-            read_all(&program, |bytes| drop(pump.output(clock.now(), bytes))).await?
+            let mut terminal = TerminalState::new(Size::default());
+            read_all(&program, |bytes| drop(terminal.process_data(clock.now(), bytes))).await?
         }
         "node" => drive(program).await?,
         other => bail!("unknown reader {other}"),
@@ -143,7 +143,7 @@ async fn read_all(program: &Program, mut take: impl FnMut(&[u8])) -> Result<u64>
 
 async fn drive(program: Program) -> Result<u64> {
     let profile = Profiles::builtin().get("generic").context("no generic profile")?;
-    let node = TerminalNode::start(TerminalSpec {
+    let spec = TerminalSpec {
         node: NodeRef { session: None, node: "bench".into() },
         program,
         size: Size::default(),
@@ -152,10 +152,11 @@ async fn drive(program: Program) -> Result<u64> {
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
-        hook_relay: None,
-        taps: Vec::new(),
+        adopted: false,
+        answers: true,
         events: Publisher::new(Clock::start()),
-    })?;
+    };
+    let node = TerminalNode::start(spec, None, Vec::new())?;
     node.wait(&[StateName::Stopped], Some(LIMIT)).await?;
     Ok(0)
 }

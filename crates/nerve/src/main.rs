@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = if cli::ah::is_called() { cli::ah::parse() } else { cli::Cli::parse() };
     let json = cmd::prints_json(&cli);
     let code = match cmd::run(cli) {
         Ok(code) => code,

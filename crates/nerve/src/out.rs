@@ -143,7 +143,7 @@ pub(crate) fn state(word: &str) -> String {
     let style = match word.split_whitespace().next() {
         Some("ready") => GOOD,
         Some("busy" | "starting" | "stopping") => WORKING,
-        Some("blocked") => ASKING,
+        Some("blocked" | "suspended") => ASKING,
         _ => FAINT,
     };
     format!("{style}{word}{style:#}")

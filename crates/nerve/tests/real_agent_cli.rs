@@ -2,8 +2,13 @@
 //! loopback: demo, ask, a node on a server.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use nerve_core::host::connection::Connection;
+use nerve_core::host::{CONTROL, registry};
+use nerve_record::ahr::Reader;
+use nerve_record::fold::Fold;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 
@@ -72,4 +77,66 @@ async fn ask_and_a_node_on_a_server() {
     let history = stage.ok(&["server", "node", "history", "c", "--op", "send"]).await;
     assert!(history.contains("hello again") && history.contains("TOUCHTOOL"), "{history}");
     stage.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_was_seen() {
+    let Some(stage) = Stage::new().await else { return };
+    stage.ok(&["server", "start"]).await;
+    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
+    stage.ok(&["server", "node", "execute", "c", "LONG please"]).await;
+    let status: serde_json::Value =
+        serde_json::from_str(&stage.ok(&["server", "status", "--json"]).await).unwrap();
+    let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+
+    stage.ok(&["server", "start"]).await;
+    stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
+    let again = stage.ok(&["server", "node", "execute", "c", "are you still there?"]).await;
+    assert_eq!(again, "You said: are you still there?\n");
+
+    let host = registry::entries(&hosts_of(&stage)).pop().unwrap();
+    let recording = host.recording.unwrap();
+    let live = quiet_text(&stage, &host.runtime.join(CONTROL)).await;
+    let fold = Fold::whole(&mut Reader::open(&recording).unwrap(), |lost| panic!("{lost}")).unwrap();
+    assert_eq!(fold.terminal.tail(usize::MAX).join("\n"), live);
+
+    let cast = stage.home.work().join("session.cast");
+    stage
+        .ok(&["export", recording.to_str().unwrap(), "--format", "asciicast2", "-o", cast.to_str().unwrap()])
+        .await;
+    accepted_by_asciinema(&stage, &cast).await;
+    stage.ok(&["server", "stop"]).await;
+    assert_eq!(registry::entries(&hosts_of(&stage)), []);
+}
+
+fn hosts_of(stage: &Stage) -> PathBuf {
+    stage.home.nerve_home().join("hosts")
+}
+
+/// What the live model holds while nothing is written, and all of it is in the recording: an agent's screen is never still for
+/// long, so it is asked for again until nothing came in between.
+async fn quiet_text(stage: &Stage, control: &Path) -> String {
+    for _ in 0..50 {
+        let before = Connection::open(control).await.unwrap().hello;
+        let text = stage.ok(&["server", "node", "read", "c"]).await;
+        let after = Connection::open(control).await.unwrap().hello;
+        if before.off == after.off && after.recorded == Some(after.off) {
+            return text.strip_suffix('\n').unwrap_or(&text).to_string();
+        }
+    }
+    panic!("the agent never stops writing");
+}
+
+async fn accepted_by_asciinema(stage: &Stage, cast: &Path) {
+    if Command::new("asciinema").arg("--version").output().is_err() {
+        return skip("asciinema cat", "asciinema is not installed (cargo xtask setup)");
+    }
+    // On a terminal of its own: version 2.2 does not start without one.
+    let mut command = stage.home.command("script");
+    command.args(["-qec", &format!("asciinema cat '{}'", cast.display()), "/dev/null"]);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("are you still there?"), "{shown}");
 }

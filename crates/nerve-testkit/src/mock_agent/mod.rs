@@ -12,7 +12,7 @@
 //! | `CR`, `HUGELINE`, `BADUTF8`, `FLOOD n` | carriage returns, a line of 1 MB, invalid bytes, n MB at once |
 //! | `CRASH`, `EXIT`, `HANG` | ends with code 70 in mid-answer, ends with 0, busy for ever |
 //!
-//! [`Agent`] is the pure machine, [`run`] puts it on a terminal.
+//! [`Agent`] is the pure machine, [`run`] puts it on a terminal. [`Replay`] is another one: it plays a recording.
 
 mod agent;
 mod classic;
@@ -22,13 +22,17 @@ mod full_screen;
 mod keys;
 mod line;
 mod options;
+mod program;
+mod replay;
 mod scenario;
 mod screen;
 mod terminal;
 mod texts;
 mod turn;
+mod typed;
 
 pub use agent::Agent;
 pub use options::{FLAGS, MockAgentOptions, parse_args};
+pub use replay::Replay;
 pub use screen::ScreenSize;
 pub use terminal::{HANGUP, run, run_on};

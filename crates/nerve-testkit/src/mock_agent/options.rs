@@ -1,5 +1,6 @@
 //! How a mock agent is started: plain data, so that any command line parser can fill it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the mock agent does differently from its well-behaved self.
@@ -36,6 +37,10 @@ pub struct MockAgentOptions {
     pub word_delay: Duration,
     /// Set the window title.
     pub title: bool,
+    /// Be no agent by script, but play this recording; of the other options only `fast` counts then.
+    pub replay: Option<PathBuf>,
+    /// Play it without the recorded pauses.
+    pub fast: bool,
 }
 
 impl Default for MockAgentOptions {
@@ -56,6 +61,8 @@ impl Default for MockAgentOptions {
             delay: Duration::from_millis(20),
             word_delay: Duration::from_millis(30),
             title: true,
+            replay: None,
+            fast: false,
         }
     }
 }
@@ -77,6 +84,8 @@ pub const FLAGS: &str = "\
   --delay MS           think time before answers (20)
   --word-delay MS      time from word to word of a slow answer (30)
   --no-title           do not set the window title
+  --replay FILE        play a recording: emit its output, wait where something was typed, end with its exit code
+  --fast               with --replay: without the recorded pauses
 ";
 
 /// Reads command line arguments (without the program's name).
@@ -101,10 +110,18 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
             "--exit-at-once" => options.exit_at_once = Some(value(&flag, args.next())?),
             "--slow-start" => options.slow_start = milliseconds(&flag, args.next())?,
             "--dialog-grace" => options.dialog_grace = milliseconds(&flag, args.next())?,
+            "--replay" => {
+                let file = args.next().ok_or_else(|| format!("`{flag}` needs a file"))?;
+                options.replay = Some(file.into());
+            }
+            "--fast" => options.fast = true,
             "--delay" => options.delay = milliseconds(&flag, args.next())?,
             "--word-delay" => options.word_delay = milliseconds(&flag, args.next())?,
             other => return Err(format!("unknown argument `{other}`; known are:\n{FLAGS}")),
         }
+    }
+    if options.fast && options.replay.is_none() {
+        return Err("`--fast` needs `--replay FILE`".to_string());
     }
     Ok(options)
 }
@@ -135,7 +152,8 @@ mod tests {
     fn every_flag_is_taken() {
         let given = parse(
             "--full-screen --theme --login --onboarding --swallow-enter 2 --slow-start 300 --dialog-grace 150 --never-ready \
-             --exit-at-once 3 --ignore-interrupt --stop-reading --no-paste-chip --delay 5 --word-delay 7 --no-title",
+             --exit-at-once 3 --ignore-interrupt --stop-reading --no-paste-chip --delay 5 --word-delay 7 --no-title \
+             --replay a/b.ahr --fast",
         );
         let expected = MockAgentOptions {
             full_screen: true,
@@ -153,6 +171,8 @@ mod tests {
             delay: Duration::from_millis(5),
             word_delay: Duration::from_millis(7),
             title: false,
+            replay: Some("a/b.ahr".into()),
+            fast: true,
         };
         assert_eq!(given, Ok(expected));
     }
@@ -161,6 +181,8 @@ mod tests {
     fn a_bad_argument_is_named() {
         assert!(parse("--colour").is_err_and(|e| e.contains("`--colour`")));
         assert!(parse("--delay").is_err_and(|e| e.contains("`--delay` needs a number")));
+        assert!(parse("--replay").is_err_and(|e| e.contains("`--replay` needs a file")));
+        assert!(parse("--fast").is_err_and(|e| e.contains("`--replay FILE`")));
         assert!(parse("--delay soon").is_err_and(|e| e.contains("`soon`")));
     }
 }

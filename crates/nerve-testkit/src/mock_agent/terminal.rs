@@ -10,6 +10,8 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use super::agent::Agent;
 use super::options::MockAgentOptions;
+use super::program::Program;
+use super::replay::Replay;
 use super::screen::ScreenSize;
 
 /// The exit code when the terminal goes away, as a shell reports a process that SIGHUP (1) ended.
@@ -27,14 +29,23 @@ pub fn run(options: MockAgentOptions) -> io::Result<i32> {
 /// and back.
 ///
 /// # Errors
-/// When `input` or `output` cannot be read, written or polled.
+/// When `input` or `output` cannot be read, written or polled, or the recording to play cannot be opened.
 pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) -> io::Result<i32> {
     let (input, output) = (input.as_fd(), output.as_fd());
+    if let Some(recording) = &options.replay {
+        let mut replay = Replay::open(recording, options.fast)?;
+        // What comes before any input is played even where there is nobody to type.
+        replay.tick(Duration::ZERO);
+        return put_on(input, output, &mut replay);
+    }
+    let folder = std::env::current_dir().unwrap_or_default();
+    put_on(input, output, &mut Agent::new(options, &folder.to_string_lossy(), window_size(output)))
+}
+
+fn put_on(input: BorrowedFd, output: BorrowedFd, agent: &mut dyn Program) -> io::Result<i32> {
     let _raw = RawMode::enter(input)?;
     let resized = watch_window_size()?;
-    let folder = std::env::current_dir().unwrap_or_default();
     let start = Instant::now();
-    let mut agent = Agent::new(options, &folder.to_string_lossy(), window_size(output));
     let mut buffer = vec![0; 64 << 10];
     loop {
         if !write_all(output, &agent.take_output())? {

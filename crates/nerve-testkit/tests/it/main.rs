@@ -5,4 +5,5 @@
 mod mock_agent;
 mod mock_agent_on_a_terminal;
 mod mock_model;
+mod replay;
 mod screen;

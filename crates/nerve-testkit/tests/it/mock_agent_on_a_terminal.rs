@@ -11,6 +11,8 @@ use nerve_testkit::wait_until;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
+use crate::replay::Tape;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Terminal {
@@ -101,4 +103,18 @@ fn it_floods_a_slow_reader_without_losing_its_end() {
     assert!(terminal.seen.lock().unwrap().len() > 3 << 20);
     terminal.master.write_all(b"EXIT\r").unwrap();
     assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
+}
+
+#[test]
+fn a_recording_plays_on_a_terminal_in_raw_mode_and_leaves_it_as_it_was() {
+    let (_dir, recording) =
+        Tape::new().out(0, "ask me\r\n").typed(5, "hello\r").out(6, "\x1b[1manswer\x1b[0m\n").done();
+    let mut terminal = start(MockAgentOptions { replay: Some(recording), ..MockAgentOptions::default() });
+    terminal.sees("ask me\r\n");
+    assert!(!tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
+    terminal.master.write_all(b"something else\r").unwrap();
+    // Byte for byte: no carriage return is added, nothing is echoed.
+    terminal.sees("ask me\r\n\x1b[1manswer\x1b[0m\n");
+    assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
+    assert!(tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
 }

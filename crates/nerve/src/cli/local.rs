@@ -81,6 +81,7 @@ pub(crate) struct DoctorArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve mock-agent
+  nerve mock-agent --replay session.ahr --fast
   nerve mock-agent --help")]
 pub(crate) struct MockAgentArgs {
     /// Passed to the agent as they are; '--help' says which there are

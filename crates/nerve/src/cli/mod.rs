@@ -1,9 +1,14 @@
 //! The command line, declared. What the commands do is in [`crate::cmd`].
 
+pub(crate) mod ah;
+pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod node;
+pub(crate) mod record;
+pub(crate) mod recording;
 pub(crate) mod server;
 pub(crate) mod session;
+pub(crate) mod snapshot;
 
 use clap::{Parser, Subcommand};
 
@@ -45,8 +50,26 @@ pub(crate) enum Command {
     Demo(local::DemoArgs),
     /// Ask an agent one question: create, execute and stop in one
     Ask(local::AskArgs),
+    /// Run a program in this terminal and record it
+    Record(Box<record::RecordArgs>),
     /// Start, stop and use servers
     Server(server::ServerArgs),
+    /// List and stop the processes that own terminals
+    Host(host::HostArgs),
+    /// Take a snapshot of the recorded terminal and the files it works on; restore and list them
+    Snapshot(Box<snapshot::SnapshotArgs>),
+    /// Show a recording in its time, or its final state at once
+    Replay(recording::ReplayArgs),
+    /// Print the final lines of a recorded session, interleaved with its snapshots
+    BranchPoints(recording::BranchPointsArgs),
+    /// Write a recording in another form: md, json, csv, txt, asciicast
+    Export(recording::ExportArgs),
+    /// Make a recording of an asciicast
+    Import(recording::ImportArgs),
+    /// Show what is in a recording, block by block, and what is damaged
+    Inspect(recording::InspectArgs),
+    /// List, prune and repair recordings
+    Recordings(recording::RecordingsArgs),
     /// Say what is found on this machine and what is missing
     Doctor(local::DoctorArgs),
     /// Run the built-in scripted agent in this terminal

@@ -122,6 +122,12 @@ pub(crate) struct CreateArgs {
     /// Keep no audit log
     #[arg(long)]
     pub(crate) no_history: bool,
+    /// Record the terminal (the default)
+    #[arg(long, overrides_with = "no_record")]
+    pub(crate) record: bool,
+    /// Record nothing: what was on the terminal is lost with the server
+    #[arg(long)]
+    pub(crate) no_record: bool,
     /// What is known of the program; found from the command if not given
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
@@ -243,7 +249,7 @@ pub(crate) struct ResizeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Prints the state the wait ended in. Exits with 4 when the time is over, 5 when the node is blocked and that was not waited for.
+Prints the state the wait ended in. Exits with 4 when the time is over, 5 when the node is blocked or suspended and that was not waited for.
 
 EXAMPLES
   nerve server node wait me
@@ -338,6 +344,7 @@ pub(crate) enum State {
     Ready,
     Busy,
     Blocked,
+    Suspended,
     Stopped,
 }
 

@@ -29,6 +29,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         history_dir: Some(places.history.clone()),
         profile_dir: Some(places.profiles()),
         hook_relay: std::env::current_exe().ok(),
+        hosting: None,
     });
     let waiting = format!("asking {}", args.command);
     let stop = nerve_server::stop_signal();
@@ -81,6 +82,7 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
         parser: None,
         // The one who asks has the answer; there is no node to look up later.
         history: false,
+        record: false,
         ready_timeout: args.timeout.0,
         response_timeout: args.timeout.0,
     })

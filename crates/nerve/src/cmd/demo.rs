@@ -41,6 +41,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         history_dir: Some(places.history.clone()),
         profile_dir: Some(Places::from_env().profiles()),
         hook_relay: std::env::current_exe().ok(),
+        hosting: None,
     });
     let stop = CancellationToken::new();
     let told_to_stop = nerve_server::stop_signal();

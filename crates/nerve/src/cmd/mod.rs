@@ -5,18 +5,24 @@ mod demo;
 mod docs;
 mod doctor;
 mod hook;
+mod host;
 mod mock;
 mod node;
 mod prompt;
+mod record;
+mod recording;
 mod server;
 mod session;
+mod snapshot;
 
 use std::future::Future;
 
 use anyhow::{Context, Result};
 
 use crate::cli::node::{NodeArgs, NodeCommand};
+use crate::cli::recording::RecordingsCommand;
 use crate::cli::server::{ServerArgs, ServerCommand};
+use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{Cli, Command};
 use crate::exit::{DONE, Failure, INTERRUPTED};
 use crate::out;
@@ -26,7 +32,16 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Demo(args) => on_all_cores(demo::run(args))?,
         Command::Ask(args) => on_all_cores(ask::run(args))?,
+        Command::Record(args) => return on_all_cores(record::run(*args)),
         Command::Server(args) => server(args)?,
+        Command::Host(args) => host::run(args)?,
+        Command::Snapshot(args) => snapshot::run(*args)?,
+        Command::Replay(args) => return recording::replay(&args),
+        Command::BranchPoints(args) => recording::branch_points(&args)?,
+        Command::Export(args) => recording::export(&args)?,
+        Command::Import(args) => recording::import(&args)?,
+        Command::Inspect(args) => return recording::inspect(&args),
+        Command::Recordings(args) => recording::recordings(&args)?,
         Command::Doctor(args) => on_one_core(interruptible(doctor::run(&args)))?,
         Command::MockAgent(args) => return mock::agent(args),
         Command::MockModel(args) => on_one_core(mock::model(&args))?,
@@ -43,6 +58,20 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
     match &cli.command {
         Command::Demo(args) => args.json,
         Command::Ask(args) => args.json,
+        Command::Snapshot(args) => match &args.command {
+            None => args.take.json,
+            Some(SnapshotCommand::Restore(args)) => args.json,
+            Some(SnapshotCommand::List(args)) => args.json,
+        },
+        Command::Replay(args) => args.json,
+        Command::BranchPoints(args) => args.json,
+        Command::Import(args) => args.json,
+        Command::Inspect(args) => args.json,
+        Command::Recordings(args) => match &args.command {
+            RecordingsCommand::List(args) => args.json,
+            RecordingsCommand::Prune(args) => args.json,
+            RecordingsCommand::Repair(args) => args.json,
+        },
         Command::Doctor(args) => args.json,
         Command::Server(args) => match &args.command {
             ServerCommand::Start(_) => false,
@@ -112,7 +141,7 @@ fn on_one_core(command: impl Future<Output = Result<()>>) -> Result<()> {
     runtime.context("cannot start the runtime")?.block_on(command)
 }
 
-fn on_all_cores(command: impl Future<Output = Result<()>>) -> Result<()> {
+fn on_all_cores<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(command)
 }

@@ -23,11 +23,26 @@ fn commands(home: &Home, path: &[&str], found: &mut Vec<Vec<String>>) {
 fn every_command_has_help_with_examples() {
     let home = Home::new();
     let mut found = Vec::new();
-    for top in ["demo", "ask", "server", "doctor", "mock-model", "completions", "man"] {
+    for top in [
+        "demo",
+        "ask",
+        "server",
+        "snapshot",
+        "doctor",
+        "mock-model",
+        "completions",
+        "man",
+        "replay",
+        "branch-points",
+        "export",
+        "import",
+        "inspect",
+        "recordings",
+    ] {
         commands(&home, &[top], &mut found);
     }
     assert!(found.len() > 25, "{found:?}");
-    let groups = ["server", "server node", "server session"];
+    let groups = ["server", "server node", "server session", "recordings"];
     for path in found {
         let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
         let help = home.ok(&args);

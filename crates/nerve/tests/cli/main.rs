@@ -2,9 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
 mod harness;
+mod recording;
 
 mod agents;
 mod help;
+mod hosts;
 mod messages;
+mod mock_agent;
 mod nodes;
+mod recordings;
+mod replaying;
 mod servers;
+mod snapshots;

@@ -25,6 +25,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         profile: args.profile,
         parser: args.parser.map(name_of),
         history: !args.no_history,
+        record: !args.no_record,
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
         ..CreateNodeParams::new(args.name)

@@ -55,7 +55,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     let wanted: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
     // A dialog or the end would otherwise only be seen when the time is over.
     let mut until = wanted.clone();
-    until.extend(["blocked", "stopped"].map(String::from));
+    until.extend(["blocked", "suspended", "stopped"].map(String::from));
     let params = WaitNodeParams {
         node_id: args.node.clone(),
         session_id: target.session.clone(),
@@ -73,7 +73,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
         };
     }
     let message = format!("node '{}' is {state}, not {}", args.node, wanted.join(" or "));
-    if state != "blocked" {
+    if state != "blocked" && state != "suspended" {
         return Err(Failure::new(FAILED, message).into());
     }
     let why = target.ask(CommandType::ExplainNode, &target.node(args.node.clone())).await?;
@@ -82,6 +82,9 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     failure.screen = Some(why.screen);
     failure.choices = why.choices;
     let hint = match failure.choices.is_empty() {
+        _ if state == "suspended" => {
+            format!("wait for it, or end the waiting with 'nerve server node interrupt {}'", args.node)
+        }
         true => format!(
             "it offers no list to choose from: type with 'nerve server node write {} --key …'",
             args.node

@@ -82,12 +82,15 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         }
         Err(error) => return Err(error.into()),
     };
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let engine = Engine::new(EngineConfig {
         server: config.name.clone(),
         history_dir: Some(places.history.clone()),
         profile_dir: Some(places.profiles()),
         hook_relay: std::env::current_exe().ok(),
+        hosting: Some(places.hosting(program)?),
     });
+    engine.adopt();
     if args.daemon {
         tell_starter(&json!({ "listening": true }));
         // From here on standard output is the log, like standard error.

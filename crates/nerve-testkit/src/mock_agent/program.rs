@@ -1,0 +1,80 @@
+//! What can be put on a terminal: a machine without a terminal and a clock. Times count from its start.
+
+use std::time::Duration;
+
+use super::agent::Agent;
+use super::replay::Replay;
+use super::screen::ScreenSize;
+
+pub(super) trait Program {
+    /// Output since the last call.
+    fn take_output(&mut self) -> Vec<u8>;
+    /// When `tick` has something to do.
+    fn deadline(&self) -> Option<Duration>;
+    /// The exit code once it has ended.
+    fn exit_code(&self) -> Option<i32>;
+    /// Whether it reads its terminal.
+    fn wants_input(&self) -> bool;
+    fn input(&mut self, bytes: &[u8], now: Duration);
+    fn tick(&mut self, now: Duration);
+    fn resize(&mut self, size: ScreenSize);
+}
+
+impl Program for Agent {
+    fn take_output(&mut self) -> Vec<u8> {
+        self.take_output()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.deadline()
+    }
+
+    fn exit_code(&self) -> Option<i32> {
+        self.exit_code()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.wants_input()
+    }
+
+    fn input(&mut self, bytes: &[u8], now: Duration) {
+        self.input(bytes, now);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.tick(now);
+    }
+
+    fn resize(&mut self, size: ScreenSize) {
+        self.resize(size);
+    }
+}
+
+impl Program for Replay {
+    fn take_output(&mut self) -> Vec<u8> {
+        self.take_output()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.deadline()
+    }
+
+    fn exit_code(&self) -> Option<i32> {
+        self.exit_code()
+    }
+
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    fn input(&mut self, bytes: &[u8], now: Duration) {
+        self.input(bytes, now);
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.tick(now);
+    }
+
+    /// What was recorded is as wide as it was.
+    fn resize(&mut self, _size: ScreenSize) {}
+}

@@ -1,0 +1,232 @@
+//! A recording as an agent: it emits what was recorded, waits where something was typed, and goes on with what followed. So a
+//! session of a real agent becomes a fixture that needs no agent.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+use nerve_record::ahr::{Body, Mark, Part, Reader};
+use nerve_term::event::{ExitStatus, Origin, TsNs};
+
+use super::keys::Decoder;
+use super::typed::{Awaited, Typed};
+
+/// Recorded pauses are cut to this: people think longer than a test can wait.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// So much output is handed over at once.
+const PIECE: usize = 64 << 10;
+/// An ESC that nothing follows for so long is the Escape key.
+const ESCAPE_ALONE: Duration = Duration::from_millis(40);
+/// The exit code of a recording that cannot be read to its end (`EX_IOERR` of sysexits.h).
+const UNREADABLE: i32 = 74;
+
+/// Plays a recording as a child would behave, by the interface of [`super::Agent`]: input bytes and the time go in, output bytes and
+/// the next deadline come out. Holds one block of the recording.
+#[derive(Debug)]
+pub struct Replay {
+    reader: Reader<BufReader<File>>,
+    fast: bool,
+    steps: VecDeque<Step>,
+    /// The INPUT record that comes next is not to be waited for.
+    by_terminal: bool,
+    /// The INPUT record that comes next has not the bytes that were typed.
+    redacted: bool,
+    /// The step before: when it was recorded, and when it was played.
+    last: Option<(TsNs, Duration)>,
+    awaited: VecDeque<Awaited>,
+    recorded_keys: Decoder,
+    typed_keys: Decoder,
+    escape_by: Option<Duration>,
+    typed: Typed,
+    out: Vec<u8>,
+    code: Option<i32>,
+}
+
+#[derive(Debug)]
+struct Step {
+    at: TsNs,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Output(Vec<u8>),
+    Input { bytes: Vec<u8>, redacted: bool },
+    Exit(ExitStatus),
+}
+
+impl Replay {
+    /// Opens a recording. `fast`: without the recorded pauses.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is no regular file.
+    pub fn open(recording: &Path, fast: bool) -> io::Result<Replay> {
+        let reader = Reader::open(recording).map_err(io::Error::other)?;
+        Ok(Replay {
+            reader,
+            fast,
+            steps: VecDeque::new(),
+            by_terminal: false,
+            redacted: false,
+            last: None,
+            awaited: VecDeque::new(),
+            recorded_keys: Decoder::default(),
+            typed_keys: Decoder::default(),
+            escape_by: None,
+            typed: Typed::default(),
+            out: Vec::new(),
+            code: None,
+        })
+    }
+
+    /// Output since the last call.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// When [`Replay::tick`] has something to do; `None` while only input helps.
+    pub fn deadline(&self) -> Option<Duration> {
+        let play = match self.steps.front() {
+            _ if self.code.is_some() || !self.awaited.is_empty() => None,
+            Some(step) => Some(self.due(step)),
+            None => Some(Duration::ZERO),
+        };
+        [play, self.escape_by].into_iter().flatten().min()
+    }
+
+    /// The recorded exit code once everything is played: 0 if the recording has none, 128 and the signal for a child that was
+    /// killed.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.code
+    }
+
+    /// Something was typed.
+    pub fn input(&mut self, bytes: &[u8], now: Duration) {
+        for key in self.typed_keys.feed(bytes) {
+            self.typed.add(&key);
+        }
+        self.escape_by = self.typed_keys.holds_escape().then(|| now + ESCAPE_ALONE);
+        self.tick(now);
+    }
+
+    /// Time has come to `now`.
+    pub fn tick(&mut self, now: Duration) {
+        if self.escape_by.is_some_and(|by| by <= now) {
+            self.escape_by = None;
+            if let Some(key) = self.typed_keys.escape_alone() {
+                self.typed.add(&key);
+            }
+        }
+        if let Err(error) = self.play(now) {
+            self.out.extend_from_slice(format!("\r\nthe recording cannot be read: {error}\r\n").as_bytes());
+            self.code = Some(UNREADABLE);
+        }
+    }
+
+    /// Plays what is due, until something has to be typed or a piece of output is full.
+    fn play(&mut self, now: Duration) -> io::Result<()> {
+        while self.code.is_none() && self.out.len() < PIECE && self.has_been_typed(now) {
+            if !self.load()? {
+                self.code = Some(0);
+                return Ok(());
+            }
+            if self.steps.front().is_some_and(|step| self.due(step) > now) {
+                return Ok(());
+            }
+            let Some(Step { at, what }) = self.steps.pop_front() else { return Ok(()) };
+            self.last = Some((at, now));
+            match what {
+                What::Output(bytes) => self.out.extend_from_slice(&bytes),
+                What::Input { bytes, redacted } => self.await_input(bytes, redacted)?,
+                What::Exit(status) => self.code = Some(code_of(status)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all that is waited for is there. Pauses count from then on.
+    fn has_been_typed(&mut self, now: Duration) -> bool {
+        while let Some(awaited) = self.awaited.front() {
+            if !self.typed.take(*awaited) {
+                return false;
+            }
+            self.awaited.pop_front();
+            if let Some((_, played)) = &mut self.last {
+                *played = now;
+            }
+        }
+        true
+    }
+
+    fn await_input(&mut self, mut bytes: Vec<u8>, redacted: bool) -> io::Result<()> {
+        if !redacted {
+            let mut keys = self.recorded_keys.feed(&bytes);
+            keys.extend(self.recorded_keys.escape_alone());
+            self.awaited.extend(keys.iter().map(Awaited::of));
+            return Ok(());
+        }
+        // A password is typed key by key, and nothing is echoed in between.
+        while self.load()?
+            && matches!(self.steps.front(), Some(Step { what: What::Input { redacted: true, .. }, .. }))
+        {
+            let Some(Step { what: What::Input { bytes: more, .. }, .. }) = self.steps.pop_front() else {
+                break;
+            };
+            bytes.extend_from_slice(&more);
+        }
+        // Its Enter may be hidden too.
+        self.awaited.push_back(if bytes.len() == 1 { Awaited::Of(1) } else { Awaited::Enter });
+        Ok(())
+    }
+
+    /// When a step is to be played. Input is waited for at once.
+    fn due(&self, step: &Step) -> Duration {
+        match (&step.what, self.last) {
+            (What::Input { .. }, _) | (_, None) => Duration::ZERO,
+            _ if self.fast => Duration::ZERO,
+            (_, Some((at, played))) => played + step.at.since(at).min(LONGEST_PAUSE),
+        }
+    }
+
+    /// Sees that there is a step, if the recording has one more.
+    fn load(&mut self) -> io::Result<bool> {
+        while self.steps.is_empty() {
+            let block = match self.reader.next().map_err(io::Error::other)? {
+                Some(Part::Block(block)) => block,
+                Some(Part::Lost(_)) => continue,
+                None => return Ok(false),
+            };
+            for record in block.records() {
+                let what = match record.body {
+                    Body::Data { bytes, .. } => What::Output(bytes.to_vec()),
+                    Body::Mark(Mark::Exit(status)) => What::Exit(status),
+                    Body::Mark(Mark::Input { origin, redacted }) => {
+                        self.by_terminal = origin == Origin::Terminal;
+                        self.redacted = redacted;
+                        continue;
+                    }
+                    Body::Input { bytes } => {
+                        let redacted = std::mem::take(&mut self.redacted);
+                        if std::mem::take(&mut self.by_terminal) {
+                            continue;
+                        }
+                        What::Input { bytes: bytes.to_vec(), redacted }
+                    }
+                    _ => continue,
+                };
+                self.steps.push_back(Step { at: record.at, what });
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    match status {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => 128 + signal,
+        ExitStatus::Unknown => 1,
+    }
+}

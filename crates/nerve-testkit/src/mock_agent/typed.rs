@@ -1,0 +1,113 @@
+//! What was typed, set against what a recording waits for. The text need not be the recorded one: Enters are counted, and what comes
+//! before an Enter only has to be something.
+
+use std::collections::VecDeque;
+
+use super::keys::Key;
+
+/// A recording goes on when this has been typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// Something: one character or key will do, and up to so many are used up by it. Also an Enter that came sooner.
+    Of(usize),
+    /// The end of a line.
+    Enter,
+}
+
+/// Keys that came and that nothing was waiting for yet.
+#[derive(Debug, Default)]
+pub(super) struct Typed {
+    /// Lines that were ended by Enter: characters and keys left of each.
+    lines: VecDeque<usize>,
+    /// The line after them.
+    open: usize,
+}
+
+impl Awaited {
+    /// What a recorded key waits for.
+    pub(super) fn of(key: &Key) -> Awaited {
+        match key {
+            Key::Enter => Awaited::Enter,
+            other => Awaited::Of(weight(other)),
+        }
+    }
+}
+
+/// Characters of a text; 1 for any other key.
+fn weight(key: &Key) -> usize {
+    match key {
+        Key::Text(text) | Key::Paste(text) => text.chars().count().max(1),
+        _ => 1,
+    }
+}
+
+impl Typed {
+    /// A key came.
+    pub(super) fn add(&mut self, key: &Key) {
+        match key {
+            Key::Enter => self.lines.push_back(std::mem::take(&mut self.open)),
+            other => self.open = self.open.saturating_add(weight(other)),
+        }
+    }
+
+    /// Uses up what is waited for, if it came.
+    pub(super) fn take(&mut self, awaited: Awaited) -> bool {
+        match (awaited, self.lines.front_mut()) {
+            (Awaited::Enter, _) => self.lines.pop_front().is_some(),
+            // An Enter stands for all that was recorded before it.
+            (Awaited::Of(count), Some(line)) => {
+                *line = line.saturating_sub(count);
+                true
+            }
+            (Awaited::Of(_), None) if self.open == 0 => false,
+            (Awaited::Of(count), None) => {
+                self.open = self.open.saturating_sub(count);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTER: Awaited = Awaited::Enter;
+
+    /// How many of the awaited things are there, after these keys.
+    fn met(keys: &str, awaited: &[Awaited]) -> usize {
+        let mut typed = Typed::default();
+        for key in keys.chars() {
+            typed.add(&if key == '\r' { Key::Enter } else { Key::Text(key.into()) });
+        }
+        awaited.iter().take_while(|awaited| typed.take(**awaited)).count()
+    }
+
+    #[test]
+    fn another_text_will_do_but_not_none() {
+        let line = [Awaited::Of(5), ENTER];
+        assert_eq!(met("", &line), 0);
+        assert_eq!(met("h", &line), 1);
+        assert_eq!(met("hello", &line), 1);
+        assert_eq!(met("a much longer text", &line), 1);
+        for keys in ["hi\r", "hello\r", "a much longer text\r", "\r"] {
+            assert_eq!(met(keys, &line), 2, "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn text_typed_key_by_key_may_come_at_once_or_shorter() {
+        let keys = [Awaited::Of(1), Awaited::Of(1), Awaited::Of(1), ENTER];
+        assert_eq!(met("ab", &keys), 2);
+        assert_eq!(met("abc", &keys), 3);
+        assert_eq!(met("a\r", &keys), 4);
+    }
+
+    #[test]
+    fn each_line_is_used_once() {
+        let two = [Awaited::Of(2), ENTER, Awaited::Of(2), ENTER];
+        assert_eq!(met("one\r", &two), 2);
+        assert_eq!(met("one\rt", &two), 3);
+        assert_eq!(met("one\rtwo\r", &two), 4);
+    }
+}

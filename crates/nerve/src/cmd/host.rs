@@ -1,0 +1,164 @@
+//! `nerve host`: finds the processes that own terminals, ends them, types into them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_core::host::connection::Connection;
+use nerve_core::host::link::{CHUNK, Order};
+use nerve_core::host::registry::{Entry, entries, entry};
+use nerve_core::host::{CONTROL, launch};
+use nerve_server::paths::Places;
+use nerve_term::event::Origin;
+use serde::Serialize;
+
+use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
+use crate::out;
+
+/// How often a host that was told to end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(args: HostArgs) -> Result<()> {
+    match args.command {
+        HostCommand::Run => launch::serve().context("this host could not run"),
+        HostCommand::List(args) => list(&args),
+        HostCommand::Stop(args) => super::on_one_core(super::interruptible(stop(args))),
+        HostCommand::Write(args) => super::on_one_core(super::interruptible(write(args))),
+    }
+}
+
+/// A host, as printed.
+#[derive(Debug, Serialize)]
+struct Shown {
+    id: String,
+    alive: bool,
+    pid: u32,
+    child: i32,
+    server: Option<String>,
+    session: Option<String>,
+    node: Option<String>,
+    command: Vec<String>,
+    cwd: Option<PathBuf>,
+    recording: Option<PathBuf>,
+    /// UTC, ISO 8601.
+    started_at: String,
+}
+
+impl Shown {
+    fn of(entry: &Entry) -> Shown {
+        let text = |key: &str| entry.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
+        Shown {
+            id: entry.id.clone(),
+            alive: entry.is_alive(),
+            pid: entry.pid,
+            child: entry.child,
+            server: text("server"),
+            session: text("session"),
+            node: text("node"),
+            command: entry.argv.clone(),
+            cwd: entry.cwd.clone(),
+            recording: entry.recording.clone(),
+            started_at: iso(entry.started),
+        }
+    }
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let hosts: Vec<Shown> = entries(&Places::from_env().hosts()).iter().map(Shown::of).collect();
+    if args.json {
+        return out::json(&serde_json::json!({ "hosts": hosts }));
+    }
+    if hosts.is_empty() {
+        return out::line("no hosts");
+    }
+    let row = |host: Shown| {
+        let owner = match (host.server, host.node) {
+            (Some(server), Some(node)) => format!("{server}/{node}"),
+            _ => "-".to_string(),
+        };
+        let state = if host.alive { "running" } else { "gone" };
+        let command = host.command.join(" ");
+        vec![host.id, state.to_string(), host.pid.to_string(), owner, host.started_at, command]
+    };
+    let rows: Vec<Vec<String>> = hosts.into_iter().map(row).collect();
+    out::table(&["ID", "STATE", "PID", "NODE", "STARTED", "COMMAND"], &rows)
+}
+
+async fn stop(args: StopArgs) -> Result<()> {
+    let registry = Places::from_env().hosts();
+    let hosts = match args.all {
+        true => entries(&registry),
+        false => args.ids.iter().map(|id| find(id)).collect::<Result<_>>()?,
+    };
+    let stopping = async {
+        for host in &hosts {
+            end(host).await?;
+        }
+        anyhow::Ok(())
+    };
+    match tokio::time::timeout(args.timeout.0, out::progress("stopping", stopping)).await {
+        Ok(done) => done?,
+        Err(_) => {
+            let alive: Vec<&str> =
+                hosts.iter().filter(|host| host.is_alive()).map(|host| host.id.as_str()).collect();
+            let message = format!("still there after {:?}: {}", args.timeout.0, alive.join(", "));
+            return Err(Failure::new(TIMED_OUT, message)
+                .hint("try again, or look at their programs with ps")
+                .into());
+        }
+    }
+    hosts.iter().for_each(|host| host.forget(&registry));
+    let ids: Vec<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
+    if args.json {
+        return out::json(&serde_json::json!({ "stopped": ids }));
+    }
+    out::line(format_args!(
+        "stopped {}",
+        if ids.is_empty() { "nothing: no hosts".to_string() } else { ids.join(", ") }
+    ))
+}
+
+async fn end(host: &Entry) -> Result<()> {
+    let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
+    if asked.await.is_err() && host.is_alive() {
+        // Its socket is gone, as after the end of a login session: a signal says the same.
+        host.signal(rustix::process::Signal::TERM)
+            .with_context(|| format!("host {} cannot be told to end", host.id))?;
+    }
+    while host.is_alive() {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
+async fn write(args: WriteArgs) -> Result<()> {
+    let host = find(&args.id)?;
+    let bytes = match args.escape {
+        true => nerve_term::keys::unescape(&args.text)?,
+        false => args.text.into_bytes(),
+    };
+    let opened = Connection::open(&host.runtime.join(CONTROL)).await;
+    let gone = |error: std::io::Error| {
+        Failure::new(FAILED, format!("host {} does not answer: {error}", host.id))
+            .hint("see 'nerve host list'")
+    };
+    let mut connection = opened.map_err(gone)?;
+    for chunk in bytes.chunks(CHUNK) {
+        let order = Order::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
+        connection.send(&order).await.map_err(gone)?;
+    }
+    Ok(())
+}
+
+fn iso(at_ns: u64) -> String {
+    nerve_record::activity::TsMs(at_ns / 1_000_000).iso()
+}
+
+fn find(id: &str) -> Result<Entry> {
+    let missing = || {
+        let failure = Failure::new(NOT_FOUND, format!("no host '{id}'"));
+        failure.hint("'nerve host list' shows which there are").into()
+    };
+    entry(&Places::from_env().hosts(), id).ok_or_else(missing)
+}

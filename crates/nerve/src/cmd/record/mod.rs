@@ -1,0 +1,162 @@
+//! `nerve record`: a host in this process, with this terminal in front of it.
+
+mod foreground;
+pub(crate) mod tty;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_core::activity::pipe::EventsPipe;
+use nerve_core::clock::Clock;
+use nerve_core::command::{EngineEvent, EventKind, StateName};
+use nerve_core::host::HostSpec;
+use nerve_core::host::process::Host;
+use nerve_core::host::watch::Watch;
+use nerve_record::ahr::Reader;
+use nerve_record::export::{ReportFormat, report};
+use nerve_record::fold::Fold;
+use nerve_record::store::{Store, check_id};
+use nerve_server::paths::Places;
+use nerve_term::event::ExitStatus;
+use serde_json::json;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use self::foreground::Front;
+use crate::cli::record::{Ipc, RecordArgs};
+use crate::exit::{FAILED, Failure, USAGE};
+use crate::out;
+
+/// How long the last event is waited for after the program has ended.
+const LAST_EVENT: Duration = Duration::from_secs(2);
+
+/// Runs the program and gives back its exit code; 128 and the signal's number if one ended it.
+pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
+    let pipe = args.events_pipe_fd.map(events_pipe).transpose()?;
+    let size = tty::wanted_size(args.cols, args.rows).await;
+    let places = Places::from_env();
+    // Branch points come out of a recording: one that nobody asked to keep is thrown away.
+    let scratch = match (&args.out_file, &args.out_branch_points) {
+        (None, Some(_)) => Some(tempfile::Builder::new().prefix("nerve-record-").tempdir()?),
+        _ => None,
+    };
+    let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
+    (spec.cols, spec.rows) = (size.cols, size.rows);
+    // Signals are waited for before there is anything that they must not leave behind.
+    let stop = nerve_server::stop_signal();
+    // Where no terminal answers the program's questions, ours does.
+    let unseen = args.headless || !std::io::stdout().is_terminal();
+    let relay = std::env::current_exe().ok();
+    let watch = (unseen || pipe.is_some())
+        .then(|| Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen))
+        .flatten();
+    let recording = spec.recording.clone();
+    let mut host = Host::start(spec).await.map_err(|error| {
+        Failure::new(FAILED, format!("nothing was started: {error}"))
+            .hint("look at the command behind '--' and at the name of the recording")
+    })?;
+    let watching = watch.map(|watch| watch.start(&host));
+    let telling =
+        watching.as_ref().zip(pipe).map(|(watching, pipe)| tokio::spawn(tell(watching.events(), pipe)));
+    let front = Front { headless: args.headless, follow_size: args.cols.is_none() && args.rows.is_none() };
+    let exit = foreground::run(&mut host, front, stop).await;
+    if let Some(watching) = watching {
+        // The last event is the program's end; whoever reads the pipe waits for it.
+        let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
+    }
+    if let Some(telling) = telling {
+        // It ends with the node.
+        let _ = telling.await;
+    }
+    host.forget();
+    let exit = exit?;
+    if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
+        branch_points(recording, path)?;
+    }
+    Ok(code_of(exit))
+}
+
+fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {
+    let (id, new_session) = HostSpec::new_ids();
+    let session_id = args.session_id.clone().unwrap_or(new_session);
+    check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    let hosting = places.hosting(PathBuf::new())?;
+    let recording = match &args.out_file {
+        Some(Some(path)) => Some(std::path::absolute(path).context("cannot find the current directory")?),
+        Some(None) => Some(Store::new(hosting.recordings).path_for(&session_id, Clock::start().now())?),
+        None => scratch.map(|folder| folder.join("session.ahr")),
+    };
+    Ok(HostSpec {
+        runtime: hosting.runtime.join(&id),
+        id,
+        session_id,
+        argv: args.command.clone(),
+        cwd: Some(std::env::current_dir().context("cannot find the current directory")?),
+        env: BTreeMap::new(),
+        env_remove: Vec::new(),
+        cols: 0,
+        rows: 0,
+        recording,
+        must_record: true,
+        quality: args.brotli_q,
+        registry: hosting.registry,
+        snapshots_at: match args.ipc {
+            Ipc::Unix => None,
+            Ipc::Tcp(addr) => Some(addr),
+        },
+        label: json!({ "recorder": true }),
+    })
+}
+
+/// The write end of the pipe that we were given, opened once more: it is closed with us, whoever else holds it.
+fn events_pipe(fd: u32) -> Result<File> {
+    let path = format!("/proc/self/fd/{fd}");
+    let open = std::fs::OpenOptions::new().write(true).open(&path);
+    let bad = |error: std::io::Error| {
+        Failure::new(USAGE, format!("--events-pipe-fd {fd} is no descriptor to write to: {error}"))
+            .hint("give the number of a pipe's write end that this program inherits")
+    };
+    Ok(open.map_err(bad)?)
+}
+
+/// Passes on what the agent does, until there is no agent or nobody who reads.
+async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
+    let pipe = match EventsPipe::new(pipe) {
+        Ok(pipe) => pipe,
+        Err(error) => return out::warning(format_args!("no events are sent: {error}")),
+    };
+    loop {
+        let event = match events.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        if let EventKind::Activity(activity) = event.kind
+            && let Err(error) = pipe.tell(&activity)
+        {
+            return out::warning(error);
+        }
+    }
+}
+
+fn branch_points(recording: &Path, to: &Path) -> Result<()> {
+    let mut reader = Reader::open(recording)?;
+    let fold = Fold::whole(&mut reader, |lost| out::warning(lost))?;
+    let cannot = || format!("cannot write {}", to.display());
+    let mut file = std::io::BufWriter::new(File::create(to).with_context(cannot)?);
+    report(ReportFormat::Json, &fold.terminal, &mut file).with_context(cannot)?;
+    file.flush().with_context(cannot)
+}
+
+/// As a shell gives it.
+fn code_of(exit: ExitStatus) -> u8 {
+    let code = match exit {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => 128 + signal,
+        ExitStatus::Unknown => i32::from(FAILED),
+    };
+    u8::try_from(code).unwrap_or(FAILED)
+}

@@ -1,0 +1,64 @@
+//! The terminal this program runs in: its size, and its raw mode for as long as somebody else reads the keys.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use nerve_term::event::Size;
+use rustix::stdio::{stdin, stdout};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::out;
+
+/// How long a terminal may take to give its window another size.
+const RESIZE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The window's size, if standard output is a terminal that knows it.
+pub(crate) fn window() -> Option<Size> {
+    let size = tcgetwinsize(stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
+}
+
+/// The size of the program's terminal. Where one is asked for, the window is asked to take it on (xterm's window operations); a
+/// window that does not is reported.
+pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
+    let now = window().unwrap_or_default();
+    let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
+    if wanted == now || !std::io::stdout().is_terminal() {
+        return wanted;
+    }
+    let Ok(mut changes) = signal(SignalKind::window_change()) else { return wanted };
+    let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
+    let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
+    if asked.is_err() || tokio::time::timeout(RESIZE_PATIENCE, taken).await.is_err() {
+        let Size { cols, rows } = wanted;
+        out::warning(format_args!(
+            "this window stays at {}x{}; the program's terminal is {cols}x{rows} and may look torn here",
+            now.cols, now.rows
+        ));
+    }
+    wanted
+}
+
+/// Keys come one by one and unchanged until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RawMode(Termios);
+
+impl RawMode {
+    /// `None` if standard input is no terminal.
+    pub(crate) fn enter() -> Option<RawMode> {
+        let before = tcgetattr(stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
+        Some(RawMode(before))
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no modes.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}

@@ -1,0 +1,105 @@
+//! `nerve export` and `nerve branch-points`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nerve_record::ahr::Reader;
+use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
+use nerve_record::fold::Fold;
+use tempfile::NamedTempFile;
+
+use super::{Losses, facts, failed, find, size, unwritten, words};
+use crate::cli::recording::{BranchPointsArgs, ExportArgs};
+
+/// Prints the final lines, interleaved with the snapshots.
+pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<()> {
+    let recording = find(&args.of)?;
+    let format = if args.json { ReportFormat::Json } else { ReportFormat::Txt };
+    let mut out = BufWriter::new(io::stdout().lock());
+    write(&recording, Format::Report(format), false, &mut out)?;
+    out.flush().map_err(unwritten)
+}
+
+/// Writes a recording in another form.
+pub(crate) fn export(args: &ExportArgs) -> Result<()> {
+    let recording = find(&args.of)?;
+    let mut out = Out::open(&args.output)?;
+    write(&recording, args.format.format(), args.input, &mut out)?;
+    out.done()
+}
+
+fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<()> {
+    let mut reader = Reader::open(recording).map_err(|error| failed(error.into()))?;
+    let meta = facts(recording);
+    let mut losses = Losses::of(recording);
+    let written = match format {
+        Format::Report(format) => {
+            let mut fold = Fold::new(size(&meta));
+            fold.through(&mut reader, |lost| losses.note(lost))
+                .map_err(ExportError::from)
+                .and_then(|()| Ok(report(format, &fold.terminal, out)?))
+        }
+        Format::Cast(version) => {
+            let command = (!meta.cmd.is_empty()).then(|| words::command_line(&meta.cmd));
+            let size = size(&meta);
+            let options =
+                CastOptions { size, command, title: meta.title, input, ..CastOptions::new(version) };
+            cast(&mut reader, options, out, |lost| losses.note(lost))
+        }
+    };
+    losses.tell();
+    written.map_err(failed)
+}
+
+/// Standard output, or a file that takes its name when it is whole.
+enum Out {
+    Stdout(BufWriter<io::Stdout>),
+    /// A device, a pipe: there is nothing to replace.
+    Special(BufWriter<File>),
+    Draft(BufWriter<NamedTempFile>, PathBuf),
+}
+
+impl Out {
+    fn open(path: &Path) -> Result<Out> {
+        if path == Path::new("-") {
+            return Ok(Out::Stdout(BufWriter::new(io::stdout())));
+        }
+        let cannot = || format!("cannot write {}", path.display());
+        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
+            let file = File::options().write(true).open(path).with_context(cannot)?;
+            return Ok(Out::Special(BufWriter::new(file)));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = NamedTempFile::with_prefix_in(".export-", folder).with_context(cannot)?;
+        Ok(Out::Draft(BufWriter::new(draft), path.into()))
+    }
+
+    fn done(mut self) -> Result<()> {
+        self.flush().map_err(unwritten)?;
+        if let Out::Draft(draft, path) = self {
+            let draft = draft.into_inner().map_err(|error| unwritten(error.into_error()))?;
+            draft.persist(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::Stdout(out) => out.write(bytes),
+            Out::Special(out) => out.write(bytes),
+            Out::Draft(out, _) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Stdout(out) => out.flush(),
+            Out::Special(out) => out.flush(),
+            Out::Draft(out, _) => out.flush(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `nerve import`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use nerve_record::import::{ImportError, Imported, import as make};
+use nerve_record::store::EXTENSION;
+use nerve_term::event::TsNs;
+use serde_json::json;
+
+use super::{unreadable, words};
+use crate::cli::recording::ImportArgs;
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// Makes a recording of a cast.
+pub(crate) fn import(args: &ImportArgs) -> Result<()> {
+    let (cast, started) = open(&args.cast)?;
+    let to = output(args)?;
+    let done = make(cast, &to, started).map_err(|error| refused(error, &args.cast))?;
+    tell(args, &to, &done)
+}
+
+/// The cast, and when it was written: what a cast without a timestamp began at, about.
+fn open(path: &Path) -> Result<(Box<dyn BufRead>, TsNs)> {
+    let since = |time: SystemTime| {
+        let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        TsNs(u64::try_from(nanos).unwrap_or(u64::MAX))
+    };
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), since(SystemTime::now())));
+    }
+    let file = File::open(path).map_err(|error| {
+        let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { FAILED };
+        Failure::new(code, format!("cannot open {}: {error}", path.display()))
+    })?;
+    let written = file.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
+    Ok((Box::new(BufReader::new(file)), since(written)))
+}
+
+fn output(args: &ImportArgs) -> Result<PathBuf> {
+    match &args.output {
+        Some(output) => Ok(output.clone()),
+        None if args.cast == Path::new("-") => {
+            Err(Failure::new(USAGE, "a cast from standard input has no name")
+                .hint("name the recording with -o")
+                .into())
+        }
+        None => Ok(args.cast.with_extension(EXTENSION)),
+    }
+}
+
+fn refused(error: ImportError, cast: &Path) -> anyhow::Error {
+    match error {
+        ImportError::Write(error) => unreadable(error),
+        error => Failure::new(FAILED, format!("{}: {error}", cast.display())).into(),
+    }
+}
+
+fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
+    if args.json {
+        return out::json(&json!({
+            "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
+            "snapshots": done.snapshots, "duration_ns": done.duration.as_nanos() as u64,
+        }));
+    }
+    out::line(format_args!(
+        "{}: {} of output in {}, {} snapshots",
+        to.display(),
+        words::bytes(done.output),
+        words::span(done.duration),
+        done.snapshots
+    ))
+}

@@ -1,0 +1,267 @@
+//! `nerve inspect`: blocks and records as they are in the file.
+
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Result;
+use nerve_record::ahr::{AhrError, Block, Body, Lost, Mark, Reader, Record};
+use nerve_record::export::ExportError;
+use nerve_record::inspect::{Fault, Found, Summary, inspect as look};
+use nerve_term::event::TsNs;
+use serde_json::{Value, json};
+
+use super::{failed, find, unreadable, unwritten, words};
+use crate::cli::recording::InspectArgs;
+use crate::exit::{DONE, FAILED};
+
+/// Characters of output and input that are shown.
+const PREVIEW: usize = 60;
+
+/// Shows what is in a recording; the exit code says whether it is whole.
+pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
+    let recording = find(&args.of)?;
+    let mut reader = Reader::open(&recording).map_err(unreadable)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let summary = if args.json {
+        let name = recording.display().to_string();
+        as_json(&mut reader, &name, !args.blocks, &mut out)
+    } else {
+        as_text(&mut reader, !args.blocks, &mut out)
+    };
+    let summary = summary.map_err(failed)?;
+    out.flush().map_err(unwritten)?;
+    Ok(if summary.is_intact() { DONE } else { FAILED })
+}
+
+type Recording = Reader<io::BufReader<std::fs::File>>;
+
+fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Result<Summary, ExportError> {
+    let mut start = None;
+    let summary = look(reader, |found| -> Result<(), ExportError> {
+        match found {
+            Found::Lost(lost) => writeln!(out, "LOST   {lost}")?,
+            Found::Block(block, faults) => {
+                let first = *start.get_or_insert(block.header.start);
+                block_text(block, first, out)?;
+                if records {
+                    for record in block.records() {
+                        writeln!(out, "  {} {}", after(first, record.at), record_text(&record))?;
+                    }
+                }
+                for fault in faults {
+                    writeln!(out, "DAMAGE {fault}")?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    let Summary { blocks, records, snapshots, damaged, .. } = summary;
+    writeln!(
+        out,
+        "{blocks} blocks, {records} records, {} of output, {} of input, {snapshots} snapshots, {}, {}",
+        words::bytes(summary.output.bytes),
+        words::bytes(summary.input.bytes),
+        words::span(summary.duration()),
+        if summary.finished { "finished" } else { "not finished" },
+    )?;
+    match damaged {
+        0 => writeln!(out, "intact")?,
+        1 => writeln!(out, "1 place is damaged")?,
+        count => writeln!(out, "{count} places are damaged")?,
+    }
+    Ok(summary)
+}
+
+fn block_text(block: &Block, first: TsNs, out: &mut impl Write) -> io::Result<()> {
+    let header = &block.header;
+    let file = block.file();
+    let flags = [
+        header.last.then_some("last"),
+        header.checksum.is_none().then_some("no checksum"),
+        (header.header_len != 44).then_some("header says 48"),
+    ];
+    let flags: String = flags.into_iter().flatten().map(|flag| format!(", {flag}")).collect();
+    writeln!(
+        out,
+        "BLOCK  file {}..{}  {}  output from {}  {} records  {} bytes, {} compressed{flags}",
+        file.start,
+        file.end,
+        if header.start.0 > 0 {
+            format!("{} ({})", words::time(header.start), after(first, header.start).trim())
+        } else {
+            "no time".into()
+        },
+        header.start_off,
+        header.records,
+        header.uncompressed,
+        header.compressed,
+    )
+}
+
+/// Seconds since the start, negative where the clock stepped back.
+fn after(first: TsNs, at: TsNs) -> String {
+    let nanos = i128::from(at.0) - i128::from(first.0);
+    format!("{:+12.6}", nanos as f64 / 1e9)
+}
+
+fn record_text(record: &Record<'_>) -> String {
+    match record.body {
+        Body::Data { off, bytes } => format!("output   {off} +{} {}", bytes.len(), preview(bytes)),
+        Body::Resize { cols, rows } => format!("resize   {cols}x{rows}"),
+        Body::Input { bytes } => format!("input    {} {}", bytes.len(), preview(bytes)),
+        Body::Mark(mark) => format!("mark     {}", mark_text(mark)),
+        Body::Snapshot { id, anchor, label } => {
+            format!("snapshot {id} at byte {anchor} {:?}", String::from_utf8_lossy(label))
+        }
+    }
+}
+
+fn mark_text(mark: Mark) -> String {
+    match mark {
+        Mark::Input { origin, redacted } => {
+            format!("typed by {}{}", origin_name(origin), if redacted { ", redacted" } else { "" })
+        }
+        Mark::Exit(status) => format!("ended: {status}"),
+        Mark::Gap(reason) => format!("output is missing here ({reason})"),
+        Mark::Other { code, val } => format!("code {code}, value {val}"),
+    }
+}
+
+fn origin_name(origin: nerve_record::ahr::Origin) -> &'static str {
+    use nerve_record::ahr::Origin;
+    match origin {
+        Origin::User => "user",
+        Origin::Api => "api",
+        Origin::Injected => "injected",
+        Origin::Terminal => "terminal",
+    }
+}
+
+/// The start of the bytes, quoted and harmless.
+fn preview(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(4 * PREVIEW)];
+    let text = String::from_utf8_lossy(start);
+    let cut: String = text.chars().take(PREVIEW).collect();
+    let more = if cut.len() < text.len() || start.len() < bytes.len() { "…" } else { "" };
+    format!("{cut:?}{more}")
+}
+
+/// One JSON object, written as it is found: a recording may be long.
+fn as_json(
+    reader: &mut Recording,
+    name: &str,
+    records: bool,
+    out: &mut impl Write,
+) -> Result<Summary, ExportError> {
+    writeln!(out, "{{\n\"path\": {},\n\"parts\": [", json!(name))?;
+    let mut before = "";
+    let summary = look(reader, |found| -> Result<(), ExportError> {
+        let part = match found {
+            Found::Lost(lost) => lost_json(lost),
+            Found::Block(block, faults) => block_json(block, faults, records),
+        };
+        write!(out, "{before}{part}")?;
+        before = ",\n";
+        Ok(())
+    })?;
+    writeln!(out, "\n],\n\"summary\": {},\n\"ok\": {}\n}}", summary_json(&summary), summary.is_intact())?;
+    Ok(summary)
+}
+
+fn lost_json(lost: &Lost) -> Value {
+    json!({
+        "kind": "lost", "file": [lost.file.start, lost.file.end], "tail": lost.tail, "reason": lost.reason,
+        "output": lost.output.as_ref().map(|output| [output.start, output.end]),
+    })
+}
+
+fn block_json(block: &Block, faults: &[Fault], records: bool) -> Value {
+    let header = &block.header;
+    let mut part = json!({
+        "kind": "block", "file": [block.file().start, block.file().end], "version": header.version,
+        "header_len": header.header_len, "start_ts_ns": header.start.0, "start_byte_off": header.start_off,
+        "uncompressed_len": header.uncompressed, "compressed_len": header.compressed,
+        "record_count": header.records, "last": header.last, "checksum": header.checksum,
+        "damage": faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    if records {
+        part["records"] = block.records().map(|record| record_json(&record)).collect();
+    }
+    part
+}
+
+fn record_json(record: &Record<'_>) -> Value {
+    let mut object = match record.body {
+        Body::Data { off, bytes } => {
+            json!({"kind": "data", "start_byte_off": off, "len": bytes.len(), "b64": base64(bytes)})
+        }
+        Body::Resize { cols, rows } => json!({"kind": "resize", "cols": cols, "rows": rows}),
+        Body::Input { bytes } => json!({"kind": "input", "len": bytes.len(), "b64": base64(bytes)}),
+        Body::Mark(mark) => {
+            let (code, val) = mark.parts();
+            json!({"kind": "mark", "code": code, "val": val, "meaning": mark_text(mark)})
+        }
+        Body::Snapshot { id, anchor, label } => json!({
+            "kind": "snapshot", "snapshot_id": id, "anchor_byte": anchor, "label": String::from_utf8_lossy(label),
+        }),
+    };
+    object["ts_ns"] = json!(record.at.0);
+    object
+}
+
+pub(super) fn summary_json(summary: &Summary) -> Value {
+    json!({
+        "blocks": summary.blocks, "records": summary.records, "output_records": summary.output.records,
+        "output_bytes": summary.output.bytes, "input_records": summary.input.records,
+        "input_bytes": summary.input.bytes, "resizes": summary.resizes, "snapshots": summary.snapshots,
+        "uncompressed_bytes": summary.uncompressed, "duration_ns": summary.duration().as_nanos() as u64,
+        "first_ts_ns": summary.times.map(|(first, _)| first.0),
+        "last_ts_ns": summary.times.map(|(_, last)| last.0),
+        "exit": summary.exit.map(words::exit_json), "finished": summary.finished, "damaged": summary.damaged,
+    })
+}
+
+/// RFC 4648 §4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |nth: usize| u32::from(three.get(nth).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for nth in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * nth) & 63) as usize];
+            text.push(if nth <= three.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+/// A summary of a recording that is not shown.
+pub(super) fn summary(reader: &mut Recording, mut lost: impl FnMut(&Lost)) -> Result<Summary, AhrError> {
+    look(reader, |found| {
+        match found {
+            Found::Lost(stretch) => lost(stretch),
+            Found::Block(block, _) => block.damage().into_iter().for_each(&mut lost),
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_rfc_4648s() {
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        for (text, encoded) in cases {
+            assert_eq!(base64(text.as_bytes()), encoded);
+        }
+        assert_eq!(base64(&[0xff, 0xfe, 0xfd]), "//79");
+    }
+
+    #[test]
+    fn previews_are_harmless_and_say_when_they_are_cut() {
+        assert_eq!(preview(b"a\x1b[31m\r\n"), r#""a\u{1b}[31m\r\n""#);
+        assert_eq!(preview("ä".repeat(61).as_bytes()), format!("\"{}\"…", "ä".repeat(60)));
+    }
+}

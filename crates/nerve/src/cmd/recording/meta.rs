@@ -1,0 +1,72 @@
+//! `nerve replay --print-meta`: what is known of a recording.
+
+use std::path::Path;
+
+use anyhow::Result;
+use nerve_record::ahr::Reader;
+use nerve_record::shelf::Shelved;
+use serde_json::json;
+
+use super::inspect::{summary, summary_json};
+use super::{Losses, facts, unreadable, words};
+use crate::out;
+
+/// Prints the facts beside the recording, and what a pass over it counts.
+pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
+    let shelved = Shelved::look(recording).map_err(unreadable)?;
+    let meta = facts(recording);
+    let mut losses = Losses::of(recording);
+    let mut reader = Reader::open(recording).map_err(unreadable)?;
+    let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
+    losses.tell();
+    let size = summary.size.or(shelved.size);
+    let exit = summary.exit.or(meta.exit);
+    let started = shelved.started;
+    if as_json {
+        return out::json(&json!({
+            "id": shelved.id, "path": recording, "bytes": shelved.bytes, "live": shelved.live,
+            "started": started.map(words::rfc3339), "started_ts_ns": started.map(|at| at.0),
+            "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
+            "exit": exit.map(words::exit_json), "stats": summary_json(&summary), "meta": meta,
+        }));
+    }
+    let known = |text: &Option<String>| text.clone().unwrap_or_default();
+    let counted = |count: u64, bytes: u64| format!("{} in {count} records", words::bytes(bytes));
+    out::facts(&[
+        ("recording", recording.display().to_string()),
+        ("id", shelved.id),
+        ("command", words::command(&meta.cmd)),
+        ("node", known(&meta.node)),
+        ("session", known(&meta.session)),
+        ("server", known(&meta.server)),
+        ("profile", known(&meta.profile)),
+        ("title", known(&meta.title)),
+        ("cwd", meta.cwd.map(|cwd| cwd.display().to_string()).unwrap_or_default()),
+        ("machine", [meta.host.os, meta.host.arch].join(" ").trim().to_string()),
+        ("terminal", size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default()),
+        ("started", started.map(words::time).unwrap_or_default()),
+        ("duration", words::span(summary.duration())),
+        ("ended", exit.map(|exit| exit.to_string()).unwrap_or_default()),
+        ("on disk", words::bytes(shelved.bytes)),
+        ("output", counted(summary.output.records, summary.output.bytes)),
+        ("input", counted(summary.input.records, summary.input.bytes)),
+        ("blocks", summary.blocks.to_string()),
+        ("resizes", summary.resizes.to_string()),
+        ("snapshots", summary.snapshots.to_string()),
+        (
+            "finished",
+            if shelved.live {
+                "being recorded"
+            } else if summary.finished {
+                "yes"
+            } else {
+                "no"
+            }
+            .to_string(),
+        ),
+        (
+            "damage",
+            if summary.is_intact() { "none".to_string() } else { format!("{} places", summary.damaged) },
+        ),
+    ])
+}

@@ -1,0 +1,148 @@
+//! What can be done with a recording. All of it reads the file; nothing needs a server.
+
+mod draw;
+mod export;
+mod import;
+mod inspect;
+mod meta;
+mod player;
+mod replay;
+mod shelf;
+mod stage;
+mod stream;
+mod words;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use nerve_record::ahr::{AhrError, Lost};
+use nerve_record::export::ExportError;
+use nerve_record::meta::Meta;
+use nerve_record::shelf::is_live;
+use nerve_record::store::{Store, StoreError};
+use nerve_server::paths::Places;
+use nerve_term::event::Size;
+
+use crate::cli::recording::OfRecording;
+use crate::exit::{FAILED, Failure, NOT_FOUND, ReaderGone, USAGE};
+use crate::out;
+
+pub(crate) use export::{branch_points, export};
+pub(crate) use import::import;
+pub(crate) use inspect::inspect;
+pub(crate) use replay::replay;
+pub(crate) use shelf::recordings;
+
+/// Losses that are told one by one.
+const TOLD: usize = 5;
+
+fn store() -> Store {
+    Store::new(Places::from_env().recordings())
+}
+
+/// The recording that is meant: a file, an id or its beginning, else the newest there is.
+fn find(of: &OfRecording) -> Result<PathBuf> {
+    let store = store();
+    let Some(named) = of.named() else {
+        let newest = store.all().into_iter().next().ok_or_else(|| {
+            let message = format!("there are no recordings in {}", store.root().display());
+            Failure::new(NOT_FOUND, message).hint("name a file, or make one with 'nerve record --out-file'")
+        })?;
+        out::note(format_args!("the newest recording: {}", newest.display()));
+        return Ok(newest);
+    };
+    store.find(named).or_else(|error| {
+        // A file by any other name, as long as no id is like it.
+        let file = PathBuf::from(named);
+        if !matches!(error, StoreError::Ambiguous { .. }) && file.exists() {
+            Ok(file)
+        } else {
+            Err(unfound(error))
+        }
+    })
+}
+
+fn unfound(error: StoreError) -> anyhow::Error {
+    let code = match error {
+        StoreError::NotFound { .. } => NOT_FOUND,
+        StoreError::Ambiguous { .. } | StoreError::Id { .. } => USAGE,
+        StoreError::Io { .. } => FAILED,
+    };
+    Failure::new(code, error.to_string()).hint("'nerve recordings list' shows what there is").into()
+}
+
+/// The facts beside a recording; those that cannot be read are told and do without.
+fn facts(recording: &Path) -> Meta {
+    match Meta::load(recording) {
+        Ok(meta) => meta.unwrap_or_default(),
+        Err(error) => {
+            out::warning(error);
+            Meta::default()
+        }
+    }
+}
+
+/// The size until the recording tells its own.
+fn size(meta: &Meta) -> Size {
+    if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() }
+}
+
+/// Stretches of a recording that could not be read, to be told at the end.
+struct Losses {
+    live: bool,
+    lost: Vec<Lost>,
+    more: usize,
+}
+
+impl Losses {
+    fn of(recording: &Path) -> Losses {
+        let begun = recording.metadata().is_ok_and(|meta| meta.len() > 0);
+        Losses { live: begun && is_live(recording), lost: Vec::new(), more: 0 }
+    }
+
+    fn note(&mut self, lost: &Lost) {
+        // The end of a recording that is being written is no loss.
+        if lost.tail && self.live {
+            return;
+        }
+        if self.lost.len() < TOLD {
+            self.lost.push(lost.clone());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn tell(&self) {
+        for lost in &self.lost {
+            out::warning(lost);
+        }
+        if self.more > 0 {
+            out::warning(format_args!("{} more stretches of the recording are lost", self.more));
+        }
+    }
+}
+
+/// An error of reading a recording or of writing what became of it.
+fn failed(error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::Read(error) => unreadable(error),
+        ExportError::Write(error) => unwritten(error),
+    }
+}
+
+fn unreadable(error: AhrError) -> anyhow::Error {
+    let code = match &error {
+        AhrError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
+        _ => FAILED,
+    };
+    Failure::new(code, error.to_string()).into()
+}
+
+/// Standard output that nobody reads any more is the end, and no failure.
+fn unwritten(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => ReaderGone.into(),
+        _ => anyhow::Error::new(error).context("cannot write"),
+    }
+}

@@ -1,0 +1,140 @@
+//! `nerve replay`: which way a recording is shown.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_record::ahr::Reader;
+use nerve_record::fold::Fold;
+use nerve_record::index::Position;
+use nerve_record::playback::Playback;
+use nerve_term::event::TsNs;
+use nerve_term::terminal::{LineIndex, TerminalState};
+
+use super::{Losses, facts, find, meta, player, size, stream, unreadable, unwritten};
+use crate::cli::recording::{From, ReplayArgs};
+use crate::exit::DONE;
+use crate::out;
+
+/// Shows a recording and gives back the exit code.
+pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
+    let recording = find(&args.of)?;
+    if args.print_meta {
+        return meta::print(&recording, args.json).map(|()| DONE);
+    }
+    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let to_terminal = io::stdout().is_terminal();
+    if args.fast {
+        return fast(&recording, coloured && to_terminal).map(|()| DONE);
+    }
+    let meta = facts(&recording);
+    let mut losses = Losses::of(&recording);
+    let mut play = Playback::open(&recording, size(&meta)).map_err(unreadable)?;
+    let start = play.next_at().map_err(unreadable)?.unwrap_or_default();
+    if let Some(from) = args.from {
+        play.seek(position(from, start)).map_err(unreadable)?;
+    }
+    let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
+    let code = if to_terminal {
+        let show = player::Show { start, pace, coloured, recording: &recording };
+        player::run(&mut play, &show)
+    } else {
+        stream::run(&mut play, pace, coloured)
+    };
+    play.lost().iter().for_each(|lost| losses.note(lost));
+    losses.tell();
+    code
+}
+
+fn position(from: From, start: TsNs) -> Position {
+    match from {
+        From::Time(time) => Position::Time(start + time),
+        From::Offset(offset) => Position::Offset(offset),
+    }
+}
+
+/// How recorded time becomes time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Times as fast.
+    pub(super) speed: f64,
+    /// The longest time in which nothing happens.
+    pub(super) idle: Option<Duration>,
+}
+
+impl Pace {
+    /// How long to wait from one recorded time to the next.
+    pub(super) fn wait(&self, from: TsNs, to: TsNs) -> Duration {
+        let gap = to.since(from);
+        let gap = self.idle.map_or(gap, |idle| gap.min(idle));
+        Duration::try_from_secs_f64(gap.as_secs_f64() / self.speed).unwrap_or(Duration::MAX)
+    }
+}
+
+fn fast(recording: &Path, coloured: bool) -> Result<()> {
+    let mut reader = Reader::open(recording).map_err(unreadable)?;
+    let mut losses = Losses::of(recording);
+    let mut fold = Fold::new(size(&facts(recording)));
+    fold.through(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let printed = lines(&fold.terminal, coloured, &mut out).and_then(|()| out.flush());
+    losses.tell();
+    printed.map_err(unwritten)?;
+    if fold.terminal.modes().alternate {
+        drop(out);
+        out::note("the recording ends on the alternate screen, which shows:");
+        let mut out = BufWriter::new(io::stdout().lock());
+        last_screen(&fold.terminal, coloured, u16::MAX, &mut out)
+            .and_then(|()| out.flush())
+            .map_err(unwritten)?;
+    }
+    Ok(())
+}
+
+/// All lines up to the last that shows something.
+fn lines(terminal: &TerminalState, coloured: bool, out: &mut impl Write) -> io::Result<()> {
+    let text = |line: u64| terminal.line_text(LineIndex(line)).unwrap_or_default();
+    let kept = terminal.first_kept_line().0..terminal.line_count();
+    let end = kept.clone().rev().find(|line| !text(*line).is_empty()).map_or(kept.start, |line| line + 1);
+    for line in kept.start..end {
+        let shown = if coloured { terminal.line_content(LineIndex(line)) } else { Some(text(line)) };
+        writeln!(out, "{}", shown.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// What is visible, up to the last row that shows something.
+pub(super) fn last_screen(
+    terminal: &TerminalState,
+    coloured: bool,
+    cols: u16,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let screen = terminal.screen();
+    let used = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
+    for row in &screen.rows[..used] {
+        if coloured {
+            writeln!(out, "{}", row.to_ansi(cols))?;
+        } else {
+            writeln!(out, "{}", row.to_text(cols))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_cut_before_it_is_sped_up() {
+        let at = |seconds: u64| TsNs(seconds * 1_000_000_000);
+        let pace = Pace { speed: 2.0, idle: Some(Duration::from_secs(3)) };
+        assert_eq!(pace.wait(at(1), at(3)), Duration::from_secs(1));
+        assert_eq!(pace.wait(at(1), at(100)), Duration::from_millis(1500));
+        assert_eq!(pace.wait(at(5), at(1)), Duration::ZERO, "the clock stepped back");
+        let slow = Pace { speed: 0.5, idle: None };
+        assert_eq!(slow.wait(at(0), at(3)), Duration::from_secs(6));
+    }
+}

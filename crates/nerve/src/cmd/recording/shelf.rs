@@ -1,0 +1,138 @@
+//! `nerve recordings`: list, prune and repair.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use nerve_record::ahr::repair as copy_clean;
+use nerve_record::meta::Meta;
+use nerve_record::shelf::{Reason, Retention, Shelved, list as look, overdue, remove};
+use nerve_record::snapshots;
+use nerve_record::store::EXTENSION;
+use nerve_term::event::TsNs;
+use serde_json::{Value, json};
+
+use super::{find, store, unreadable, words};
+use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
+use crate::out;
+
+/// Characters of a command in the list.
+const COMMAND: usize = 48;
+
+/// Does what the subcommand says.
+pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
+    match &args.command {
+        RecordingsCommand::List(args) => list(args),
+        RecordingsCommand::Prune(args) => prune(args),
+        RecordingsCommand::Repair(args) => repair(args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let mut all = look(&store());
+    all.truncate(args.last.unwrap_or(usize::MAX));
+    if args.json {
+        return out::json(&all.iter().map(shelved_json).collect());
+    }
+    let header = ["id", "started", "duration", "size", "terminal", "snapshots", "command"];
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    if rows.is_empty() {
+        out::note(format_args!("no recordings in {}", store().root().display()));
+    }
+    out::table(&header, &rows)
+}
+
+fn row(shelved: &Shelved) -> Vec<String> {
+    let duration = shelved.duration.map(words::span).unwrap_or_default();
+    vec![
+        shelved.id.clone(),
+        shelved.started.map(words::time).unwrap_or_default(),
+        if shelved.live { format!("{duration}, recording") } else { duration },
+        words::bytes(shelved.bytes),
+        shelved.size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default(),
+        shelved.snapshots.to_string(),
+        out::preview(&words::command(&shelved.command), COMMAND),
+    ]
+}
+
+fn shelved_json(shelved: &Shelved) -> Value {
+    json!({
+        "id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "live": shelved.live,
+        "started": shelved.started.map(words::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
+        "duration_ns": shelved.duration.map(|duration| duration.as_nanos() as u64),
+        "cols": shelved.size.map(|size| size.cols), "rows": shelved.size.map(|size| size.rows),
+        "cmd": shelved.command, "exit": shelved.exit.map(words::exit_json), "snapshots": shelved.snapshots,
+    })
+}
+
+fn prune(args: &PruneArgs) -> Result<()> {
+    let all = look(&store());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let not_before = args.older_than.map(|age| TsNs::default() + now.saturating_sub(age.0));
+    let keep = Retention { not_before, bytes: args.max_size.map(|size| size.0) };
+    let mut gone = Vec::new();
+    for (shelved, reason) in overdue(&all, keep) {
+        let done = args.dry_run
+            || remove(&shelved.path).with_context(|| format!("cannot remove {}", shelved.path.display()))?;
+        if done {
+            gone.push((shelved, reason));
+        } else {
+            out::warning(format_args!("{} is being recorded and stays", shelved.id));
+        }
+    }
+    let bytes: u64 = gone.iter().map(|(shelved, _)| shelved.bytes).sum();
+    if args.json {
+        let removed: Vec<Value> = gone
+            .iter()
+            .map(|(shelved, reason)| {
+                json!({"id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "reason": reason_name(*reason)})
+            })
+            .collect();
+        return out::json(&json!({"removed": removed, "bytes": bytes, "dry_run": args.dry_run}));
+    }
+    for (shelved, reason) in &gone {
+        out::line(format_args!("{}  {}  {}", shelved.id, words::bytes(shelved.bytes), reason_name(*reason)))?;
+    }
+    let verb = if args.dry_run { "would be removed" } else { "removed" };
+    out::line(format_args!("{} of {} {verb}, {}", gone.len(), all.len(), words::bytes(bytes)))
+}
+
+fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Age => "age",
+        Reason::Bytes => "size",
+    }
+}
+
+fn repair(args: &RepairArgs) -> Result<()> {
+    let from = find(&args.of)?;
+    let to = args.output.clone().unwrap_or_else(|| repaired(&from));
+    let done = copy_clean(&from, &to).map_err(unreadable)?;
+    let sidecars =
+        [(Meta::path_of(&from), Meta::path_of(&to)), (snapshots::path_of(&from), snapshots::path_of(&to))];
+    for (from, to) in sidecars.iter().filter(|(from, to)| from.exists() && !to.exists()) {
+        fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    if args.json {
+        let lost: Vec<String> = done.lost.iter().map(ToString::to_string).collect();
+        return out::json(&json!({
+            "path": to, "blocks": done.blocks, "repacked": done.repacked, "records": done.records,
+            "output_bytes": done.output, "gaps": done.gaps, "stretches": done.stretches, "lost": lost,
+        }));
+    }
+    done.lost.iter().for_each(out::warning);
+    out::line(format_args!(
+        "{}: {} blocks and {} records kept, {} of output, {} stretches lost",
+        to.display(),
+        done.blocks,
+        done.records,
+        words::bytes(done.output),
+        done.stretches
+    ))
+}
+
+fn repaired(from: &Path) -> PathBuf {
+    let stem = from.file_stem().unwrap_or_default().to_string_lossy();
+    from.with_file_name(format!("{stem}-repaired.{EXTENSION}"))
+}

@@ -1,0 +1,95 @@
+//! Times, spans and sizes for people.
+
+use std::time::Duration;
+
+use nerve_term::event::{ExitStatus, TsNs};
+
+/// `2025-10-09 08:53:20Z`.
+pub(super) fn time(at: TsNs) -> String {
+    let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
+    stamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// As RFC 3339 has it, with milliseconds: for programs.
+pub(super) fn rfc3339(at: TsNs) -> String {
+    let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
+    format!("{stamp:.3}")
+}
+
+/// `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
+pub(super) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 => format!("{}ms", span.as_millis()),
+        1..60 => format!("{:.1}s", span.as_secs_f64()),
+        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// `2:05`, `1:02:03`: a place in a recording.
+pub(super) fn clock(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// `999 B`, `1.2 MiB`.
+pub(super) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut size = count as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        (size, unit) = (size / 1024.0, next);
+    }
+    if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") }
+}
+
+/// A command as a shell would take it.
+pub(super) fn command(argv: &[String]) -> String {
+    shell_words::join(argv)
+}
+
+/// The same, without a shell around a line that is for one: what a cast's header has, and an import makes of it.
+pub(super) fn command_line(argv: &[String]) -> String {
+    match argv {
+        [shell, flag, line] if shell == "sh" && flag == "-c" => line.clone(),
+        _ => command(argv),
+    }
+}
+
+/// `{"code": 0}`, `{"signal": 9}` or `{}`, as in `meta.json`.
+pub(super) fn exit_json(status: ExitStatus) -> serde_json::Value {
+    match status {
+        ExitStatus::Code(code) => serde_json::json!({ "code": code }),
+        ExitStatus::Signal(signal) => serde_json::json!({ "signal": signal }),
+        ExitStatus::Unknown => serde_json::json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_sizes_are_short() {
+        let spans =
+            [(0, "0ms"), (850, "850ms"), (12_300, "12.3s"), (125_000, "2m 05s"), (3_725_000, "1h 02m")];
+        for (millis, words) in spans {
+            assert_eq!(span(Duration::from_millis(millis)), words);
+        }
+        assert_eq!(
+            (clock(Duration::from_secs(125)), clock(Duration::from_secs(3723))),
+            ("2:05".into(), "1:02:03".into())
+        );
+        let sizes =
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_258_291, "1.2 MiB"), (5 << 40, "5.0 TiB")];
+        for (count, words) in sizes {
+            assert_eq!(bytes(count), words);
+        }
+        assert_eq!(time(TsNs(1_710_000_000_000_000_000)), "2024-03-09 16:00:00Z");
+    }
+}

@@ -1,0 +1,174 @@
+//! `nerve snapshot restore` and `list`: found by what is noted beside the recording, and by the names the files are kept under.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nerve_record::activity::TsMs;
+use nerve_record::files::{self, FileStore, Key};
+use nerve_record::snapshots::{self, FilesRef};
+use nerve_record::store::{self, Store, StoreError};
+use nerve_server::paths::Places;
+use nerve_term::event::TsNs;
+use serde_json::{Value, json};
+
+use super::{RECORDING, failed, file_store, files_json, this_session, variable};
+use crate::cli::snapshot::{ListArgs, OfSession, RestoreArgs};
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// A snapshot, as far as it is known.
+struct Known {
+    session: String,
+    id: u64,
+    /// Nanoseconds since the Unix epoch, byte offset, label: if the recording was found.
+    noted: Option<(u64, u64, Option<String>)>,
+    files: Option<FilesRef>,
+}
+
+/// Gives the files of a snapshot back.
+pub(super) fn restore(args: RestoreArgs) -> Result<()> {
+    let store = file_store();
+    let known = known(&args.of, &store)?;
+    let found: Vec<&Known> = known.iter().filter(|known| known.id == args.id).collect();
+    let (session, files) = match found[..] {
+        [] => {
+            let message = format!("no snapshot {}{}", args.id, of_what(&args.of));
+            return Err(Failure::new(NOT_FOUND, message).hint("see 'nerve snapshot list'").into());
+        }
+        [Known { session, files: Some(files), .. }] => (session, files),
+        [_] => {
+            let message = format!("snapshot {} was taken without files, or they could not be kept", args.id);
+            return Err(Failure::new(NOT_FOUND, message).into());
+        }
+        _ => {
+            let sessions: Vec<&str> = found.iter().map(|known| &*known.session).collect();
+            let message =
+                format!("more than one session has a snapshot {}: {}", args.id, sessions.join(", "));
+            return Err(Failure::new(USAGE, message).hint("say which with --session").into());
+        }
+    };
+    let to = std::path::absolute(&args.to).with_context(|| format!("cannot find {}", args.to.display()))?;
+    let (provider, key) = files::provider_of(files, &store).map_err(|error| failed(error, ""))?;
+    let left_out = provider.restore(&key, &to).map_err(|error| failed(error, ""))?;
+    if args.json {
+        return out::json(&json!({
+            "id": args.id, "session": session, "to": to, "files": files_json(files), "left_out": left_out,
+        }));
+    }
+    for what in left_out {
+        out::warning(format_args!("not restored: {what}"));
+    }
+    out::line(format_args!("snapshot {} restored to {}", args.id, to.display()))
+}
+
+/// Lists snapshots.
+pub(super) fn list(args: ListArgs) -> Result<()> {
+    let known = known(&args.of, &file_store())?;
+    if args.json {
+        return out::json(&known.iter().map(Known::json).collect());
+    }
+    if known.is_empty() {
+        out::note(format_args!("no snapshots{}", of_what(&args.of)));
+    }
+    let rows: Vec<Vec<String>> = known.iter().map(Known::row).collect();
+    out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
+}
+
+impl Known {
+    fn json(&self) -> Value {
+        let (ts_ns, anchor, label) = self
+            .noted
+            .clone()
+            .map_or((None, None, None), |(ts_ns, anchor, label)| (Some(ts_ns), Some(anchor), label));
+        json!({
+            "id": self.id, "session": self.session, "ts_ns": ts_ns, "anchor_byte": anchor, "label": label,
+            "files": self.files.as_ref().map(files_json),
+        })
+    }
+
+    fn row(&self) -> Vec<String> {
+        let dash = || "-".to_string();
+        let (time, byte, label) = match &self.noted {
+            Some((ts_ns, anchor, label)) => {
+                (TsMs::from(TsNs(*ts_ns)).iso(), anchor.to_string(), label.clone().unwrap_or_default())
+            }
+            None => (dash(), dash(), String::new()),
+        };
+        let files = self.files.as_ref().map_or_else(dash, |files| files.provider.clone());
+        vec![self.id.to_string(), self.session.clone(), time, byte, files, label]
+    }
+}
+
+/// The snapshots of the session that is meant: those noted beside its recording first, then those only their files are known of. Of
+/// all sessions with files here, if none is meant.
+fn known(of: &OfSession, store: &FileStore) -> Result<Vec<Known>> {
+    let recording = recording(of)?;
+    let session = match &recording {
+        Some(path) => store::id_of(path).map(str::to_string).or_else(this_session),
+        None => of.session.clone().or_else(this_session),
+    };
+    let dir = of.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let mut known = match &recording {
+        Some(path) => noted(path, session.as_deref().unwrap_or_default(), of.dir.as_deref())?,
+        None => Vec::new(),
+    };
+    // Files are kept under the session's id; a recording's file may have another name.
+    let mut names = vec![session.clone()];
+    if recording.is_some() && of.session.is_none() {
+        names.push(this_session());
+    }
+    for (key, files) in files::kept(&dir, store).map_err(|error| failed(error, ""))? {
+        let meant = session.is_none() || names.iter().flatten().any(|name| name == key.session());
+        let told = known.iter_mut().find(|known| known.id == key.id() && session.is_some());
+        match told {
+            Some(told) if meant => told.files = told.files.take().or(Some(files)),
+            None if meant => known.push(unnoted(&key, files)),
+            _ => {}
+        }
+    }
+    Ok(known)
+}
+
+fn unnoted(key: &Key, files: FilesRef) -> Known {
+    Known { session: key.session().to_string(), id: key.id(), noted: None, files: Some(files) }
+}
+
+fn noted(recording: &Path, session: &str, moved_to: Option<&Path>) -> Result<Vec<Known>> {
+    let lines = snapshots::read(recording)
+        .with_context(|| format!("cannot read {}", snapshots::path_of(recording).display()))?;
+    let known = lines.into_iter().map(|line| Known {
+        session: session.to_string(),
+        id: line.id,
+        noted: Some((line.ts_ns, line.anchor_byte, line.label)),
+        files: line.files.map(|files| match moved_to {
+            Some(dir) => FilesRef { source: dir.to_path_buf(), ..files },
+            None => files,
+        }),
+    });
+    Ok(known.collect())
+}
+
+/// The recording of the session that is meant; `None` if there is none, or none is meant.
+fn recording(of: &OfSession) -> Result<Option<PathBuf>> {
+    let Some(wanted) = of.session.clone().or_else(|| variable(RECORDING)).or_else(this_session) else {
+        return Ok(None);
+    };
+    let is_path = wanted.contains('/') || Path::new(&wanted).extension().is_some();
+    match Store::new(Places::from_env().state.join("recordings")).find(&wanted) {
+        Ok(path) => Ok(Some(path)),
+        // A session need not have been recorded into a file.
+        Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || of.session.is_none() => {
+            Ok(None)
+        }
+        Err(error @ StoreError::NotFound { .. }) => Err(Failure::new(NOT_FOUND, error.to_string()).into()),
+        Err(error @ (StoreError::Id { .. } | StoreError::Ambiguous { .. })) => {
+            Err(Failure::new(USAGE, error.to_string()).into())
+        }
+        Err(error) => Err(Failure::new(FAILED, error.to_string()).into()),
+    }
+}
+
+fn of_what(of: &OfSession) -> String {
+    let session = of.session.clone().or_else(this_session);
+    session.map(|session| format!(" of session {session:?}")).unwrap_or_default()
+}

@@ -1,0 +1,153 @@
+//! The way to the recorder of the terminal this runs in.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
+use nerve_record::ssz::snapshot::{Request, Response};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::variable;
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
+
+/// Where recorders say they are, in the environment of what they record. The second is the seed's name.
+const SOCKETS: [&str; 2] = ["NERVE_RECORDER_SOCKET", "AH_RECORDER_IPC_SOCKET"];
+
+/// Where a recorder listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Recorder {
+    Unix(PathBuf),
+    /// `host:port`.
+    Tcp(String),
+}
+
+/// A snapshot that is in the recording and on disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Confirmed {
+    /// Output bytes before it.
+    pub(super) anchor: u64,
+    /// Nanoseconds since the Unix epoch.
+    pub(super) at_ns: u64,
+}
+
+impl Recorder {
+    /// The one that was given, else the one of the environment.
+    pub(super) fn find(given: Option<&str>) -> Result<Recorder, Failure> {
+        let of_environment = || SOCKETS.into_iter().find_map(variable);
+        given.map(str::to_string).or_else(of_environment).map(|text| Recorder::parse(&text)).ok_or_else(
+            || {
+                let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
+                           AH_RECORDER_IPC_SOCKET is set";
+                Failure::new(NOT_FOUND, message).hint(
+                    "run it in a terminal of 'nerve record' or of a node, or name the recorder with --socket",
+                )
+            },
+        )
+    }
+
+    fn parse(text: &str) -> Recorder {
+        match text.strip_prefix("tcp:") {
+            Some(address) => Recorder::Tcp(address.to_string()),
+            None => Recorder::Unix(text.strip_prefix("uds:").unwrap_or(text).into()),
+        }
+    }
+
+    /// Has the snapshot noted, and waits until it is.
+    pub(super) fn ask(&self, id: u64, label: Option<&str>, patience: Duration) -> Result<Confirmed> {
+        let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
+        let frame = request.frame().map_err(|error| Failure::new(FAILED, error.to_string()))?;
+        // No handler for Ctrl+C is put up: it ends the process as it would without a runtime.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(async { tokio::time::timeout(patience, self.exchange(&frame)).await });
+        let response = match answer {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let message =
+                    format!("the recorder at {self} did not confirm within {} s", patience.as_secs_f64());
+                return Err(Failure::new(TIMED_OUT, message).hint("its disk may be busy; try again").into());
+            }
+        };
+        match response {
+            Response::Success { id: echoed, anchor, at_ns } if echoed == id => {
+                Ok(Confirmed { anchor, at_ns })
+            }
+            Response::Success { id: other, .. } => {
+                Err(self.misbehaved(&format!("it confirmed snapshot {other} instead of {id}")).into())
+            }
+            Response::Error { message } => {
+                Err(Failure::new(FAILED, format!("the recorder refused the snapshot: {message}")).into())
+            }
+        }
+    }
+
+    async fn exchange(&self, frame: &[u8]) -> Result<Response, Failure> {
+        let reached = match self {
+            Recorder::Unix(path) => match UnixStream::connect(path).await {
+                Ok(stream) => converse(stream, frame).await,
+                Err(error) => return Err(self.unreachable(&error)),
+            },
+            Recorder::Tcp(address) => match TcpStream::connect(address).await {
+                Ok(stream) => converse(stream, frame).await,
+                Err(error) => return Err(self.unreachable(&error)),
+            },
+        };
+        let body = reached.map_err(|error| self.misbehaved(&error.to_string()))?;
+        Response::decode(&body).map_err(|error| self.misbehaved(&error.to_string()))
+    }
+
+    fn unreachable(&self, error: &io::Error) -> Failure {
+        Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"))
+            .hint("the recording of this terminal has ended, or --socket is wrong")
+    }
+
+    fn misbehaved(&self, why: &str) -> Failure {
+        Failure::new(FAILED, format!("the recorder at {self} did not confirm the snapshot: {why}"))
+    }
+}
+
+impl fmt::Display for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Recorder::Unix(path) => write!(f, "{}", path.display()),
+            Recorder::Tcp(address) => write!(f, "tcp:{address}"),
+        }
+    }
+}
+
+/// Sends a frame and reads the body of the one that comes back.
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, frame: &[u8]) -> io::Result<Vec<u8>> {
+    // One that refuses early may have said why before it closed.
+    let sent = stream.write_all(frame).await;
+    let mut read = Vec::new();
+    loop {
+        if let Some(body) = decode_frame(&mut read, MAX_MESSAGE).map_err(io::Error::other)? {
+            return Ok(body);
+        }
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece).await {
+            Ok(0) | Err(_) if sent.is_err() => {
+                return Err(sent.err().unwrap_or(io::ErrorKind::BrokenPipe.into()));
+            }
+            Ok(0) => return Err(io::Error::other("it closed the connection without an answer")),
+            Ok(count) => read.extend_from_slice(&piece[..count]),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_paths_unless_they_say_tcp() {
+        assert_eq!(Recorder::parse("/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
+        assert_eq!(Recorder::parse("uds:/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
+        assert_eq!(Recorder::parse("tcp:127.0.0.1:80"), Recorder::Tcp("127.0.0.1:80".into()));
+        assert_eq!(Recorder::parse("tcp:[::1]:80").to_string(), "tcp:[::1]:80");
+    }
+}

@@ -1,0 +1,106 @@
+//! Nodes outlive their server, recordings outlive everything: what a user sees when processes die, disks fill up and programs
+//! misbehave.
+
+mod disk;
+mod host_killed;
+mod many;
+mod programs;
+mod registry;
+mod server_killed;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nerve_testkit::{wait_for, wait_until};
+use serde_json::Value;
+
+use crate::harness::{DEADLINE, Done, Home, alive, pid_in};
+use crate::recording::{Recording, numbers};
+
+impl Home {
+    /// A home with a server.
+    fn with_server() -> Home {
+        let home = Home::new();
+        home.ok(&["server", "start"]);
+        home
+    }
+
+    /// A node; its command is split as a shell would.
+    fn create(&self, node: &str, command: &str, more: &[&str]) {
+        self.ok(&[&["server", "node", "create", node, "-c", command], more].concat());
+    }
+
+    /// A node that runs a script in bash.
+    fn script(&self, node: &str, script: &str, more: &[&str]) {
+        let path = self.hermetic.work().join(format!("{node}.sh"));
+        fs::write(&path, script).unwrap();
+        self.create(node, &format!("bash {}", path.display()), more);
+    }
+
+    /// A shell with a plain prompt.
+    fn shell(&self, node: &str) {
+        self.create(node, "bash --norc", &["--env", "PS1=$ "]);
+        self.ok(&["server", "node", "wait", node]);
+    }
+
+    fn execute(&self, node: &str, text: &str) -> String {
+        self.ok(&["server", "node", "execute", node, text])
+    }
+
+    /// Something that prints `line N` until a file `enough` is there, then `end N`, and stays.
+    fn counter(&self, node: &str) {
+        let script = "i=0\nuntil [ -e enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.002; done\necho \"end $i\"\nexec sleep 1000\n";
+        self.script(node, script, &[]);
+    }
+
+    /// Ends [`Home::counter`]; its last number, once the recording has it.
+    fn end_counter(&self, node: &str) -> u64 {
+        fs::write(self.hermetic.work().join("enough"), "").unwrap();
+        let recording = self.recording_of(node);
+        let end = wait_for(DEADLINE, || numbers(&Recording::of(&recording).text(), "end").first().copied());
+        end.expect("the counter did not end")
+    }
+
+    fn state(&self, node: &str) -> String {
+        self.info(node)["state"].as_str().unwrap_or_default().to_string()
+    }
+
+    fn wait_for_state(&self, node: &str, state: &str) {
+        let reached = wait_until(DEADLINE, || self.state(node) == state);
+        assert!(reached, "{node} is not {state}: {:#}", self.info(node));
+    }
+
+    fn wait_for_text(&self, node: &str, text: &str) {
+        assert!(wait_until(DEADLINE, || self.read(node).contains(text)), "no {text:?}: {}", self.read(node));
+    }
+
+    /// Starts a command beside the test.
+    fn start(&self, args: &[&str]) -> Background {
+        let mut command: Command = self.command(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Background(command.spawn().unwrap())
+    }
+
+    /// Asks for a program's end and waits until nothing of its host is left.
+    fn wait_for_end(&self, host: &Value) {
+        let (pid, id) = (pid_in(&host["pid"]), &host["id"]);
+        assert!(wait_until(DEADLINE, || !alive(pid)), "host {id} does not end");
+    }
+}
+
+/// A command beside the test.
+struct Background(Child);
+
+impl Background {
+    /// What it did; it must end soon.
+    fn done(mut self, limit: Duration) -> Done {
+        let ended = wait_until(limit, || self.0.try_wait().unwrap().is_some());
+        if !ended {
+            self.0.kill().unwrap();
+        }
+        let done = Done::of(&self.0.wait_with_output().unwrap());
+        assert!(ended, "it does not end within {limit:?}: {done:?}");
+        done
+    }
+}

@@ -1,0 +1,243 @@
+//! Recordings that cannot be written: the session lives on, and it is told once.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nerve_client::NerveClient;
+use nerve_proto::params::SubscribeParams;
+use nerve_testkit::{skip, wait_until};
+
+use crate::harness::{DEADLINE, Home, alive, pid_in};
+use crate::recording::Recording;
+
+/// A small file system in memory; it goes when this is dropped.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    /// `None`, and the test is noted as skipped, where only root can mount and this is not root.
+    fn mount(test: &str, path: PathBuf, size: &str) -> Option<Tmpfs> {
+        fs::create_dir_all(&path).unwrap();
+        let options = format!("size={size},mode=0700");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
+        match mounted {
+            Ok(output) if output.status.success() => return Some(Tmpfs(path)),
+            Ok(output) => skip(test, &String::from_utf8_lossy(&output.stderr)),
+            Err(error) => skip(test, &error.to_string()),
+        }
+        None
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        // Lazily: a process of the test may still have a file open there.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A disk of its own that can be made to take nothing, as one behind a dead network does.
+struct Freezable {
+    mount: PathBuf,
+    /// Thaws it whatever happens to this test: nobody could end a process that waits for it.
+    watchdog: Child,
+}
+
+impl Freezable {
+    /// `None`, and the test is noted as skipped, where there are no loop devices or this is not root.
+    fn mount(test: &str, home: &Home) -> Option<Freezable> {
+        let (image, mount) =
+            (home.hermetic.root().join("disk"), home.hermetic.nerve_home().join("recordings"));
+        fs::create_dir_all(&mount).unwrap();
+        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let script = "mkfs.ext4 -q \"$1\" && mount -o loop \"$1\" \"$2\" && chmod 700 \"$2\"";
+        let made = Command::new("sh").args(["-c", script, "sh"]).args([&image, &mount]).output().unwrap();
+        if !made.status.success() {
+            skip(test, &String::from_utf8_lossy(&made.stderr));
+            return None;
+        }
+        let watchdog = Command::new("setsid")
+            .args(["sh", "-c", "sleep 150; fsfreeze -u \"$1\"", "sh"])
+            .arg(&mount)
+            .spawn();
+        Some(Freezable { mount, watchdog: watchdog.unwrap() })
+    }
+
+    fn turn(&self, flag: &str) -> bool {
+        Command::new("fsfreeze")
+            .arg(flag)
+            .arg(&self.mount)
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Freezable {
+    fn drop(&mut self) {
+        self.turn("-u");
+        let _ = Command::new("umount").arg("-l").arg(&self.mount).status();
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// The messages of all ERROR events of a server that are told within some time after `act`.
+fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let socket = home.hermetic.nerve_home().join("run/default.sock");
+    runtime.block_on(async {
+        let client = NerveClient::connect(&socket).await.unwrap();
+        let mut events = client.subscribe(&SubscribeParams::default()).await.unwrap();
+        tokio::task::block_in_place(act);
+        // An event that only says that all before it was told.
+        home.ok(&["server", "node", "create", "last", "-c", "sleep 1000"]);
+        let mut errors = Vec::new();
+        let all = async {
+            while let Some(event) = events.next().await {
+                match event.event_type.as_str() {
+                    "ERROR" => errors.push(event.data.to_string()),
+                    "NODE_CREATED" if event.node_id.as_deref() == Some("last") => return,
+                    _ => {}
+                }
+            }
+        };
+        tokio::time::timeout(DEADLINE, all).await.expect("the events stopped");
+        errors
+    })
+}
+
+fn lost_recordings(texts: &[String]) -> usize {
+    texts
+        .iter()
+        .filter(|text| text.contains("nothing is recorded") || text.contains("tap 'recording' failed"))
+        .count()
+}
+
+#[test]
+fn without_a_place_for_recordings_a_node_works_and_says_so_once() {
+    let home = Home::with_server();
+    // Permissions mean nothing to root: a file is in the way.
+    fs::write(home.hermetic.nerve_home().join("recordings"), "mine").unwrap();
+    let errors = errors_of(&home, || {
+        home.shell("sh");
+        assert_eq!(home.execute("sh", "echo works"), "works\n");
+        assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()));
+    });
+    let faults = home.fact("sh", "faults");
+    assert_eq!(faults.matches("nothing is recorded").count(), 1, "{faults}");
+    assert!(faults.contains("recordings"), "it says where: {faults}");
+    assert_eq!(errors.iter().filter(|error| error.contains("recordings")).count(), 1, "{errors:?}");
+    assert_eq!(home.fact("sh", "recording"), "", "there is none");
+    let before = home.read("sh");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert_eq!(home.read("sh"), before, "what its host still has is shown");
+    assert_eq!(home.fact("sh", "faults").matches("nothing is recorded").count(), 1);
+    assert_eq!(home.execute("sh", "echo still"), "still\n");
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start_costs_the_recording_only() {
+    let home = Home::with_server();
+    let test = "a_disk_that_is_full_from_the_start_costs_the_recording_only";
+    let Some(disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "64k") else { return };
+    let filled = fs::write(disk.0.join("filler"), vec![1; 1 << 20]);
+    assert!(filled.is_err());
+    home.shell("sh");
+    assert_eq!(home.execute("sh", "echo works"), "works\n");
+    assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()), "{:#}", home.info("sh"));
+    assert!(home.fact("sh", "faults").contains("No space left"), "{}", home.fact("sh", "faults"));
+    home.ok(&["server", "node", "stop", "sh"]);
+    home.ok(&["server", "stop"]);
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
+    let home = Home::with_server();
+    let test = "a_disk_that_fills_up_costs_the_rest_of_the_recording_only";
+    let Some(_disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "256k") else {
+        return;
+    };
+    home.shell("sh");
+    let recording = home.recording_of("sh");
+    let errors = errors_of(&home, || {
+        home.execute("sh", "echo the $((2-1))st");
+        home.execute("sh", "head -c 700000 /dev/urandom | base64 -w 100");
+        assert_eq!(home.execute("sh", "echo works"), "works\n");
+        assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()), "{:#}", home.info("sh"));
+    });
+    assert_eq!(lost_recordings(&errors), 1, "{errors:?}");
+    let faults = home.fact("sh", "faults");
+    assert_eq!(faults.matches("recording").count(), 1 + faults.matches("recordings/").count(), "{faults}");
+    assert!(faults.contains("No space left"), "{faults}");
+    let found = Recording::of(&recording);
+    assert!(found.text().contains("the 1st\r\n"));
+    assert!(found.output.len() > 100_000, "only {} bytes of a disk of 256 KiB", found.output.len());
+    assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
+
+    // The next server has the beginning of the file and the end in memory. It must say so if anything is between.
+    let before = home.read("sh");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert_eq!(home.execute("sh", "echo still"), "still\n");
+    assert!(home.read("sh").starts_with(before.trim_end()), "the terminal is another");
+    assert!(home.fact("sh", "faults").contains("No space left"), "{}", home.fact("sh", "faults"));
+    home.ok(&["server", "node", "stop", "sh"]);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_costs_the_recording_only() {
+    let home = Home::with_server();
+    let test = "a_disk_that_takes_nothing_costs_the_recording_only";
+    let Some(disk) = Freezable::mount(test, &home) else { return };
+    home.shell("sh");
+    let host = home.host_of("sh");
+    assert!(disk.turn("-f"), "it does not freeze");
+    home.execute("sh", "echo little is no trouble");
+    // More than waits for the disk at most.
+    let much = "head -c 6000000 /dev/urandom | base64 -w 100";
+    let flood = home.start(&["server", "node", "execute", "sh", much, "--timeout", "40"]);
+    assert_eq!(flood.done(Duration::from_secs(50)).code, 0, "the session hangs with the disk");
+    assert_eq!(home.execute("sh", "echo fine"), "fine\n");
+    assert!(home.fact("sh", "faults").contains("took nothing"), "{}", home.fact("sh", "faults"));
+    // Even now: it is taken back, and it ends when it is told to.
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh", "--timeout", "20"]);
+    home.ok(&["server", "node", "stop", "sh"]);
+    assert!(wait_until(Duration::from_secs(10), || !alive(pid_in(&host["child"]))), "the program lives on");
+    assert!(disk.turn("-u"));
+    home.wait_for_end(&host);
+    let found = Recording::of(host["recording"].as_str().unwrap().as_ref());
+    assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
+}
+
+#[test]
+fn a_home_too_deep_for_a_hosts_sockets_is_refused_in_words() {
+    let home = Home::new();
+    // The path of the server's socket still fits into the 107 bytes there are (unix(7)); that of a host's does not.
+    let room = 107 - "/run/default.sock".len() - home.hermetic.nerve_home().as_os_str().len() - 1;
+    let deep = home.hermetic.nerve_home().join("d".repeat(room));
+    let run = |args: &[&str]| {
+        let mut command = home.command(args);
+        command.env("NERVE_HOME", &deep);
+        home.run(command)
+    };
+    let started = run(&["server", "start"]);
+    if started.code == 0 {
+        let created = run(&["server", "node", "create", "sh", "-c", "bash --norc"]);
+        run(&["server", "stop"]);
+        if created.code != 0 {
+            created.says(1, &["path", "NERVE_HOME"]);
+        }
+    } else {
+        started.says(1, &["path", "NERVE_HOME"]);
+    }
+    assert!(!deep.join("run/hosts").exists() || fs::read_dir(deep.join("run/hosts")).unwrap().count() == 0);
+    assert!(wait_until(Duration::from_secs(5), || run(&["server", "status"]).code == 3));
+}

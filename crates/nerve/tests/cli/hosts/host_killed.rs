@@ -1,0 +1,173 @@
+//! `kill -9` of a host: its node ends, and its recording tells all but the last moment.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
+use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in, signal};
+use crate::recording::{Recording, numbers};
+
+/// What a block waits for at most, and what a busy machine of two cores adds.
+const MAY_BE_LOST: Duration = Duration::from_millis(250 + 250);
+
+/// Announces a snapshot as a program in the terminal does; its anchor.
+fn snapshot(socket: &str, id: u64, label: &str) -> u64 {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(&Request::Snapshot { id, label: label.into() }.frame().unwrap()).unwrap();
+    let mut read = Vec::new();
+    loop {
+        if let Some(body) = decode_frame(&mut read, MAX_MESSAGE).unwrap() {
+            match Response::decode(&body).unwrap() {
+                Response::Success { id: answered, anchor, .. } if answered == id => return anchor,
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut piece = [0; 1024];
+        let size = stream.read(&mut piece).unwrap();
+        assert!(size > 0, "the host hung up");
+        read.extend_from_slice(&piece[..size]);
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+#[test]
+fn its_node_stops_with_the_reason_and_the_others_go_on() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let (host, child) = (home.host_of("sh"), pid_in(&json!(home.fact("sh", "pid"))));
+    let wait = home.start(&["server", "node", "wait", "sh", "--until", "stopped"]);
+    let turn = home.start(&["server", "node", "execute", "sh", "sleep 1000"]);
+    home.wait_for_state("sh", "busy");
+    let pid = host["pid"].as_u64().unwrap();
+    signal(pid_in(&host["pid"]), Signal::KILL);
+    assert_eq!(wait.done(Duration::from_secs(5)).code, 0);
+    turn.done(Duration::from_secs(5)).says(1, &["node 'sh'"]);
+    assert_eq!(home.state("sh"), "stopped");
+    assert!(
+        home.fact("sh", "faults").contains(&format!("its host (pid {pid}) is gone")),
+        "{:#}",
+        home.info("sh")
+    );
+    home.nerve(&["server", "node", "execute", "sh", "x"]).says(1, &["its host"]);
+    assert!(wait_until(DEADLINE, || !alive(child)), "the shell was not hung up");
+    let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node"].clone()).collect();
+    assert_eq!(nodes, ["me"]);
+    let runtime = home.hermetic.nerve_home().join("run/hosts");
+    assert!(!runtime.join(host["id"].as_str().unwrap()).exists(), "its sockets are left behind");
+    assert_eq!(home.execute("me", "hello"), "You said: hello\n");
+    home.shell("sh");
+    assert_eq!(home.execute("sh", "echo new"), "new\n");
+}
+
+#[test]
+fn a_turn_of_its_node_fails_with_the_reason() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let turn = home.start(&["server", "node", "execute", "sh", "sleep 1000"]);
+    home.wait_for_state("sh", "busy");
+    let pid = pid_in(&home.host_of("sh")["pid"]);
+    signal(pid, Signal::KILL);
+    turn.done(Duration::from_secs(5)).says(1, &["node 'sh'", &format!("its host (pid {pid}) is gone")]);
+}
+
+#[test]
+fn a_program_that_does_not_care_for_its_terminal_is_ended_too() {
+    let home = Home::with_server();
+    home.script(
+        "deaf",
+        "trap '' HUP TERM\necho begun\nwhile :; do read -rt 1 </dev/null; sleep 0.05 2>/dev/null; done\n",
+        &[],
+    );
+    home.wait_for_text("deaf", "begun");
+    let child = pid_in(&json!(home.fact("deaf", "pid")));
+    signal(pid_in(&home.host_of("deaf")["pid"]), Signal::KILL);
+    home.wait_for_state("deaf", "stopped");
+    let ended = wait_until(Duration::from_secs(10), || !alive(child));
+    if !ended {
+        signal(child, Signal::KILL);
+    }
+    assert!(ended, "'its program with it' is not true: pid {child} lives on, and nobody knows of it");
+}
+
+#[test]
+fn the_recording_has_all_but_the_last_moment_and_all_before_a_snapshot() {
+    let home = Home::with_server();
+    home.script(
+        "clock",
+        "i=0; while :; do i=$((i+1)); echo \"line $i\"; echo \"at ${EPOCHREALTIME/./}\"; sleep 0.005; done\n",
+        &[],
+    );
+    home.wait_for_text("clock", "line 50");
+    let host = home.host_of("clock");
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+    let socket = runtime.join("snapshot");
+    for round in 1..=5 {
+        let written = home.read("clock").len();
+        let anchor = snapshot(socket.to_str().unwrap(), round, "a mark");
+        assert!(anchor as usize >= written, "what was shown before is before the snapshot");
+    }
+    let anchor = snapshot(socket.to_str().unwrap(), 6, "last");
+    let recording = home.recording_of("clock");
+    signal(pid_in(&host["pid"]), Signal::KILL);
+    let killed = now();
+    home.wait_for_state("clock", "stopped");
+    let found = Recording::of(&recording);
+    assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
+    assert!(found.output.len() as u64 >= anchor, "output before the snapshot is lost");
+    assert_eq!(found.snapshots.len(), 6);
+    assert_eq!(found.snapshots[5], (6, anchor));
+    let lines = nerve_record::snapshots::read(&recording).unwrap();
+    assert_eq!(lines.iter().map(|line| (line.id, line.anchor_byte)).collect::<Vec<_>>(), found.snapshots);
+    let text = found.text();
+    let counted = numbers(&text, "line");
+    assert!(counted.iter().copied().eq(1..=counted.len() as u64));
+    let last = Duration::from_micros(*numbers(&text, "at").last().unwrap());
+    assert!(killed.saturating_sub(last) < MAY_BE_LOST, "{:?} are lost", killed.saturating_sub(last));
+    // What the node shows in the end came over the connection: it is at least as much.
+    assert!(home.read("clock").lines().count() >= text.lines().count() - 1);
+}
+
+#[test]
+fn a_snapshot_holds_what_the_program_wrote_right_before_it_asked() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let socket = home.execute("sh", "echo $NERVE_RECORDER_SOCKET");
+    assert_eq!(home.execute("sh", "echo $AH_RECORDER_IPC_SOCKET"), socket);
+    assert_eq!(home.execute("sh", "echo $NERVE_RECORDING").trim(), home.fact("sh", "recording"));
+    home.execute("sh", "seq 1 20000");
+    let anchor = snapshot(socket.trim(), 77, "");
+    // Nobody has to wait for the timer: it is in the file now.
+    let found = Recording::of(&home.recording_of("sh"));
+    assert_eq!(found.snapshots, [(77, anchor)]);
+    assert!(String::from_utf8_lossy(&found.output[..anchor as usize]).contains("\n20000\r\n"));
+}
+
+#[test]
+fn a_host_that_dies_while_no_server_is_there_is_told_by_the_next() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.execute("sh", "echo kept");
+    let host = home.host_of("sh");
+    home.kill_server("default");
+    signal(pid_in(&host["pid"]), Signal::KILL);
+    home.wait_for_end(&host);
+    let listed = home.hosts();
+    assert_eq!((&listed[0]["id"], &listed[0]["alive"]), (&host["id"], &json!(false)));
+    home.ok(&["server", "start"]);
+    home.wait_for_state("sh", "stopped");
+    assert!(home.fact("sh", "faults").contains("its host"), "{:#}", home.info("sh"));
+    assert!(home.read("sh").lines().any(|line| line == "kept"), "{}", home.read("sh"));
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+}

@@ -1,0 +1,277 @@
+//! Hosts as `nerve host` and servers find them: what stops, what stays, what is not theirs.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::time::Duration;
+
+use nerve_term::event::Origin;
+use nerve_testkit::{skip, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
+use crate::recording::Recording;
+
+fn entry_path(home: &Home, host: &Value) -> std::path::PathBuf {
+    home.hermetic.nerve_home().join("hosts").join(format!("{}.json", host["id"].as_str().unwrap()))
+}
+
+#[test]
+fn a_stop_ends_hosts_and_closes_their_recordings() {
+    let home = Home::with_server();
+    home.shell("a");
+    home.create("b", "sleep 1000", &[]);
+    let nodes = ["a", "b"];
+    let (hosts, recordings) =
+        (nodes.map(|node| home.host_of(node)), nodes.map(|node| home.recording_of(node)));
+    home.ok(&["server", "stop"]);
+    for host in &hosts {
+        home.wait_for_end(host);
+        assert!(wait_until(DEADLINE, || !alive(pid_in(&host["child"]))), "{host}");
+    }
+    for recording in &recordings {
+        Recording::of(recording).assert_whole();
+        let meta = nerve_record::meta::Meta::load(recording).unwrap().unwrap();
+        assert!(meta.ended_at.is_some() && meta.exit.is_some(), "{meta:?}");
+    }
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+    assert_eq!(fs::read_dir(home.hermetic.nerve_home().join("run/hosts")).unwrap().count(), 0);
+    home.ok(&["server", "start"]);
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]));
+}
+
+#[test]
+fn with_keep_nodes_the_next_start_takes_them_back() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.execute("sh", "X=kept");
+    home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
+    let (pid, host) = (home.fact("sh", "pid"), home.host_of("sh"));
+    home.ok(&["server", "stop", "--keep-nodes"]);
+    home.nerve(&["server", "status"]).says(3, &["not running"]);
+    assert!(alive(pid_in(&host["pid"])));
+    assert_eq!(home.hosts()[0]["alive"], true);
+    // Another server does not take what is not its own.
+    home.ok(&["server", "start", "work"]);
+    assert_eq!(home.nerve(&["server", "node", "list", "-s", "work", "--json"]).json()["nodes"], json!([]));
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert_eq!(home.fact("sh", "pid"), pid);
+    assert_eq!(home.execute("sh", "echo $X"), "kept\n");
+    home.ok(&["server", "stop", "--all"]);
+    home.wait_for_end(&host);
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+}
+
+#[test]
+fn hosts_are_written_to_and_stopped_with_and_without_a_server() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.shell("other");
+    let host = home.host_of("sh");
+    let id = host["id"].as_str().unwrap();
+    home.ok(&["host", "write", id, "--escape", r"echo by-hand\r"]);
+    assert!(wait_until(DEADLINE, || home.read("sh").lines().any(|line| line == "by-hand")));
+    home.kill_server("default");
+    home.ok(&["host", "write", id, "--escape", r"echo server-less-$((1+1))\r"]);
+    let recording = |words: &str| {
+        let path = host["recording"].as_str().unwrap().to_string();
+        wait_until(DEADLINE, || Recording::of(path.as_ref()).text().contains(words))
+    };
+    assert!(recording("server-less-2\r\n"));
+    let found = Recording::of(host["recording"].as_str().unwrap().as_ref());
+    let injected: Vec<_> = found
+        .inputs
+        .iter()
+        .filter(|typed| typed.origin == Some(Origin::Injected))
+        .map(|typed| typed.bytes.as_slice())
+        .collect();
+    assert_eq!(injected, [b"echo by-hand\r".as_slice(), b"echo server-less-$((1+1))\r"]);
+    let stopped = home.nerve(&["host", "stop", id, "--json"]).json();
+    assert_eq!(stopped["stopped"], json!([id]));
+    assert!(!alive(pid_in(&host["pid"])) && !alive(pid_in(&host["child"])));
+    assert_eq!(home.hosts().len(), 1);
+    home.nerve(&["host", "stop", id]).says(3, &[id, "nerve host list"]);
+    home.nerve(&["host", "write", "../../etc/passwd", "x"]).says(3, &["no host"]);
+    home.ok(&["host", "stop", "--all"]);
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+    home.nerve(&["host", "stop"]).says(2, &["--all"]);
+}
+
+#[test]
+fn a_host_stopped_by_hand_ends_its_node() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let host = home.host_of("sh");
+    home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
+    home.wait_for_state("sh", "stopped");
+    assert_eq!(home.fact("sh", "exit"), "signal 1");
+    assert_eq!(home.fact("sh", "faults"), "", "this is no accident");
+}
+
+#[test]
+fn a_program_deaf_to_hangups_is_stopped_with_its_host() {
+    let home = Home::with_server();
+    home.script("deaf", "trap '' HUP TERM\necho begun\nwhile :; do sleep 0.05; done\n", &[]);
+    home.wait_for_text("deaf", "begun");
+    let host = home.host_of("deaf");
+    home.kill_server("default");
+    home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
+    assert!(!alive(pid_in(&host["child"])));
+}
+
+#[test]
+fn an_entry_whose_process_is_another_by_now_is_never_signalled() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let host = home.host_of("sh");
+    home.kill_server("default");
+    let path = entry_path(&home, &host);
+    let entry: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    home.ok(&["host", "stop", "--all"]);
+    let mut stranger = home.hermetic.command("sleep").arg("1000").spawn().unwrap();
+    let forge = |id: &str, pid: u32, start: u64| {
+        let mut forged = entry.clone();
+        forged["id"] = json!(id);
+        forged["pid"] = json!(pid);
+        forged["start"] = json!(start);
+        let runtime = home.hermetic.nerve_home().join("run/hosts").join(id);
+        fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
+        forged["runtime"] = json!(runtime);
+        forged["label"]["node"] = json!(id);
+        fs::write(path.with_file_name(format!("{id}.json")), forged.to_string()).unwrap();
+    };
+    let start = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse::<u64>().unwrap()
+    };
+    forge("aaaaaaaaaaa1", stranger.id(), start(stranger.id()) + 1);
+    forge("aaaaaaaaaaa2", stranger.id(), 0);
+    forge("aaaaaaaaaaa3", 4_194_303, 5);
+    let states: Vec<Value> = home.hosts().into_iter().map(|host| host["alive"].clone()).collect();
+    assert_eq!(states, [false, false, false]);
+    home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"]).says(1, &["does not answer", "nerve host list"]);
+    home.ok(&["host", "stop", "aaaaaaaaaaa1"]);
+    // The next server takes the rest for nodes that are lost.
+    home.ok(&["server", "start"]);
+    home.wait_for_state("aaaaaaaaaaa2", "stopped");
+    home.wait_for_state("aaaaaaaaaaa3", "stopped");
+    home.ok(&["server", "stop"]);
+    home.ok(&["host", "stop", "--all"]);
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+    assert!(stranger.try_wait().unwrap().is_none(), "a stranger was ended");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
+fn broken_entries_hinder_nobody() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let host = home.host_of("sh");
+    home.kill_server("default");
+    let folder = entry_path(&home, &host).parent().unwrap().to_path_buf();
+    fs::write(folder.join("bbbbbbbbbbb1.json"), "{").unwrap();
+    fs::write(folder.join("bbbbbbbbbbb2.json"), "").unwrap();
+    fs::copy(entry_path(&home, &host), folder.join("bbbbbbbbbbb3.json")).unwrap();
+    fs::create_dir(folder.join("bbbbbbbbbbb4.json")).unwrap();
+    fs::write(folder.join("bbbbbbbbbbb5.json"), vec![b' '; 3 << 20]).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.join("bbbbbbbbbbb6.json")).unwrap();
+    let list = home.start(&["host", "list", "--json"]).done(Duration::from_secs(10)).json();
+    assert_eq!(list["hosts"].as_array().unwrap().len(), 1);
+    home.ok(&["server", "start"]);
+    assert_eq!(home.execute("sh", "echo fine"), "fine\n");
+}
+
+#[test]
+fn what_belongs_to_another_user_is_ignored() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("what_belongs_to_another_user_is_ignored", "only root can give files away");
+    }
+    let home = Home::with_server();
+    home.shell("sh");
+    let host = home.host_of("sh");
+    home.kill_server("default");
+    let path = entry_path(&home, &host);
+    chown(&path, Some(12345), None).unwrap();
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+    home.nerve(&["host", "stop", host["id"].as_str().unwrap()]).says(3, &["no host"]);
+    home.ok(&["server", "start"]);
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]));
+    home.ok(&["server", "stop"]);
+    assert!(alive(pid_in(&host["pid"])), "it is not ours to end");
+    chown(&path, Some(rustix::process::getuid().as_raw()), None).unwrap();
+    home.ok(&["host", "stop", "--all"]);
+}
+
+#[test]
+fn a_socket_that_is_not_the_hosts_gets_no_input() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("a_socket_that_is_not_the_hosts_gets_no_input", "only root can be another user");
+    }
+    let home = Home::with_server();
+    home.shell("sh");
+    let host = home.host_of("sh");
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+    // Another user cannot come so far; if the modes were ever wrong, the host still looks at who it is.
+    for folder in ["", "nerve", "nerve/run", "nerve/run/hosts"].map(|part| home.hermetic.root().join(part)) {
+        open_to_all(&folder);
+    }
+    open_to_all(&runtime);
+    open_to_all(&runtime.join("control"));
+    let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.settimeout(5)\nprint(len(s.recv(100)))";
+    let control = runtime.join("control");
+    let other = std::process::Command::new("setpriv")
+        .args(["--reuid=12345", "--regid=12345", "--clear-groups", "python3", "-c", script])
+        .arg(&control)
+        .output();
+    let Ok(other) = other else {
+        return skip("a_socket_that_is_not_the_hosts_gets_no_input", "setpriv is not installed");
+    };
+    if !other.status.success() {
+        return skip("a_socket_that_is_not_the_hosts_gets_no_input", &String::from_utf8_lossy(&other.stderr));
+    }
+    assert_eq!(String::from_utf8_lossy(&other.stdout).trim(), "0", "another user was greeted");
+    assert_eq!(home.execute("sh", "echo fine"), "fine\n");
+}
+
+fn open_to_all(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+#[test]
+fn a_pipe_among_the_entries_holds_up_nobody() {
+    let home = Home::with_server();
+    let folder = home.hermetic.nerve_home().join("hosts");
+    home.ok(&["server", "stop"]);
+    let pipe = folder.join("bbbbbbbbbbb7.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let list = home.start(&["host", "list", "--json"]);
+    let server = home.start(&["server", "start"]);
+    let done =
+        [list, server].map(|command| std::panic::catch_unwind(|| command.done(Duration::from_secs(10)).code));
+    // Whoever hangs there would go on hanging.
+    fs::remove_file(pipe).unwrap();
+    assert_eq!(done.map(|code| code.ok()), [Some(0), Some(0)]);
+}
+
+#[test]
+fn a_host_that_stands_still_holds_up_no_other_and_can_be_stopped() {
+    let home = Home::with_server();
+    home.shell("still");
+    home.shell("sh");
+    let host = home.host_of("still");
+    home.kill_server("default");
+    signal(pid_in(&host["pid"]), Signal::STOP);
+    home.ok(&["server", "start"]);
+    assert_eq!(home.execute("sh", "echo fine"), "fine\n");
+    assert_eq!(home.state("still"), "starting");
+    let stop = home.start(&["server", "node", "stop", "still"]);
+    assert_eq!(stop.done(Duration::from_secs(10)).code, 0);
+    signal(pid_in(&host["pid"]), Signal::CONT);
+    // A node that was stopped does not come back.
+    let gone = wait_until(Duration::from_secs(10), || !alive(pid_in(&host["child"])));
+    assert!(gone, "the program of a stopped node lives on");
+    home.wait_for_end(&host);
+}

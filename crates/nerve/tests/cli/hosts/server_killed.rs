@@ -1,0 +1,289 @@
+//! `kill -9` of the server, and another one after it.
+
+use std::fs;
+use std::time::Duration;
+
+use nerve_testkit::wait_until;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in};
+use crate::recording::{Recording, assert_counts, numbers};
+
+/// What must be the same of a node, whoever serves it.
+fn lasting(info: &Value) -> Value {
+    let mut info = info.clone();
+    let facts = info["metadata"].as_object_mut().unwrap();
+    // What the program does meanwhile, and what it was known by.
+    facts.retain(|name, _| !["evidence", "title", "turns", "queued"].contains(&name.as_str()));
+    info
+}
+
+fn why(home: &Home, node: &str) -> Value {
+    home.nerve(&["server", "node", "why", node, "--json"]).json()
+}
+
+#[test]
+fn agents_go_on_and_the_next_server_takes_them_back() {
+    let home = Home::with_server();
+    home.counter("loop");
+    let agent = ["--profile", "claude"];
+    home.create("idle", &format!("{NERVE} mock-agent"), &agent);
+    home.create("turn", &format!("{NERVE} mock-agent --word-delay 80"), &agent);
+    for node in ["idle", "turn"] {
+        home.ok(&["server", "node", "wait", node]);
+    }
+    assert_eq!(home.execute("idle", "hello"), "You said: hello\n");
+    let turn = home.start(&["server", "node", "execute", "turn", "SLOW words"]);
+    home.wait_for_state("turn", "busy");
+    home.wait_for_text("loop", "line 20");
+    let nodes = ["loop", "idle", "turn"];
+    let before = nodes.map(|node| home.info(node));
+    let hosts = nodes.map(|node| home.host_of(node));
+    let (screen, text) = (why(&home, "idle"), home.read("idle"));
+
+    home.kill_server("default");
+    assert_eq!(turn.done(DEADLINE).code, 1);
+    let seen = numbers(&Recording::of(&home_recording(&before[0])).text(), "line").len();
+    assert!(
+        wait_until(DEADLINE, || {
+            numbers(&Recording::of(&home_recording(&before[0])).text(), "line").len() > seen + 50
+        }),
+        "no output comes into the recording"
+    );
+    for host in &hosts {
+        assert!(alive(pid_in(&host["pid"])) && alive(pid_in(&host["child"])), "{host} is gone");
+    }
+
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "idle"]);
+    assert_eq!(home.read("idle"), text);
+    let now = why(&home, "idle");
+    assert_eq!(
+        [&now["state"], &now["screen"], &now["offset"]],
+        [&screen["state"], &screen["screen"], &screen["offset"]]
+    );
+    home.ok(&["server", "node", "wait", "turn"]);
+    assert!(home.read("turn").contains("END-OF-SLOW"));
+    for (node, before) in nodes.iter().zip(&before) {
+        let mut now = lasting(&home.info(node));
+        let mut before = lasting(before);
+        if *node == "turn" {
+            assert_eq!([before["state"].take(), now["state"].take()], [json!("busy"), json!("ready")]);
+        }
+        assert_eq!(now, before);
+    }
+    assert_eq!(home.execute("idle", "again"), "You said: again\n");
+    assert_eq!(home.execute("turn", "and you"), "You said: and you\n");
+
+    let end = home.end_counter("loop");
+    let recording = Recording::of(&home.recording_of("loop"));
+    assert!(recording.lost.is_empty(), "{:?}", recording.lost);
+    assert_counts(&numbers(&recording.text(), "line"), end, "the recording");
+    home.wait_for_text("loop", &format!("end {end}"));
+    assert_counts(&numbers(&home.read("loop"), "line"), end, "the terminal");
+    let history = home.nerve(&["server", "node", "history", "idle", "--json"]).json();
+    let entries = history.as_array().unwrap();
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_counts(&numbers, entries.len() as u64, "the history");
+    let inputs: Vec<&Value> =
+        entries.iter().map(|entry| &entry["input"]).filter(|input| !input.is_null()).collect();
+    assert_eq!(inputs, ["hello", "again"]);
+}
+
+fn home_recording(info: &Value) -> std::path::PathBuf {
+    info["metadata"]["recording"].as_str().unwrap().into()
+}
+
+#[test]
+fn a_turn_that_runs_when_the_next_server_comes_is_seen_to_run_and_to_end() {
+    let home = Home::with_server();
+    // The turn is longer than a start may take.
+    let slow = format!("{NERVE} mock-agent --word-delay 250");
+    home.create("me", &slow, &["--profile", "claude", "--ready-timeout", "5"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let turn = home.start(&["server", "node", "execute", "me", "SLOW words"]);
+    home.wait_for_state("me", "busy");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "me", "--until", "busy", "--timeout", "5"]);
+    // A prompt waits for the end of the turn that nobody asked this server for.
+    assert_eq!(home.execute("me", "next"), "You said: next\n");
+    let text = home.read("me");
+    assert!(text.find("END-OF-SLOW").unwrap() < text.find("You said: next").unwrap(), "{text}");
+    assert_eq!(turn.done(DEADLINE).code, 1);
+}
+
+#[test]
+fn a_command_that_runs_when_the_next_server_comes_is_seen_to_run() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.ok(&["server", "node", "run", "sh", "until [ -e enough ]; do sleep 0.05; done; echo over"]);
+    home.wait_for_state("sh", "busy");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "5"]);
+    fs::write(home.hermetic.work().join("enough"), "").unwrap();
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert!(home.read("sh").lines().any(|line| line == "over"));
+}
+
+#[test]
+fn whoever_waits_on_a_server_that_dies_is_told_what_to_do() {
+    let home = Home::with_server();
+    home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let waits = [
+        home.start(&["server", "node", "execute", "me", "HANG"]),
+        home.start(&["server", "node", "wait", "me", "--until", "stopped"]),
+        home.start(&["server", "node", "execute", "me", "second", "--stream"]),
+    ];
+    home.wait_for_state("me", "busy");
+    assert!(wait_until(DEADLINE, || home.fact("me", "queued") == "1"));
+    home.kill_server("default");
+    for wait in waits {
+        wait.done(Duration::from_secs(5)).says(1, &["server 'default'", "nerve server start"]);
+    }
+}
+
+#[test]
+fn what_a_node_was_made_with_outlives_its_server() {
+    let home = Home::with_server();
+    let cwd = home.hermetic.work().join("a b");
+    fs::create_dir(&cwd).unwrap();
+    home.ok(&["server", "session", "create", "work"]);
+    let made = ["--env", "PS1=$ ", "--env", "KEPT=a b", "--cwd", cwd.to_str().unwrap(), "--parser", "codex"];
+    let limits = ["--response-timeout", "1", "--no-history", "--session", "work"];
+    home.create("sh", "bash --norc", &[&made[..], &limits[..]].concat());
+    home.ok(&["server", "node", "wait", "sh", "--session", "work"]);
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    let list = home.nerve(&["server", "node", "list", "--session", "work", "--json"]).json();
+    assert_eq!(list["nodes"], json!(["sh"]));
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]));
+    let execute = |text| {
+        home.nerve(&["server", "node", "execute", "sh", "--session", "work", "--parser", "none", text])
+    };
+    let told = execute("echo $KEPT; pwd").stdout;
+    assert!(told.contains("a b\n") && told.contains(cwd.to_str().unwrap()), "{told}");
+    execute("sleep 100").says(4, &["did not end in time"]);
+    let info = home.nerve(&["server", "node", "info", "sh", "--session", "work", "--json"]).json();
+    assert_eq!(info["metadata"]["parser"], "codex");
+    assert_eq!(info["metadata"]["profile"], "shell");
+    let logs = home.hermetic.nerve_home().join("history/default/work");
+    assert!(!logs.join("sh.jsonl").exists(), "it was made without a history");
+}
+
+#[test]
+fn a_size_outlives_the_server() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.execute("sh", "echo before");
+    home.ok(&["server", "node", "resize", "sh", "--cols", "60", "--rows", "17"]);
+    home.execute("sh", "printf '%070d\\n' 7");
+    let text = home.read("sh");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["60", "17"]);
+    assert_eq!(home.read("sh"), text);
+    assert_eq!(home.execute("sh", "stty size"), "17 60\n");
+    // A size given by the next server counts as well.
+    home.ok(&["server", "node", "resize", "sh", "--cols", "90", "--rows", "30"]);
+    assert_eq!(home.execute("sh", "stty size"), "30 90\n");
+    assert_eq!(Recording::of(&home.recording_of("sh")).sizes, [(120, 40), (60, 17), (90, 30)]);
+}
+
+#[test]
+fn a_long_past_is_read_from_the_recording() {
+    let home = Home::with_server();
+    home.shell("sh");
+    home.execute("sh", "echo the begin");
+    // More than the host keeps in memory.
+    home.execute("sh", "seq 1 400000");
+    home.ok(&["server", "node", "resize", "sh", "--cols", "50", "--rows", "20"]);
+    home.execute("sh", "seq 400001 800000");
+    let text = home.read("sh");
+    assert!(text.lines().any(|line| line == "800000"));
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert!(home.read("sh") == text, "the text is another");
+    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["50", "20"]);
+    assert_eq!(home.fact("sh", "faults"), "");
+    assert_eq!(home.execute("sh", "echo fine"), "fine\n");
+}
+
+#[test]
+fn a_size_outlives_the_server_without_a_recording_too() {
+    let home = Home::with_server();
+    home.create("sh", "bash --norc", &["--env", "PS1=$ ", "--no-record"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    home.ok(&["server", "node", "resize", "sh", "--cols", "60", "--rows", "17"]);
+    home.execute("sh", "echo kept");
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "sh"]);
+    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["60", "17"]);
+    assert!(home.read("sh").lines().any(|line| line == "kept"), "what the host still has is shown");
+    assert_eq!(home.fact("sh", "recording"), "");
+}
+
+#[test]
+fn hooks_of_an_agent_reach_the_next_server() {
+    let home = Home::with_server();
+    let claude = home.hermetic.work().join("claude");
+    // Called as `claude --settings FILE …`: the mock takes no such flag.
+    fs::write(&claude, format!("#!/bin/sh\nshift 2\nexec {NERVE} mock-agent \"$@\"\n")).unwrap();
+    assert!(std::process::Command::new("chmod").arg("755").arg(&claude).status().unwrap().success());
+    home.create("me", claude.to_str().unwrap(), &[]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.fact("me", "host"));
+    let socket = runtime.join("hooks/socket");
+    let tell = |event: &str| {
+        let message = json!({ "hook_event_name": event, "prompt_id": "p" }).to_string();
+        let done = home.nerve_with(&["hook", socket.to_str().unwrap()], &message);
+        assert_eq!(done.code, 0, "{done:?}");
+    };
+    home.kill_server("default");
+    tell("Stop");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    let turn = home.start(&["server", "node", "execute", "me", "STALL 5"]);
+    home.wait_for_state("me", "busy");
+    tell("UserPromptSubmit");
+    // The agent would tell its end once, right when it is drawn.
+    let told = wait_until(DEADLINE, || {
+        tell("Stop");
+        why(&home, "me")["source"] == "hook"
+    });
+    assert!(told, "{:#}", why(&home, "me"));
+    assert_eq!(turn.done(DEADLINE).code, 0);
+    home.ok(&["server", "node", "stop", "me"]);
+    assert!(wait_until(DEADLINE, || !runtime.exists()), "the folder of its hooks is left behind");
+}
+
+#[test]
+fn a_program_that_ended_while_no_server_was_there_is_shown_once() {
+    let home = Home::with_server();
+    home.script(
+        "brief",
+        "echo begun\nuntil [ -e enough ]; do sleep 0.01; done\necho last words\nexit 7\n",
+        &[],
+    );
+    home.wait_for_text("brief", "begun");
+    let (host, recording) = (home.host_of("brief"), home.recording_of("brief"));
+    home.kill_server("default");
+    fs::write(home.hermetic.work().join("enough"), "").unwrap();
+    home.wait_for_end(&host);
+    Recording::of(&recording).assert_whole();
+    home.ok(&["server", "start"]);
+    home.wait_for_state("brief", "stopped");
+    assert_eq!(home.fact("brief", "exit"), "exit code 7");
+    assert_eq!(home.read("brief"), "begun\nlast words\n");
+    assert_eq!(home.fact("brief", "faults"), "");
+    home.nerve(&["server", "node", "execute", "brief", "x"]).says(1, &["exit code 7"]);
+    assert_eq!(home.hosts(), Vec::<Value>::new());
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]));
+}

@@ -1,0 +1,377 @@
+//! Recordings on the command line: export, import, inspect, list, prune, repair, and replay where nobody watches.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nerve_record::ahr::{Body, Record, Segment, Writer};
+use nerve_record::meta::Meta;
+use nerve_record::store::Store;
+use nerve_term::event::TsNs;
+use nerve_testkit::skip;
+
+use crate::harness::Home;
+
+/// 2024-03-09T16:00:00Z.
+pub(crate) const START: u64 = 1_710_000_000_000_000_000;
+
+/// A recording of these records, each with its time in milliseconds; each in a block of its own.
+pub(crate) fn record(path: &Path, records: &[(u64, Body<'_>)]) {
+    let mut writer = Writer::create(path).unwrap();
+    let mut end = 0;
+    for (ms, body) in records {
+        let mut segment = Segment::new(end);
+        segment.push(&Record { at: TsNs(START + ms * 1_000_000), body: *body }).unwrap();
+        end = segment.end();
+        writer.append(&segment.seal(4, false)).unwrap();
+    }
+    writer.append(&Segment::new(end).seal(4, true)).unwrap();
+}
+
+pub(crate) fn data(off: u64, text: &str) -> Body<'_> {
+    Body::Data { off, bytes: text.as_bytes() }
+}
+
+const SIZE: Body<'static> = Body::Resize { cols: 40, rows: 6 };
+const OUTPUT: &str = "one\r\n\x1b[31mtwo\x1b[0m\r\nthree";
+
+/// A recording with two snapshots on its second line.
+fn sample(path: &Path) {
+    let snapshot = |id, label: &'static str| Body::Snapshot { id, anchor: 17, label: label.as_bytes() };
+    record(
+        path,
+        &[
+            (0, SIZE),
+            (100, data(0, &OUTPUT[..17])),
+            (200, snapshot(1, "first")),
+            (300, snapshot(2, "")),
+            (400, data(17, &OUTPUT[17..])),
+        ],
+    );
+}
+
+/// Puts a recording into the home's store that began `hours` after the start.
+fn shelved(home: &Home, id: &str, hours: u64) -> PathBuf {
+    let started = TsNs(START + hours * 3_600_000_000_000);
+    let path = Store::new(home.hermetic.root().join("nerve/recordings")).prepare(id, started).unwrap();
+    sample(&path);
+    let cmd = vec!["claude".to_string(), "say hello".to_string()];
+    let ended_at = Some(TsNs(started.0 + 60_000_000_000));
+    Meta { started_at: started, ended_at, cmd, ..Meta::default() }.store(&path).unwrap();
+    path
+}
+
+/// A home with a recording named `a.ahr` in its work directory.
+fn with_sample() -> (Home, String) {
+    let home = Home::new();
+    let path = home.hermetic.work().join("a.ahr");
+    sample(&path);
+    (home, path.to_str().unwrap().to_string())
+}
+
+#[test]
+fn branch_points_are_the_lines_and_the_snapshots() {
+    let (home, path) = with_sample();
+    let wanted = "one\ntwo\n▶ snapshot 1: first\n▶ snapshot 2\nthree\n";
+    assert_eq!(home.ok(&["branch-points", &path]), wanted);
+    assert_eq!(home.ok(&["branch-points", "--session", &path]), wanted);
+    let json = home.nerve(&["branch-points", &path, "--json"]).json();
+    let kinds: Vec<&str> =
+        json.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["line", "line", "snapshot", "snapshot", "line"]);
+    assert_eq!((&json[2]["label"], &json[2]["line"]), (&"first".into(), &1.into()));
+}
+
+#[test]
+fn a_recording_is_found_by_id_by_its_beginning_or_as_the_newest() {
+    let home = Home::new();
+    home.nerve(&["replay", "--fast"]).says(3, &["there are no recordings"]);
+    shelved(&home, "0195e3a1-aaaa", 1);
+    let newest = shelved(&home, "0195e3a1-bbbb", 2);
+    fs::File::options()
+        .append(true)
+        .open(&newest)
+        .unwrap()
+        .set_modified(std::time::SystemTime::now() + Duration::from_secs(5))
+        .unwrap();
+    for name in ["0195e3a1-aaaa", "0195e3a1-a"] {
+        assert_eq!(home.ok(&["replay", name, "--fast"]), "one\ntwo\nthree\n");
+    }
+    let done = home.nerve(&["replay", "--fast"]);
+    assert_eq!(done.stdout, "one\ntwo\nthree\n");
+    done.says(0, &["the newest recording", "0195e3a1-bbbb.ahr"]);
+    home.nerve(&["replay", "0195e3a1"]).says(2, &["more than one recording"]);
+    home.nerve(&["export", "nothere", "-f", "md"]).says(3, &["nothere", "recordings list"]);
+    home.nerve(&["inspect", "/nowhere/a.ahr"]).says(3, &["/nowhere/a.ahr"]);
+    home.nerve(&["inspect", "a", "--session", "b"]).says(2, &["cannot be used with"]);
+    // A file by any other name.
+    let odd = home.hermetic.work().join("odd.name");
+    fs::copy(&newest, &odd).unwrap();
+    let mut command = home.command(&["branch-points", "odd.name"]);
+    command.current_dir(home.hermetic.work());
+    assert_eq!(home.run(command).stdout.lines().count(), 5);
+}
+
+#[test]
+fn a_replay_into_a_pipe_is_the_recorded_bytes() {
+    let (home, path) = with_sample();
+    assert_eq!(home.ok(&["replay", &path, "--speed", "100"]), OUTPUT);
+    let plain = OUTPUT.replace("\x1b[31m", "").replace("\x1b[0m", "");
+    assert_eq!(home.ok(&["replay", &path, "--speed", "100", "--no-colors"]), plain);
+    assert_eq!(home.ok(&["replay", &path, "--speed", "100", "--no-colours"]), plain);
+    let mut command = home.command(&["replay", &path, "--speed", "100"]);
+    command.env("NO_COLOR", "1");
+    assert_eq!(home.run(command).stdout, plain);
+    // From the middle: what was shown there, and what follows.
+    let rest = home.ok(&["replay", &path, "--from", "+17"]);
+    assert!(rest.ends_with("three") && rest.contains("one") && rest.contains("two"), "{rest:?}");
+    let rest = home.ok(&["replay", &path, "--from", "0.3", "--speed", "1000"]);
+    assert!(rest.ends_with("three") && rest.contains("two"), "{rest:?}");
+    home.nerve(&["replay", &path, "--from", "soon"]).says(2, &["M:S", "+BYTES"]);
+    home.nerve(&["replay", &path, "--speed", "0"]).says(2, &["from 0.001"]);
+}
+
+#[test]
+fn a_replay_takes_the_time_it_took_less_what_is_idle() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("slow.ahr");
+    record(&path, &[(0, SIZE), (400, data(0, "a")), (3_600_000, data(1, "b"))]);
+    let path = path.to_str().unwrap();
+    let start = Instant::now();
+    assert_eq!(home.ok(&["replay", path, "--idle-limit", "0.5"]), "ab");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(20), "{took:?}");
+    let start = Instant::now();
+    assert_eq!(home.ok(&["replay", path, "--idle-limit", "0.5", "--speed", "0.5"]), "ab");
+    assert!(start.elapsed() >= Duration::from_millis(1800));
+}
+
+#[test]
+fn the_final_state_is_all_lines_at_once() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("long.ahr");
+    let text: String = (0..500).map(|n| format!("\x1b[1mline {n}\x1b[m\r\n")).collect();
+    record(&path, &[(0, SIZE), (10, data(0, &text)), (86_400_000, data(text.len() as u64, "\r\n\r\n"))]);
+    let path = path.to_str().unwrap();
+    let wanted: String = (0..500).map(|n| format!("line {n}\n")).collect();
+    assert_eq!(home.ok(&["replay", path, "--fast"]), wanted);
+    assert_eq!(home.ok(&["replay", "--session", path, "--fast", "--no-colors"]), wanted);
+}
+
+#[test]
+fn a_recording_that_ends_on_the_alternate_screen_shows_it_after_the_lines() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("alternate.ahr");
+    record(&path, &[(0, SIZE), (10, data(0, "$ vi\r\n\x1b[?1049h\x1b[2;1Hthe text"))]);
+    let done = home.nerve(&["replay", path.to_str().unwrap(), "--fast"]);
+    assert_eq!(done.stdout, "$ vi\n\nthe text\n");
+    done.says(0, &["ends on the alternate screen"]);
+    assert_eq!(home.ok(&["branch-points", path.to_str().unwrap()]), "$ vi\n");
+}
+
+#[test]
+fn the_facts_are_printed_without_the_show() {
+    let home = Home::new();
+    shelved(&home, "facts", 1);
+    let text = home.ok(&["replay", "facts", "--print-meta"]);
+    for fact in ["claude 'say hello'", "40x6", "2024-03-09 17:00:00Z", "400ms", "24 B in 2 records", "none"] {
+        assert!(text.contains(fact), "{text} lacks {fact}");
+    }
+    let json = home.nerve(&["replay", "facts", "--print-meta", "--json"]).json();
+    assert_eq!((&json["stats"]["output_bytes"], &json["stats"]["snapshots"]), (&24.into(), &2.into()));
+    assert_eq!(
+        (&json["cols"], &json["meta"]["cmd"][0], &json["id"]),
+        (&40.into(), &"claude".into(), &"facts".into())
+    );
+    home.nerve(&["replay", "facts", "--json"]).says(2, &["--print-meta"]);
+}
+
+#[test]
+fn what_is_intact_of_a_damaged_recording_is_used_and_the_rest_is_told() {
+    let (home, path) = with_sample();
+    let mut bytes = fs::read(&path).unwrap();
+    let second = bytes.windows(4).enumerate().filter(|(_, bytes)| *bytes == b"AHRC").nth(1).unwrap().0;
+    bytes[second + 46] ^= 0x55;
+    fs::write(&path, &bytes).unwrap();
+    let lost = ["warning", "are lost", "output bytes 0..17 are missing"];
+    let done = home.nerve(&["replay", &path, "--fast"]);
+    assert_eq!(done.stdout.trim(), "three");
+    done.says(0, &lost);
+    home.nerve(&["replay", &path, "--speed", "100"]).says(0, &lost);
+    home.nerve(&["branch-points", &path]).says(0, &lost);
+    home.nerve(&["export", &path, "-f", "asciicast2"]).says(0, &lost);
+    let done = home.nerve(&["inspect", &path]);
+    assert!(
+        done.code == 1 && done.stdout.contains("LOST") && done.stdout.contains("1 place is damaged"),
+        "{done:?}"
+    );
+    let done = home.nerve(&["inspect", &path, "--json"]);
+    let json = done.json();
+    assert_eq!((done.code, &json["ok"], &json["summary"]["damaged"]), (1, &false.into(), &1.into()));
+    let lost = json["parts"].as_array().unwrap().iter().find(|part| part["kind"] == "lost").unwrap();
+    assert_eq!(lost["output"], serde_json::json!([0, 17]));
+
+    let done = home.nerve(&["recordings", "repair", &path, "--json"]);
+    let repaired = done.json();
+    assert_eq!((&repaired["gaps"], &repaired["stretches"]), (&1.into(), &1.into()));
+    let clean = path.replace("a.ahr", "a-repaired.ahr");
+    assert_eq!(repaired["path"], clean.as_str());
+    assert_eq!(home.nerve(&["inspect", &clean]).code, 0);
+    home.nerve(&["recordings", "repair", &path]).says(1, &["exists and is not empty"]);
+}
+
+#[test]
+fn an_inspection_shows_blocks_and_records() {
+    let (home, path) = with_sample();
+    let text = home.ok(&["inspect", &path]);
+    for words in [
+        "BLOCK  file 0..",
+        "resize   40x6",
+        "output   0 +17 \"one\\r\\n",
+        "snapshot 1 at byte 17 \"first\"",
+        "intact",
+    ] {
+        assert!(text.contains(words), "{text} lacks {words}");
+    }
+    assert!(!home.ok(&["inspect", &path, "--blocks"]).contains("resize"));
+    let json = home.nerve(&["inspect", &path, "--json"]).json();
+    assert_eq!((&json["ok"], json["parts"].as_array().unwrap().len()), (&true.into(), 6));
+    let record = &json["parts"][1]["records"][0];
+    assert_eq!(
+        (&record["kind"], &record["len"], &record["ts_ns"]),
+        (&"data".into(), &17.into(), &(START + 100_000_000).into())
+    );
+    assert_eq!(record["b64"], "b25lDQobWzMxbXR3bxtbMG0=");
+    // An empty file is an empty session.
+    fs::write(&path, "").unwrap();
+    assert_eq!(home.nerve(&["inspect", &path]).code, 0);
+    fs::write(&path, "rubbish").unwrap();
+    assert_eq!(home.nerve(&["inspect", &path]).code, 1);
+}
+
+#[test]
+fn exports_go_to_a_file_and_come_back() {
+    let (home, path) = with_sample();
+    let work = home.hermetic.work();
+    for (format, start) in [
+        ("md", "| line | text |"),
+        ("json", "[\n{\"kind\":\"line\""),
+        ("csv", "kind,index,ts_ns,text\nline,0,,one\n"),
+        ("txt", "one\ntwo\n▶"),
+        ("asciicast2", "{\"version\":2,\"width\":40,\"height\":6"),
+        ("asciicast3", "{\"version\":3,\"term\":{\"cols\":40,\"rows\":6"),
+    ] {
+        let out = work.join(format!("out.{format}"));
+        assert_eq!(home.ok(&["export", &path, "--format", format, "-o", out.to_str().unwrap()]), "");
+        let text = fs::read_to_string(&out).unwrap();
+        assert!(text.starts_with(start), "{format}: {text}");
+        assert_eq!(home.ok(&["export", &path, "--format", format]), text);
+    }
+    for version in ["2", "3"] {
+        let cast = work.join(format!("out.asciicast{version}"));
+        let back = work.join(format!("back{version}.ahr"));
+        let args = ["import", cast.to_str().unwrap(), "-o", back.to_str().unwrap(), "--json"];
+        assert_eq!(home.nerve(&args).json()["output_bytes"], 24);
+        assert_eq!(home.ok(&["replay", back.to_str().unwrap(), "--speed", "100"]), OUTPUT);
+        assert!(
+            home.ok(&["branch-points", back.to_str().unwrap()])
+                .contains("two\n▶ snapshot 1: first\n▶ snapshot 2\n")
+        );
+    }
+    home.nerve(&["export", &path, "--format", "html"]).says(2, &["html", "asciicast3"]);
+    home.nerve(&["export", &path, "-f", "md", "-o", "/nowhere/x.md"]).says(1, &["/nowhere/x.md"]);
+    assert!(
+        fs::read_dir(&work).unwrap().all(|entry| !entry
+            .unwrap()
+            .file_name()
+            .to_str()
+            .unwrap()
+            .starts_with('.'))
+    );
+}
+
+#[test]
+fn a_cast_that_is_none_is_refused_with_its_line() {
+    let home = Home::new();
+    let cast = home.hermetic.work().join("a.cast");
+    let path = cast.to_str().unwrap();
+    fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n[nonsense]\n").unwrap();
+    home.nerve(&["import", path]).says(1, &["a.cast", "line 3 is no event"]);
+    assert!(!cast.with_extension("ahr").exists());
+    fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n").unwrap();
+    assert!(home.ok(&["import", path]).contains("a.ahr: 1 B of output in 1.0s"));
+    home.nerve(&["import", path]).says(1, &["a.ahr exists and is not empty"]);
+    home.nerve(&["import", "/nowhere.cast"]).says(3, &["/nowhere.cast"]);
+    home.nerve_with(&["import", "-"], "").says(2, &["-o"]);
+    let piped = home.hermetic.work().join("piped.ahr");
+    let args = ["import", "-", "-o", piped.to_str().unwrap()];
+    assert_eq!(home.nerve_with(&args, &fs::read_to_string(&cast).unwrap()).code, 0);
+}
+
+#[test]
+fn recordings_are_listed_and_pruned() {
+    let home = Home::new();
+    home.nerve(&["recordings", "list"]).says(0, &["no recordings in"]);
+    let old = shelved(&home, "old", 1);
+    let new = shelved(&home, "new", 30);
+    let text = home.ok(&["recordings", "list"]);
+    let rows: Vec<&str> = text.lines().collect();
+    assert!(rows[0].starts_with("ID") && rows[1].starts_with("new") && rows[2].starts_with("old"), "{text}");
+    assert!(rows[1].contains("1m 00s") && rows[1].contains("claude 'say hello'"), "{text}");
+    let json = home.nerve(&["recordings", "list", "--json", "-n", "1"]).json();
+    assert_eq!((json.as_array().unwrap().len(), &json[0]["id"]), (1, &"new".into()));
+    assert_eq!(json[0]["duration_ns"], 60_000_000_000u64);
+
+    home.nerve(&["recordings", "prune"]).says(2, &["--older-than", "--max-size"]);
+    home.nerve(&["recordings", "prune", "--older-than", "soon"]).says(2, &["30d"]);
+    let dry = home.ok(&["recordings", "prune", "--older-than", "1d", "--dry-run"]);
+    assert!(dry.contains("2 of 2 would be removed") && old.exists() && new.exists(), "{dry}");
+    let bytes = json[0]["bytes"].as_u64().unwrap().to_string();
+    let done = home.nerve(&["recordings", "prune", "--max-size", &bytes, "--json"]).json();
+    assert_eq!((&done["removed"][0]["id"], &done["removed"][0]["reason"]), (&"old".into(), &"size".into()));
+    assert!(!old.exists() && !Meta::path_of(&old).exists() && new.exists());
+    // One that is being written stays.
+    let writer = fs::File::open(&new).unwrap();
+    writer.lock().unwrap();
+    assert!(home.ok(&["recordings", "list"]).contains(", recording"));
+    assert!(home.ok(&["recordings", "prune", "--older-than", "1d"]).contains("0 of 1 removed"));
+    drop(writer);
+    assert!(home.ok(&["recordings", "prune", "--older-than", "1d"]).contains("1 of 1 removed"));
+    assert!(!new.exists());
+}
+
+#[test]
+fn errors_are_json_where_the_output_is() {
+    let home = Home::new();
+    let done = home.nerve(&["branch-points", "nothere", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!((done.code, &error["code"]), (3, &3.into()));
+}
+
+#[test]
+fn asciinema_takes_our_casts() {
+    // The variable may name one that is not on the path.
+    let program = std::env::var("NERVE_TEST_ASCIINEMA").unwrap_or_else(|_| "asciinema".to_string());
+    let Ok(version) = Command::new(&program).arg("--version").output() else {
+        return skip("asciinema_takes_our_casts", "asciinema is not installed (pip install asciinema)");
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let (home, path) = with_sample();
+    let third = version.contains(" 3.");
+    let formats: &[&str] = if third { &["asciicast2", "asciicast3"] } else { &["asciicast2"] };
+    for format in formats {
+        let cast = home.hermetic.work().join(format!("{format}.cast"));
+        home.ok(&["export", &path, "-f", format, "-o", cast.to_str().unwrap()]);
+        // The way to the output in a cast: version 3 uses `cat` for something else.
+        let (before, after) = if third { ("convert -f raw", "-") } else { ("cat", "") };
+        let line = format!("'{program}' {before} '{}' {after}", cast.display());
+        // On a terminal of its own: version 2.2 does not start without one.
+        let mut command = home.hermetic.command("script");
+        command.args(["-qec", &line, "/dev/null"]);
+        let output = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        assert!(output.status.success(), "{version}: {output:?}");
+        assert!(text.ends_with(&OUTPUT.replace('\r', "")), "{version}: {text:?}");
+    }
+}

@@ -1,0 +1,239 @@
+//! `nerve replay` in a terminal: what is seen, what keys do, and how the terminal is left.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nerve_record::ahr::Body;
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::harness::Home;
+use crate::recordings::{data, record};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A terminal with `nerve` at work in it.
+struct Seat {
+    child: Child,
+    keyboard: File,
+    /// Kept open, to look at its settings.
+    slave: File,
+    before: Termios,
+    shown: Arc<Mutex<TerminalState>>,
+}
+
+impl Seat {
+    fn new(home: &Home, size: Size, args: &[&str]) -> Seat {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        resize(&master, size);
+        let mut command = home.command(args);
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(Stdio::null());
+        command.env_remove("NO_COLOR");
+        let before = tcgetattr(&slave).unwrap();
+        let shown = Arc::new(Mutex::new(TerminalState::new(size)));
+        let mut screen = File::from(master.try_clone().unwrap());
+        let fed = Arc::clone(&shown);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(len @ 1..) = screen.read(&mut bytes) {
+                fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]);
+            }
+        });
+        Seat { child: command.spawn().unwrap(), keyboard: master.into(), slave, before, shown }
+    }
+
+    fn text(&self) -> String {
+        self.shown.lock().unwrap().screen().text()
+    }
+
+    #[track_caller]
+    fn sees(&self, words: &str) {
+        assert!(wait_until(LIMIT, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
+    }
+
+    fn types(&self, keys: &str) {
+        rustix::io::write(&self.keyboard, keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for its end; the terminal is as it was before.
+    #[track_caller]
+    fn left(&mut self) -> Option<i32> {
+        let status = wait_for(LIMIT, || self.child.try_wait().unwrap()).expect("it ends");
+        let after = tcgetattr(&self.slave).unwrap();
+        assert_eq!(
+            (after.local_modes, after.input_modes, after.output_modes),
+            (self.before.local_modes, self.before.input_modes, self.before.output_modes)
+        );
+        assert!(wait_until(LIMIT, || !self.shown.lock().unwrap().modes().alternate), "{}", self.text());
+        let shown = self.shown.lock().unwrap();
+        let fresh = TerminalState::new(Size::default());
+        assert_eq!((shown.modes(), shown.title()), (fresh.modes(), ""));
+        assert!(shown.screen().cursor.visible && shown.frame_deadline().is_none());
+        status.code()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn resize(terminal: impl AsFd, size: Size) {
+    tcsetwinsize(terminal, Winsize { ws_col: size.cols, ws_row: size.rows, ws_xpixel: 0, ws_ypixel: 0 })
+        .unwrap();
+}
+
+/// What an agent does to a terminal: title, modes, the alternate screen; a second between its words, an hour before the end.
+fn unruly(path: &Path) {
+    let start =
+        "\x1b]0;a title\x07\x1b[?2004h\x1b[?1000h\x1b[?1006h\x1b[>7u\x1b[?25l\x1b[?1049h\x1b[2J\x1b[H";
+    let mut records = vec![(0, Body::Resize { cols: 40, rows: 6 }), (0, data(0, start))];
+    let words: Vec<String> = (1..=20).map(|n| format!("word {n}\r\n")).collect();
+    let mut off = start.len() as u64;
+    for (nth, word) in (1..).zip(&words) {
+        records.push((nth * 1000, data(off, word)));
+        off += word.len() as u64;
+    }
+    records.push((3_600_000, data(off, "the end")));
+    record(path, &records);
+}
+
+fn unruly_home() -> (Home, String) {
+    let home = Home::new();
+    let path = home.hermetic.work().join("unruly.ahr");
+    unruly(&path);
+    (home, path.to_str().unwrap().to_string())
+}
+
+const SIZE: Size = Size { cols: 40, rows: 6 };
+
+#[test]
+fn keys_pause_step_seek_and_leave() {
+    let (home, path) = unruly_home();
+    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5", "--speed", "0.01"]);
+    seat.sees("word 2");
+    assert!(
+        !tcgetattr(&seat.slave).unwrap().local_modes.contains(LocalModes::ICANON),
+        "keys are had at once"
+    );
+    seat.types(" ");
+    seat.sees("paused  0:02 / 1:00:00");
+    seat.types(".");
+    seat.sees("word 3");
+    seat.types("\x1b[C");
+    seat.sees("word 8");
+    seat.sees("paused  0:08");
+    seat.types("\x1bOD");
+    seat.sees("paused  0:03");
+    assert!(!seat.text().contains("word 8"));
+    seat.types("x\x1b[A ");
+    assert!(wait_until(LIMIT, || !seat.text().contains("paused")), "{}", seat.text());
+    // Far back is the start.
+    seat.types(" \x1b[D\x1b[D");
+    seat.sees("paused  0:00");
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    assert!(!seat.text().contains("word"), "what was shown is gone: {}", seat.text());
+}
+
+#[test]
+fn ctrl_c_and_signals_give_the_terminal_back() {
+    let (home, path) = unruly_home();
+    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
+    seat.sees("word 3");
+    seat.types("\x03");
+    assert_eq!(seat.left(), Some(130));
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
+        seat.sees("word 2");
+        seat.signal(signal);
+        assert_eq!(seat.left(), Some(code));
+    }
+}
+
+#[test]
+fn the_end_leaves_the_last_screen_behind() {
+    let (home, path) = unruly_home();
+    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--idle-limit", "0.01"]);
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("word 20\nthe end");
+}
+
+#[test]
+fn paused_at_the_end_it_waits_and_can_go_back() {
+    let (home, path) = unruly_home();
+    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "20.5"]);
+    seat.sees("word 20");
+    seat.types(".");
+    seat.sees("the end");
+    seat.types("\x1b[C");
+    seat.sees("paused  1:00:05");
+    seat.types("\x1b[D\x1b[D\x1b[D");
+    assert!(wait_until(LIMIT, || !seat.text().contains("the end")), "{}", seat.text());
+    seat.types("Q");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn another_size_shows_what_there_is_room_for() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("wide.ahr");
+    let text = "\x1b[31m0123456789abcdefghij\x1b[0m\r\n2\r\n3\r\n4\r\n5";
+    record(
+        &path,
+        &[
+            (0, Body::Resize { cols: 30, rows: 8 }),
+            (0, data(0, text)),
+            (9_000_000, data(text.len() as u64, "x")),
+        ],
+    );
+    let path = path.to_str().unwrap();
+    let mut seat = Seat::new(&home, Size::new(10, 4), &["replay", path]);
+    seat.sees("2\n3\n4\n5");
+    resize(&seat.keyboard, Size::new(20, 10));
+    seat.shown.lock().unwrap().resize(Size::new(20, 10));
+    // The kernel signals only the foreground group of a controlling terminal, which this is not.
+    seat.signal(Signal::WINCH);
+    seat.sees("0123456789abcdefghij\n2\n3\n4\n5");
+    let coloured = |seat: &Seat| !seat.shown.lock().unwrap().screen().rows[0].runs.is_empty();
+    assert!(coloured(&seat));
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    let plain = Seat::new(&home, Size::new(30, 8), &["replay", path, "--no-colors"]);
+    plain.sees("0123456789abcdefghij");
+    assert!(!coloured(&plain));
+}
+
+#[test]
+fn the_final_state_is_coloured_in_a_terminal() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("colour.ahr");
+    record(&path, &[(0, data(0, "\x1b[32mgreen\x1b[0m"))]);
+    let path = path.to_str().unwrap();
+    for (args, coloured) in [(vec![], true), (vec!["--no-colors"], false)] {
+        let args: Vec<&str> = ["replay", path, "--fast"].into_iter().chain(args).collect();
+        let mut seat = Seat::new(&home, SIZE, &args);
+        assert_eq!(seat.left(), Some(0));
+        seat.sees("green");
+        assert_eq!(!seat.shown.lock().unwrap().screen().rows[0].runs.is_empty(), coloured, "{args:?}");
+    }
+}
