@@ -8,6 +8,7 @@ use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 use nerve_term::profile::{Profile, Profiles};
 use tokio::sync::broadcast;
+use tokio_util::task::TaskTracker;
 
 use crate::backend::{Program, SpawnError};
 use crate::clock::Clock;
@@ -58,6 +59,8 @@ struct Inner {
     clock: Clock,
     events: Publisher,
     sessions: Mutex<Sessions>,
+    /// Nodes that are being started.
+    creating: TaskTracker,
 }
 
 impl Engine {
@@ -75,6 +78,7 @@ impl Engine {
             clock,
             events: Publisher::new(clock),
             sessions: Mutex::new(Sessions::new(clock.now())),
+            creating: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }
     }
@@ -142,7 +146,7 @@ impl Engine {
     /// A start is not left half done when nobody waits for it any more.
     async fn create_detached(&self, spec: NodeSpec) -> Outcome {
         let engine = self.clone();
-        let created = tokio::spawn(async move { engine.create(spec).await }).await;
+        let created = self.inner.creating.spawn(async move { engine.create(spec).await }).await;
         created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 
@@ -152,8 +156,11 @@ impl Engine {
         let node = self.start(spec).await.inspect_err(|_| self.sessions().release(&at, reservation))?;
         let info = node.info();
         if !self.sessions().fill(&at, reservation, node.clone()) {
-            node.stop("its session was deleted").await;
-            return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
+            node.stop("its session was deleted, or the server was shut down").await;
+            return Err(EngineError::new(
+                ErrorKind::NotFound,
+                "its session was deleted meanwhile, or the server is shutting down",
+            ));
         }
         self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind });
         Ok(Reply::Created(info))
@@ -205,7 +212,7 @@ impl Engine {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             journal,
-            adopted: false,
+            adopted: None,
             answers: true,
             events: self.inner.events.clone(),
         };
@@ -316,14 +323,15 @@ impl Engine {
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
             journal: self.journal(&label.at(), label.history)?,
-            adopted: true,
+            adopted: Some(serde_json::from_value(entry.memory.clone()).unwrap_or_default()),
             answers: true,
             events: self.inner.events.clone(),
         })
     }
 
     async fn shut_down(&self, keep_nodes: bool) {
-        let mut nodes = self.sessions().all_nodes();
+        // Who comes later is refused, and who is on the way ends by itself.
+        let mut nodes = self.sessions().close();
         if keep_nodes {
             let mut left = Vec::new();
             for node in nodes {
@@ -334,6 +342,8 @@ impl Engine {
             nodes = left;
         }
         stop_all(nodes, "the server was shut down").await;
+        self.inner.creating.close();
+        self.inner.creating.wait().await;
         self.inner.events.publish(None, EventKind::ServerShutdown);
     }
 

@@ -1,23 +1,25 @@
 //! Writes a terminal's recording: gathers what the pump hands over, and compresses and writes it on a thread of its own.
 //!
-//! The byte path pays one copy under a lock. What was handed over is on disk within [`ROTATE_AFTER`], by a timer. When the disk
-//! is slower than the child, the child waits; a disk that takes nothing for [`PATIENCE`] ends the recording, not the session.
+//! The byte path pays one copy under a lock and never waits. What was handed over is on disk within [`ROTATE_AFTER`], by a timer.
+//! When the disk is slower than the child, whoever reads the child waits for [room](Flusher::room); a disk that takes nothing for
+//! [`PATIENCE`] ends the recording, not the session.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
 use nerve_term::event::{Event, EventKind};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::tap::Tap;
 
-/// Full segments that may wait for the disk: 4 MiB.
+/// Full segments that may wait for the disk before the child is read no further: 4 MiB.
 const MAX_WAITING: usize = 16;
+/// Full segments that a reader who does not wait for room may pile up.
+const TOO_MANY: usize = 4 * MAX_WAITING;
 /// Full segments from which on speed counts more than size.
 const BEHIND: usize = 2;
 /// Brotli quality while the disk thread is behind.
@@ -29,7 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// Asks for what was recorded to be on disk. Cheap to clone.
@@ -51,8 +52,10 @@ struct Shared {
     state: Mutex<State>,
     /// There is something to do for the thread.
     work: Condvar,
-    /// The thread has made room.
-    room: Condvar,
+    /// The thread has written something.
+    room: Notify,
+    /// The thread is over.
+    over: Condvar,
 }
 
 #[derive(Debug)]
@@ -64,7 +67,10 @@ struct State {
     /// To be written, oldest first.
     full: VecDeque<Segment>,
     waiters: Vec<Waiter>,
+    /// Since when there has been no room.
+    full_since: Option<tokio::time::Instant>,
     closing: bool,
+    over: bool,
     written: u64,
     failed: Option<String>,
 }
@@ -87,7 +93,9 @@ impl Recorder {
             since: None,
             full: VecDeque::new(),
             waiters: Vec::new(),
+            full_since: None,
             closing: false,
+            over: false,
             written: 0,
             failed: None,
         };
@@ -95,16 +103,15 @@ impl Recorder {
             path: path.to_path_buf(),
             state: Mutex::new(state),
             work: Condvar::new(),
-            room: Condvar::new(),
+            room: Notify::new(),
+            over: Condvar::new(),
         });
-        let thread = {
-            let shared = shared.clone();
-            std::thread::Builder::new()
-                .name("recorder".into())
-                .spawn(move || Worker { shared, writer, quality }.run())
-                .map_err(|source| AhrError::Io { action: "start a thread for", path: path.into(), source })?
-        };
-        Ok(Recorder { shared, thread: Some(thread) })
+        let worker = Worker { shared: shared.clone(), writer, quality };
+        std::thread::Builder::new()
+            .name("recorder".into())
+            .spawn(move || worker.run())
+            .map_err(|source| AhrError::Io { action: "start a thread for", path: path.into(), source })?;
+        Ok(Recorder { shared })
     }
 
     /// For those who wait for the disk.
@@ -124,8 +131,8 @@ impl Recorder {
             state.since = None;
             state.full.push_back(full);
             self.shared.work.notify_one();
-            if state.full.len() >= MAX_WAITING {
-                return self.shared.wait_for_room(state);
+            if state.full.len() >= TOO_MANY {
+                return Err(self.shared.give_up(&mut state));
             }
         } else if state.since.is_none() {
             state.since = Some(Instant::now());
@@ -159,13 +166,15 @@ impl Tap for Recorder {
 }
 
 impl Drop for Recorder {
-    /// Writes what is left and the last block, syncs, and waits for it.
+    /// Writes what is left and the last block, syncs, and waits for it: not for ever, and not for a disk that hangs already.
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        let mut state = self.shared.lock();
+        state.closing = true;
         self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A panic there has been reported as a failed tap.
-            let _ = thread.join();
+        if state.failed.is_none() {
+            let waiting = |state: &mut State| !state.over;
+            // Out of patience or not, there is nothing else to be done.
+            drop(self.shared.over.wait_timeout_while(state, PATIENCE, waiting));
         }
     }
 }
@@ -188,6 +197,26 @@ impl Flusher {
         answer.await.unwrap_or_else(|_| Err("the recording is closed".to_string()))
     }
 
+    /// Whether the disk keeps up. While it does not, the child should not be read: see [`Flusher::room`].
+    pub fn has_room(&self) -> bool {
+        let mut state = self.shared.lock();
+        let has_room = state.full.len() < MAX_WAITING || state.failed.is_some();
+        match has_room {
+            true => state.full_since = None,
+            false => drop(state.full_since.get_or_insert_with(tokio::time::Instant::now)),
+        }
+        has_room
+    }
+
+    /// Waits until the disk has taken something. One that takes nothing for [`PATIENCE`] has failed, and is waited for no more. May
+    /// be dropped and called again.
+    pub async fn room(&self) {
+        let since = self.shared.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
+        if tokio::time::timeout_at(since + PATIENCE, self.shared.room.notified()).await.is_err() {
+            self.shared.give_up(&mut self.shared.lock());
+        }
+    }
+
     /// The recording's file.
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -199,16 +228,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for_room(&self, state: MutexGuard<'_, State>) -> Result<(), String> {
-        let full = |state: &mut State| state.full.len() >= MAX_WAITING && state.failed.is_none();
-        let waited = self.room.wait_timeout_while(state, PATIENCE, full);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() {
-            let message = format!("{} took nothing for {} s", self.path.display(), PATIENCE.as_secs());
-            state.failed = Some(message.clone());
-            return Err(message);
-        }
-        state.failed.clone().map_or(Ok(()), Err)
+    /// The disk hangs: nothing more is recorded, and what waits is let go.
+    fn give_up(&self, state: &mut State) -> String {
+        let message = format!("{} takes nothing any more", self.path.display());
+        state.full.clear();
+        state.failed.get_or_insert(message).clone()
     }
 }
 
@@ -234,7 +258,10 @@ impl Worker {
             let written = self.write(&batch);
             let mut state = self.shared.lock();
             match &written {
-                Ok(Some(off)) => state.written = *off,
+                Ok(Some(off)) => {
+                    state.written = *off;
+                    state.full_since = None;
+                }
                 Ok(None) => {}
                 Err(error) => state.failed = Some(format!("{}: {error}", self.shared.path.display())),
             }
@@ -243,7 +270,7 @@ impl Worker {
                 None => Ok(Written { off: state.written }),
             };
             drop(state);
-            self.shared.room.notify_all();
+            self.shared.room.notify_one();
             for waiter in batch.waiters {
                 let _ = waiter.reply.send(outcome.clone());
             }
@@ -255,6 +282,10 @@ impl Worker {
         let mut state = self.shared.lock();
         state.failed.get_or_insert_with(|| "the recording is closed".to_string());
         state.waiters.clear();
+        state.over = true;
+        drop(state);
+        self.shared.over.notify_all();
+        self.shared.room.notify_one();
     }
 
     fn next_batch(&self) -> Batch {

@@ -17,6 +17,8 @@ pub const DEFAULT: &str = "default";
 pub struct Sessions {
     by_name: BTreeMap<String, Session>,
     reservations: u64,
+    /// Nothing is taken in any more.
+    closed: bool,
 }
 
 /// Says who reserved a name: a name can be given up and reserved again by somebody else.
@@ -46,7 +48,7 @@ impl Sessions {
     pub fn new(now: TsNs) -> Sessions {
         let default =
             Session { description: String::new(), tags: Vec::new(), created: now, nodes: BTreeMap::new() };
-        Sessions { by_name: BTreeMap::from([(DEFAULT.to_string(), default)]), reservations: 0 }
+        Sessions { by_name: BTreeMap::from([(DEFAULT.to_string(), default)]), reservations: 0, closed: false }
     }
 
     /// How many sessions there are.
@@ -128,6 +130,12 @@ impl Sessions {
         Ok(session.map(|session| running(session.nodes)).unwrap_or_default())
     }
 
+    /// Takes nothing in from now on, and hands out all nodes, still running.
+    pub fn close(&mut self) -> Vec<Node> {
+        self.closed = true;
+        self.all_nodes()
+    }
+
     /// All nodes of all sessions.
     pub fn all_nodes(&self) -> Vec<Node> {
         let slots = self.by_name.values().flat_map(|session| session.nodes.values());
@@ -169,6 +177,9 @@ impl Sessions {
     /// A bad name, no such session, or the name is taken.
     pub fn reserve(&mut self, node: &NodeRef) -> Result<Reservation, EngineError> {
         check_name(&node.node, "node")?;
+        if self.closed {
+            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+        }
         let name = session_name(node);
         let Some(session) = self.by_name.get_mut(name) else { return Err(self.no_session(name)) };
         match session.nodes.get(&node.node) {
@@ -189,6 +200,9 @@ impl Sessions {
     /// Puts a started node under its reserved name. `false` if the reservation holds no more: its session is gone, though
     /// another of that name may be there.
     pub fn fill(&mut self, at: &NodeRef, reservation: Reservation, node: Node) -> bool {
+        if self.closed {
+            return false;
+        }
         let slot = self.slot(at).filter(|slot| slot.is_reserved(reservation));
         slot.map(|slot| *slot = Slot::Node(node)).is_some()
     }

@@ -5,21 +5,21 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`activity`] | what an agent does, as it is told to who watches it |
-//! | [`files`] | snapshots of a work tree: git commits, or copies |
 //! | [`ahr`] | the format of recordings: blocks, records, reader, writer, repair (seed agent-record §5) |
-//! | [`history`] | the JSONL audit log of one node's operations (seed channel-history) |
-//! | [`meta`] | `<stem>.meta.json`: the facts of a recorded session |
-//! | [`name`] | the rule for names that become parts of paths |
-//! | [`snapshots`] | `<stem>.snapshots.jsonl`: the snapshots of a recorded session |
-//! | [`ssz`] | the recorder's wire: snapshot requests and events |
-//! | [`store`] | where recordings are |
 //! | [`export`] | a recording as a report of lines and snapshots, or as an asciicast |
+//! | [`files`] | snapshots of a work tree: git commits, or copies |
 //! | [`fold`] | a recording folded into a terminal |
+//! | [`history`] | the JSONL audit log of one node's operations (seed channel-history) |
 //! | [`import`] | an asciicast as a recording |
 //! | [`index`] | where things are in a long recording |
 //! | [`inspect`] | a recording block by block, with all that is wrong with it |
+//! | [`meta`] | `<stem>.meta.json`: the facts of a recorded session |
+//! | [`name`] | the rule for names that become parts of paths |
 //! | [`playback`] | a recording being played |
 //! | [`shelf`] | the recordings there are: list and prune |
+//! | [`snapshots`] | `<stem>.snapshots.jsonl`: the snapshots of a recorded session |
+//! | [`ssz`] | the recorder's wire: snapshot requests and events |
+//! | [`store`] | where recordings are |
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation)]
 

@@ -10,6 +10,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nerve_core::host::registry::start_ticks;
+
 use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
@@ -176,13 +178,6 @@ fn read_identity(file: &mut File) -> Option<Holder> {
     file.take(64).read_to_string(&mut text).ok()?;
     let (pid, start) = text.trim().split_once(' ')?;
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
-}
-
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name stands in parentheses and may hold blanks and parentheses itself: count from its end.
-    let after_name = stat.get(stat.rfind(')')? + 1..)?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::error::ServerError;
 use crate::unix::{Server, ServerConfig};
 
-/// Serves an engine until a client sends SHUTDOWN or the process gets SIGTERM, SIGINT or SIGHUP.
+/// Serves an engine until a client sends SHUTDOWN or the process gets SIGTERM, SIGINT, SIGHUP or SIGQUIT.
 ///
 /// # Errors
 /// See [`Server::bind`] and [`Server::run`].
@@ -63,14 +63,15 @@ pub fn execute_data(response: Response) -> ExecuteData {
 /// Ends when the process is told to end. The signals are listened for from the call on, not from the first poll: call it before
 /// anything is started that a signal must not leave behind.
 pub fn stop_signal() -> impl Future<Output = ()> {
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
     let mut signals = kinds.map(|kind| signal(kind).ok());
     async move {
-        let [term, interrupt, hangup] = &mut signals;
+        let [term, interrupt, hangup, quit] = &mut signals;
         tokio::select! {
             () = one(term) => {}
             () = one(interrupt) => {}
             () = one(hangup) => {}
+            () = one(quit) => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_core::host::hosting::Hosting;
@@ -127,10 +127,35 @@ impl Places {
             registry: self.hosts(),
             recordings: self.recordings(),
         };
+        // The longest socket of a host.
+        let deepest = hosting.runtime.join("0123456789ab/hooks/socket");
+        if deepest.as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(ServerError::PathTooLong { path: deepest, max: MAX_SOCKET_PATH });
+        }
         private_directory(&self.runtime)?;
         private_directory(&hosting.runtime)?;
         private_directory(&hosting.registry)?;
         Ok(hosting)
+    }
+
+    /// Takes a server's hosts for this process: a server of the same name with another runtime directory would drive them too.
+    /// Given back with the file.
+    ///
+    /// # Errors
+    /// Another process has them, or the file cannot be made.
+    pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
+        name::check("server", server)?;
+        private_directory(&self.hosts())?;
+        let path = self.hosts().join(format!("{server}.lock"));
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(ServerError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(ServerError::AlreadyRunning { name: server.to_string(), pid: None })
+            }
+            Err(fs::TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path, source }),
+        }
     }
 
     /// Names of servers that have left a socket or a lock, sorted; they need not be alive.

@@ -168,7 +168,7 @@ fn start(
         ready_timeout: LIMIT,
         response_timeout: LIMIT,
         journal: Journal::off(),
-        adopted: false,
+        adopted: None,
         answers: true,
         events,
     };

@@ -14,10 +14,10 @@ use nerve_term::event::{Origin, Size, TsNs};
 use nerve_term::terminal::Snapshot;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::pty::{Control, WRITE_LIMIT};
-use super::{Backend, Happened};
+use super::pty::{Control, ESCALATION, WRITE_LIMIT};
+use super::{Backend, Happened, Memory};
 use crate::host::connection::Connection;
 use crate::host::link::{CHUNK, Order, Report};
 use crate::host::registry::{self, Entry};
@@ -25,6 +25,11 @@ use crate::host::registry::{self, Entry};
 /// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
 /// hangs.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long a host may take to greet before that is told.
+const GREETING: Duration = Duration::from_secs(5);
+/// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
+/// so nobody is told.
+const LOOK: Duration = Duration::from_millis(20);
 /// Blocks of a recording that are decompressed ahead of the terminal model.
 const AHEAD: usize = 4;
 
@@ -48,13 +53,19 @@ pub struct Hosted {
     closed: bool,
     /// Why there is no connection.
     why: String,
+    /// It was told that a living host does not answer.
+    complained: bool,
+    /// The recording does not have what is missing.
+    unrecorded: bool,
+    /// How many of the host's faults were told.
+    faults: usize,
 }
 
 #[derive(Debug)]
 enum Stage {
-    Connecting(JoinHandle<io::Result<Connection>>),
-    /// The recording is read; then the connection goes on, if there is one.
-    Reading(mpsc::Receiver<Piece>, Option<Connection>),
+    Connecting(AbortOnDropHandle<io::Result<Connection>>),
+    /// The recording is read, from an output byte on; then the connection goes on, if there is one.
+    Reading(mpsc::Receiver<Piece>, u64, Option<Connection>),
     Live(Connection),
     Over,
 }
@@ -93,6 +104,9 @@ impl Hosted {
             exited: false,
             closed: false,
             why: String::new(),
+            complained: false,
+            unrecorded: false,
+            faults: 0,
         }
     }
 
@@ -101,25 +115,39 @@ impl Hosted {
         self.terminal =
             terminal.and_then(|terminal| Control::of_other(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
-        self.told.extend(hello.faults.iter().cloned().map(Happened::Fault));
+        self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(Happened::Fault));
+        self.faults = hello.faults.len();
+        self.complained = false;
         self.caught_up_at = Some(hello.off);
-        if hello.oldest > self.off && hello.recording.is_some() {
+        // A recording has sizes and snapshots too; what the host keeps in memory is output alone.
+        let past = self.catching_up && self.off == 0 && hello.off > 0;
+        if (past || hello.oldest > self.off) && hello.recording.is_some() {
             let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
-            self.stage = Stage::Reading(read_recording(path, self.off, to), Some(connection));
+            self.stage = Stage::Reading(read_recording(path, self.off, to), self.off, Some(connection));
         } else {
             self.go_live(connection);
         }
     }
 
     fn go_live(&mut self, connection: Connection) {
-        Order::From { off: self.off, whatever: connection.hello.recording.is_none() }
-            .extend(&mut self.orders);
+        let whatever = connection.hello.recording.is_none() || self.unrecorded;
+        Order::From { off: self.off, whatever }.extend(&mut self.orders);
         self.stage = Stage::Live(connection);
         self.check_caught_up();
     }
 
-    /// There is no host any more: its recording tells what it could not.
+    /// Nobody answers. A host that lives is waited for; of one that is gone, the recording tells what it could not.
     fn not_connected(&mut self, error: &io::Error) {
+        if self.entry.is_alive() {
+            if !std::mem::replace(&mut self.complained, true) {
+                let (id, pid) = (&self.entry.id, self.entry.pid);
+                self.told.push_back(Happened::Fault(format!(
+                    "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
+                )));
+            }
+            self.stage = Stage::connecting(&self.entry);
+            return;
+        }
         if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
             // It may say by now how the program ended.
             self.entry = entry;
@@ -127,7 +155,7 @@ impl Hosted {
         self.why = error.to_string();
         match &self.entry.recording {
             Some(path) => {
-                self.stage = Stage::Reading(read_recording(path.clone(), self.off, None), None);
+                self.stage = Stage::Reading(read_recording(path.clone(), self.off, None), self.off, None);
             }
             None => self.over(),
         }
@@ -139,16 +167,15 @@ impl Hosted {
         if std::mem::take(&mut self.catching_up) {
             self.told.push_back(Happened::CaughtUp);
         }
-        if let Some(terminal) = self.terminal.take() {
-            // Nobody else would tell the program; and with our descriptor gone, its terminal is.
-            terminal.signal(Signal::HUP);
-        }
+        // With our descriptor gone, the program's terminal is.
+        self.terminal = None;
         if let (Some(exit), false) = (self.entry.exit, self.exited) {
             self.told.extend([Happened::Exited(exit.into()), Happened::Closed]);
         } else if !self.exited {
             let pid = self.entry.pid;
             let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
             self.told.push_back(Happened::Lost(message));
+            tokio::spawn(end_program(self.entry.clone()));
         } else if !self.closed {
             self.told.push_back(Happened::Closed);
         }
@@ -159,6 +186,7 @@ impl Hosted {
     fn disconnected(&mut self, why: &str) {
         if self.exited && self.closed {
             self.stage = Stage::Over;
+            self.entry.forget(&self.registry);
             return;
         }
         if !self.orders.is_empty() {
@@ -201,13 +229,17 @@ impl Hosted {
             Report::Snapshot { at, id, anchor, label } => {
                 Some(Happened::Snapshot(snapshot(at, id, anchor, &label)))
             }
-            Report::Fault(message) => Some(Happened::Fault(message)),
+            Report::Fault(message) => {
+                self.faults += 1;
+                Some(Happened::Fault(message))
+            }
             Report::Behind { recorded } => {
                 self.behind(recorded);
                 None
             }
             Report::Exited(exit) => {
                 self.exited = true;
+                Order::Seen.extend(&mut self.orders);
                 Some(Happened::Exited(exit))
             }
             Report::Closed => {
@@ -224,7 +256,7 @@ impl Hosted {
         match (&connection.hello.recording, recorded) {
             (Some(path), Some(to)) if to > self.off => {
                 let pieces = read_recording(path.clone(), self.off, Some(to));
-                self.stage = Stage::Reading(pieces, Some(connection));
+                self.stage = Stage::Reading(pieces, self.off, Some(connection));
             }
             _ => {
                 Order::From { off: self.off, whatever: true }.extend(&mut self.orders);
@@ -237,7 +269,20 @@ impl Hosted {
 impl Stage {
     fn connecting(entry: &Entry) -> Stage {
         let control = entry.runtime.join(crate::host::CONTROL);
-        Stage::Connecting(tokio::spawn(async move { Connection::open(&control).await }))
+        let entry = entry.clone();
+        Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+            let deadline = tokio::time::Instant::now() + GREETING;
+            loop {
+                let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
+                match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    // Out of descriptors, or about to end: it is tried again for a while.
+                    Err(_) if entry.is_alive() && tokio::time::Instant::now() < deadline => {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    connected => return connected,
+                }
+            }
+        })))
     }
 }
 
@@ -261,7 +306,7 @@ impl Backend for Hosted {
                     Ok(Err(error)) => self.not_connected(&error),
                     Err(error) => self.not_connected(&io::Error::other(error)),
                 },
-                Stage::Reading(pieces, connection) => match pieces.recv().await {
+                Stage::Reading(pieces, from, connection) => match pieces.recv().await {
                     Some(Piece::Output { off, bytes }) => {
                         if let Some(happened) = self.output_at(off, bytes) {
                             return happened;
@@ -269,7 +314,10 @@ impl Backend for Hosted {
                     }
                     Some(Piece::Other(happened)) => return happened,
                     None => match connection.take() {
-                        Some(connection) => self.go_live(connection),
+                        Some(connection) => {
+                            self.unrecorded = *from == self.off;
+                            self.go_live(connection);
+                        }
                         None => self.over(),
                     },
                 },
@@ -325,8 +373,13 @@ impl Backend for Hosted {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(terminal) = &self.terminal {
-            terminal.signal(signal);
+        match &self.terminal {
+            Some(terminal) => terminal.signal(signal),
+            None => {
+                self.entry.signal_child(signal);
+                // It stands still, and ends its program and itself when it goes on.
+                let _ = self.entry.signal(Signal::TERM);
+            }
         }
     }
 
@@ -342,8 +395,28 @@ impl Backend for Hosted {
         Some(self.entry.child)
     }
 
+    fn hides_input(&self) -> bool {
+        self.terminal.as_ref().is_some_and(Control::hides_input)
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        // Plain fields: it cannot fail.
+        Order::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.orders);
+    }
+
     fn release(&mut self) -> bool {
         true
+    }
+}
+
+/// The host is gone and its program may not be: it lost its terminal, and may not care.
+async fn end_program(entry: Entry) {
+    for (signal, pause) in ESCALATION {
+        entry.signal_child(signal);
+        let deadline = tokio::time::Instant::now() + pause;
+        while entry.has_child() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 

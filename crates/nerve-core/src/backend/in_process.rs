@@ -9,7 +9,7 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 
 use super::pty::{Pty, READ_LIMIT};
-use super::{Backend, Happened, Program, SpawnError};
+use super::{Backend, Happened, Memory, Program, SpawnError};
 use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::tap::Tap;
@@ -89,7 +89,7 @@ impl Backend for InProcess {
             let Pty { output, input, child, .. } = &mut self.pty;
             tokio::select! {
                 read = output.read(&mut self.buffer), if self.open => return self.read(read),
-                flushed = input.flush(), if input.pending() > 0 => {
+                flushed = input.flush(), if self.open && input.pending() > 0 => {
                     if let Err(error) = flushed {
                         tracing::debug!(%error, "input to a closed terminal is dropped");
                     }
@@ -142,6 +142,13 @@ impl Backend for InProcess {
     fn pid(&self) -> Option<i32> {
         self.pty.control.pid()
     }
+
+    fn hides_input(&self) -> bool {
+        self.pty.control.hides_input()
+    }
+
+    /// Nobody comes after us.
+    fn remember(&mut self, _memory: &Memory) {}
 
     fn release(&mut self) -> bool {
         false

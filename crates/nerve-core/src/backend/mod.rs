@@ -8,16 +8,18 @@ mod system;
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nerve_term::driver::Foreground;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 pub use hosted::Hosted;
 pub use in_process::InProcess;
 pub use spawn::{Program, SpawnError};
-pub(crate) use system::watch;
+pub(crate) use system::{no_descriptors, watch};
 
 /// A terminal with a program on it: owns the bytes in both directions. Bytes are stamped and have passed the taps before they
 /// come out of [`Backend::next`].
@@ -40,12 +42,26 @@ pub trait Backend: Send + 'static {
     fn signal(&self, signal: Signal);
     /// Who has the terminal; see [`pty::Control::foreground`].
     fn foreground(&self, closely: bool, kin: &[String]) -> Foreground;
+    /// What is typed now is not shown: a password is asked for.
+    fn hides_input(&self) -> bool;
+    /// Keeps this for whoever drives the terminal after us.
+    fn remember(&mut self, memory: &Memory);
     /// How long [`Happened::Closed`] may come after [`Happened::Exited`].
     fn drain_time(&self) -> Duration;
     /// The program's process id, where it is known.
     fn pid(&self) -> Option<i32>;
     /// The node is left, the program is not: it goes on without us. `false` if it cannot.
     fn release(&mut self) -> bool;
+}
+
+/// What a node knows that the next one over the same terminal cannot see.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// The program has been ready once: it is not starting any more.
+    pub was_ready: bool,
+    /// The agent's own record of the conversation, as its hooks named it.
+    pub transcript: Option<PathBuf>,
 }
 
 /// What can happen at a backend. Output and sizes come in the order in which the taps got them.

@@ -197,6 +197,11 @@ impl Input {
         true
     }
 
+    /// Forgets what waits: nobody will read it.
+    pub fn discard(&mut self) {
+        self.queue.clear();
+    }
+
     /// Bytes that wait.
     pub fn pending(&self) -> usize {
         self.queue.len()
@@ -214,6 +219,8 @@ impl Input {
                 Ok(written) => drop(self.queue.drain(..written)),
                 Err(rustix::io::Errno::AGAIN) => {
                     ready.clear_ready();
+                    // A terminal that was hung up can say that it takes bytes and take none, for ever.
+                    tokio::task::yield_now().await;
                     return Ok(());
                 }
                 Err(rustix::io::Errno::INTR) => {}

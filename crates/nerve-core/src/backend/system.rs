@@ -1,5 +1,5 @@
-//! The two calls that Rust cannot check: what happens between fork and exec, and the promise that a descriptor stays open.
-#![expect(unsafe_code, reason = "both have no safe form; each says why it holds")]
+//! The calls that Rust cannot check: what happens between fork and exec, and the promise that a descriptor stays open.
+#![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,13 +15,26 @@ pub(super) fn own_terminal(command: &mut Command) {
         command.pre_exec(|| {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
-            // Marked, not closed: the standard library still reports a failing exec through one of them.
-            let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
-            if libc::close_range(3, libc::c_uint::MAX, flag) != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            Ok(())
+            mark_descriptors()
         });
+    }
+}
+
+/// Between fork and exec: no descriptor of ours but the three standard ones.
+pub(crate) fn no_descriptors(command: &mut Command) {
+    // SAFETY: close_range is an async-signal-safe system call; no memory is allocated, no lock is taken.
+    unsafe {
+        command.pre_exec(mark_descriptors);
+    }
+}
+
+/// Marked, not closed: the standard library still reports a failing exec through one of them.
+fn mark_descriptors() -> io::Result<()> {
+    let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::close_range(3, libc::c_uint::MAX, flag) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -82,7 +82,7 @@ impl Connection {
 
     /// Waits until bytes came, which are taken in, or some of `orders` could be sent, which are taken out. `false` when the host
     /// is gone. May be dropped and called again.
-    pub(crate) async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
+    pub async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
         tokio::select! {
             ready = self.stream.readable() => {
                 ready?;
@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// The next report of what was taken in.
-    pub(crate) fn decoded(&mut self) -> io::Result<Option<Report>> {
+    pub fn decoded(&mut self) -> io::Result<Option<Report>> {
         let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while let Some(body) = self.frames.take().map_err(bad)? {
             if let Some(report) = Report::decode(body).map_err(bad)? {

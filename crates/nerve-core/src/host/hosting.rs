@@ -104,7 +104,10 @@ impl Hosting {
 
     /// Hosts that this server's nodes run in, or ran in when nobody was there to see their end; oldest first.
     pub(crate) fn of_server(&self, server: &str) -> Vec<(Entry, Label)> {
-        registry::entries(&self.registry)
+        let mut entries = registry::entries(&self.registry);
+        // What lives has a better claim to a name than what has ended under it.
+        entries.sort_by_key(|entry| !entry.is_alive());
+        entries
             .into_iter()
             .filter_map(|entry| {
                 let label: Label = serde_json::from_value(entry.label.clone()).ok()?;

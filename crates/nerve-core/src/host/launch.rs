@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::HostSpec;
 use super::process::Host;
 use super::registry::Entry;
-use crate::backend::SpawnError;
+use crate::backend::{SpawnError, no_descriptors};
 
 /// A machine that needs longer than this to start a process is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,16 +38,13 @@ enum Said {
 /// # Errors
 /// [`SpawnError`], as if the program had been started here.
 pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError> {
-    let mut child = tokio::process::Command::new(program)
-        .args(["host", "run"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(false)
-        .spawn()
-        .map_err(SpawnError::system("start a host process"))?;
+    let mut command = tokio::process::Command::new(program);
+    // Nothing of ours is held open by it: it outlives us.
+    command.args(["host", "run"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    no_descriptors(&mut command);
+    let mut child =
+        command.kill_on_drop(false).spawn().map_err(SpawnError::system("start a host process"))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    // Reaped when it ends; its end is seen on the connection.
-    tokio::spawn(async move { child.wait().await });
     let talk = async {
         let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
             return Err(io::Error::other("it has no pipes"));
@@ -63,6 +60,12 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     };
     let said =
         tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    if said.is_err() {
+        // It must not start anything after nothing was started.
+        let _ = child.start_kill();
+    }
+    // Reaped when it ends; its end is seen on the connection.
+    tokio::spawn(async move { child.wait().await });
     match said.map_err(SpawnError::system("start a host"))? {
         Said::Started(entry) => Ok(*entry),
         Said::Empty => Err(SpawnError::Empty),
@@ -86,6 +89,8 @@ pub fn serve() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut term = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
         let mut host = match Host::start(spec).await {
             Ok(host) => host,
             Err(error) => return tell_starter(&said(error)),
@@ -95,6 +100,8 @@ pub fn serve() -> io::Result<()> {
             tokio::select! {
                 _ = host.finished() => return Ok(()),
                 _ = term.recv() => host.stop().await,
+                _ = hangup.recv() => host.stop().await,
+                _ = interrupt.recv() => host.stop().await,
             }
         }
     })

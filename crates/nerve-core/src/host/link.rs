@@ -63,6 +63,10 @@ pub enum Order {
     Resize(Size),
     /// End the program, then the host.
     Stop,
+    /// The program's end was seen: nobody else needs to be told.
+    Seen,
+    /// Keep this in the host's entry, for whoever drives the terminal next.
+    Remember(Value),
 }
 
 /// From a host.
@@ -124,6 +128,8 @@ impl Order {
             }),
             Order::Resize(size) => frame(out, 3, |out| put_size(out, *size)),
             Order::Stop => frame(out, 4, |_| {}),
+            Order::Seen => frame(out, 5, |_| {}),
+            Order::Remember(memory) => frame(out, 6, |out| out.extend(memory.to_string().as_bytes())),
         }
     }
 
@@ -138,6 +144,8 @@ impl Order {
             2 => Order::Input { origin: origin(fields.byte()?), bytes: fields.0.to_vec() },
             3 => Order::Resize(fields.size()?),
             4 => Order::Stop,
+            5 => Order::Seen,
+            6 => Order::Remember(serde_json::from_slice(fields.0).map_err(|_| BadFrame("it is no JSON"))?),
             _ => return Ok(None),
         }))
     }
@@ -338,6 +346,8 @@ mod tests {
             Order::Input { origin: Origin::Injected, bytes: vec![0, 255, 13] },
             Order::Resize(Size::new(80, 24)),
             Order::Stop,
+            Order::Seen,
+            Order::Remember(serde_json::json!({"a": [1]})),
         ];
         let reports = [
             Report::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
@@ -361,9 +371,9 @@ mod tests {
                     bodies.push(body.to_vec());
                 }
             }
-            let got: Vec<_> = bodies[..4].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
+            let got: Vec<_> = bodies[..6].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
             assert_eq!(got, orders);
-            let got: Vec<_> = bodies[4..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
+            let got: Vec<_> = bodies[6..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
             assert_eq!(got, reports);
         }
         assert!(split > 0);

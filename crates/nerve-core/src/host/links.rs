@@ -10,10 +10,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use super::link::{Frames, Order, Report};
+use super::link::{CHUNK, Frames, Order, Report};
 
 /// Bytes that may wait for one connection before the terminal is read no further.
 const BEHIND: usize = 4 << 20;
@@ -27,6 +27,8 @@ pub(super) struct Links {
     next: u64,
     orders: mpsc::Sender<(u64, Ordered)>,
     room: Arc<Notify>,
+    /// The program takes input; connections that send some wait for it.
+    takes_input: watch::Sender<bool>,
 }
 
 /// What comes from a connection.
@@ -63,7 +65,21 @@ impl Links {
     /// Orders of all connections come out of the receiver.
     pub(super) fn new() -> (Links, mpsc::Receiver<(u64, Ordered)>) {
         let (orders, received) = mpsc::channel(64);
-        (Links { links: Vec::new(), next: 0, orders, room: Arc::new(Notify::new()) }, received)
+        (
+            Links {
+                links: Vec::new(),
+                next: 0,
+                orders,
+                room: Arc::new(Notify::new()),
+                takes_input: watch::channel(true).0,
+            },
+            received,
+        )
+    }
+
+    /// Says whether the program takes input.
+    pub(super) fn take_input(&self, takes: bool) {
+        self.takes_input.send_if_modified(|taken| std::mem::replace(taken, takes) != takes);
     }
 
     /// Where orders go.
@@ -78,7 +94,7 @@ impl Links {
         let (queue, pieces) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (read, write) = stream.into_split();
-        tokio::spawn(read_orders(id, read, self.orders.clone()));
+        tokio::spawn(read_orders(id, read, self.orders.clone(), self.takes_input.subscribe()));
         let (orders, room) = (self.orders.clone(), self.room.clone());
         let counted = waiting.clone();
         tokio::spawn(async move {
@@ -108,7 +124,8 @@ impl Links {
     /// Sends frames to one connection.
     pub(super) fn send(&mut self, id: u64, frames: Vec<u8>) {
         if let Some(link) = self.link(id) {
-            link.push(&Arc::from(frames));
+            // In pieces: how far it is behind is counted by what it has taken.
+            frames.chunks(CHUNK).for_each(|piece| link.push(&Arc::from(piece)));
         }
     }
 
@@ -117,6 +134,11 @@ impl Links {
         if let Some(link) = self.link(id) {
             link.live = true;
         }
+    }
+
+    /// Somebody has connected and not said yet from where it wants the output.
+    pub(super) fn any_pending(&self) -> bool {
+        self.links.iter().any(|link| !link.live)
     }
 
     /// Nobody listens: nothing needs to be put into frames.
@@ -176,7 +198,12 @@ impl Link {
     }
 }
 
-async fn read_orders(id: u64, mut read: OwnedReadHalf, orders: mpsc::Sender<(u64, Ordered)>) {
+async fn read_orders(
+    id: u64,
+    mut read: OwnedReadHalf,
+    orders: mpsc::Sender<(u64, Ordered)>,
+    mut takes_input: watch::Receiver<bool>,
+) {
     let mut frames = Frames::default();
     'connection: loop {
         match read.read_buf(frames.room()).await {
@@ -191,6 +218,12 @@ async fn read_orders(id: u64, mut read: OwnedReadHalf, orders: mpsc::Sender<(u64
             };
             match order {
                 Ok(Some(order)) => {
+                    // Only whoever types waits for a program that does not read; everybody else can reach its host.
+                    if matches!(order, Order::Input { .. })
+                        && takes_input.wait_for(|takes| *takes).await.is_err()
+                    {
+                        return;
+                    }
                     if orders.send((id, Ordered::Order(order))).await.is_err() {
                         return;
                     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_record::meta::{Host as MetaHost, Meta};
@@ -10,11 +10,12 @@ use nerve_term::event::{ExitStatus, TsNs};
 use rustix::process::Signal;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::links::Links;
 use super::registry::Entry;
 use super::session::{Inbox, Made, Session};
-use super::snapshots::{listen_tcp, listen_unix};
+use super::snapshots::{ACCEPT_PAUSE, is_same_user, listen_tcp, listen_unix};
 use super::{CONTROL, HostSpec, SNAPSHOT};
 use crate::backend::SpawnError;
 use crate::backend::pty::Pty;
@@ -31,7 +32,7 @@ pub struct Host {
     /// How a program reaches the socket for snapshots; it is in its environment too.
     pub snapshot_socket: String,
     registry: PathBuf,
-    connections: mpsc::Sender<UnixStream>,
+    connections: mpsc::Sender<(UnixStream, bool)>,
     stop: mpsc::Sender<()>,
     done: tokio::task::JoinHandle<ExitStatus>,
 }
@@ -56,9 +57,10 @@ impl Host {
             None => listen_unix(&spec.runtime.join(SNAPSHOT), asked),
         };
         let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
-        let control = UnixListener::bind(spec.runtime.join(CONTROL))
+        let control = private_socket(&spec.runtime.join(CONTROL))
             .map_err(SpawnError::system("listen on the control socket"))?;
         let mut faults = Vec::new();
+        let existed = spec.recording.as_deref().is_some_and(Path::exists);
         let recorder = match spec.recording.as_deref().map(|path| record_to(path, spec.quality)) {
             Some(Ok(recorder)) => Some(recorder),
             Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
@@ -70,7 +72,8 @@ impl Host {
             None => None,
         };
         environment(&mut spec, &snapshot_socket);
-        let pty = Pty::spawn(&spec.program(), spec.size()).inspect_err(|_| discard_recording(&spec))?;
+        let pty =
+            Pty::spawn(&spec.program(), spec.size()).inspect_err(|_| discard_recording(&spec, existed))?;
         let flusher = recorder.as_ref().map(Recorder::flusher);
         let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
         let mut pump = Pump::new(taps);
@@ -79,7 +82,7 @@ impl Host {
         let entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
         entry.store(&spec.registry).map_err(|error| {
             pty.control.signal(Signal::KILL);
-            discard_recording(&spec);
+            discard_recording(&spec, existed);
             SpawnError::system("write the host's entry")(error)
         })?;
         if let Some(path) = &spec.recording {
@@ -88,10 +91,11 @@ impl Host {
         }
         let (links, orders) = Links::new();
         let (connections, connected) = mpsc::channel(4);
+        let accepting = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
         let (stop, stops) = mpsc::channel(1);
         let (registry, entry_told) = (spec.registry.clone(), entry.clone());
         let session = Session::new(clock, spec, entry, pump, pty, Made { flusher, links, faults });
-        let done = tokio::spawn(session.run(Inbox { control, orders, asks, connected, stops }));
+        let done = tokio::spawn(session.run(Inbox { orders, asks, connected, _accepting: accepting, stops }));
         Ok(Host { entry: entry_told, snapshot_socket, registry, connections, stop, done })
     }
 
@@ -101,7 +105,7 @@ impl Host {
     /// The system has no socket left, or the host is over.
     pub async fn connect(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        self.connections.send(theirs).await.map_err(|_| io::ErrorKind::NotConnected)?;
+        self.connections.send((theirs, true)).await.map_err(|_| io::ErrorKind::NotConnected)?;
         Ok(ours)
     }
 
@@ -141,9 +145,32 @@ fn record_to(path: &Path, quality: u8) -> Result<Recorder, String> {
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }
 
+/// A listening socket for this user alone.
+pub(super) fn private_socket(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Lets in who is this user.
+async fn accept(control: UnixListener, connections: mpsc::Sender<(UnixStream, bool)>) {
+    loop {
+        match control.accept().await {
+            Ok((stream, _)) if is_same_user(&stream) => {
+                if connections.send((stream, false)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            // Out of descriptors: whoever wants in waits.
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
 /// Takes back the recording that was made for a program that did not start.
-fn discard_recording(spec: &HostSpec) {
-    if let Some(path) = &spec.recording {
+fn discard_recording(spec: &HostSpec, existed: bool) {
+    if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
         let _ = fs::remove_file(path);
     }
 }

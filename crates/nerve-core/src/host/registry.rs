@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_term::event::{ExitStatus, TsNs};
@@ -28,6 +28,8 @@ pub struct Entry {
     pub start: u64,
     /// The program's process id.
     pub child: i32,
+    /// When the program was started, as `start`.
+    pub child_start: u64,
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// Where it works.
@@ -46,6 +48,9 @@ pub struct Entry {
     pub exit: Option<Exit>,
     /// What the one who started it wrote on it.
     pub label: Value,
+    /// What the one who drives the terminal wants the next one to know.
+    #[serde(default)]
+    pub memory: Value,
 }
 
 /// An exit status, as kept.
@@ -88,6 +93,7 @@ impl Entry {
             pid,
             start: start_ticks(pid).unwrap_or(0),
             child,
+            child_start: u32::try_from(child).ok().and_then(start_ticks).unwrap_or(0),
             argv: spec.argv.clone(),
             cwd: spec.cwd.clone(),
             cols: spec.cols,
@@ -97,6 +103,7 @@ impl Entry {
             started: started.0,
             exit: None,
             label: spec.label.clone(),
+            memory: Value::Null,
         }
     }
 
@@ -105,6 +112,20 @@ impl Entry {
         let uid = rustix::process::getuid().as_raw();
         let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
         owned && self.start != 0 && start_ticks(self.pid) == Some(self.start)
+    }
+
+    /// The program is still there, host or not.
+    pub fn has_child(&self) -> bool {
+        let child = u32::try_from(self.child).unwrap_or(0);
+        self.child_start != 0 && start_ticks(child) == Some(self.child_start)
+    }
+
+    /// Signals the program's process group, if the program is still there.
+    pub fn signal_child(&self, signal: Signal) {
+        if let Some(child) = Pid::from_raw(self.child).filter(|_| self.has_child()) {
+            // Gone already is what a signal is for.
+            let _ = rustix::process::kill_process_group(child, signal);
+        }
     }
 
     /// Sends a signal to the host, if it is still there.
@@ -163,9 +184,12 @@ fn read(path: &Path) -> Option<Entry> {
         return None;
     }
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).ok()?;
+    // Not a link to somewhere else, and not a pipe that waits for a writer.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+    let meta = file.metadata().ok()?;
     // Whoever can write here is this user; somebody else's file is none of our hosts.
-    if file.metadata().ok()?.uid() != rustix::process::getuid().as_raw() {
+    if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
         return None;
     }
     file.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
@@ -177,10 +201,14 @@ fn path_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.json"))
 }
 
-/// When a process was started, in clock ticks since boot (proc_pid_stat(5), field 22).
+/// When a living process was started, in clock ticks since boot (proc_pid_stat(5), field 22). One that is dead and was not yet
+/// reaped is not there.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name stands in parentheses and may hold blanks and parentheses itself: count from its end.
     let after_name = stat.get(stat.rfind(')')? + 1..)?;
+    if matches!(after_name.trim_start().chars().next(), Some('Z' | 'X')) {
+        return None;
+    }
     after_name.split_whitespace().nth(19)?.parse().ok()
 }

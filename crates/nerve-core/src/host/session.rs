@@ -6,9 +6,10 @@ use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::Response;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::HostSpec;
 use super::backlog::Backlog;
@@ -16,7 +17,7 @@ use super::link::{self, CHUNK, Hello, Order, Report};
 use super::links::{Links, Ordered};
 use super::process::meta_of;
 use super::registry::Entry;
-use super::snapshots::{Asked, is_same_user};
+use super::snapshots::Asked;
 use crate::backend::pty::{ESCALATION, Pty, READ_LIMIT};
 use crate::clock::Clock;
 use crate::pump::Pump;
@@ -32,15 +33,19 @@ const MAX_FAULTS: usize = 8;
 const DRAIN: Duration = Duration::from_millis(500);
 /// How long the last frames may take to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long somebody who connects waits for the disk.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// What a program can have written before it asks for a snapshot and that was not read yet: more than the kernel holds.
 const SNAPSHOT_DRAIN: usize = 1 << 20;
 
 /// Where things come from that happen to a host.
 pub(super) struct Inbox {
-    pub(super) control: UnixListener,
     pub(super) orders: mpsc::Receiver<(u64, Ordered)>,
     pub(super) asks: mpsc::Receiver<Asked>,
-    pub(super) connected: mpsc::Receiver<UnixStream>,
+    /// With it: whether it comes from within this process, for whose sake the program may be held up.
+    pub(super) connected: mpsc::Receiver<(UnixStream, bool)>,
+    /// Accepts what comes from without.
+    pub(super) _accepting: AbortOnDropHandle<()>,
     pub(super) stops: mpsc::Receiver<()>,
 }
 
@@ -71,7 +76,9 @@ pub(super) struct Session {
     stopping: Option<(usize, Instant)>,
     /// Somebody has listened.
     heard: bool,
-    /// All is over, and whoever started this was not quick enough to see any of it: it is waited for until then.
+    /// Somebody has seen the program's end.
+    seen: bool,
+    /// All is over but nobody has seen it: that is waited for until then.
     awaited_until: Option<Instant>,
 }
 
@@ -101,21 +108,28 @@ impl Session {
             drain_until: None,
             stopping: None,
             heard: false,
+            seen: false,
             awaited_until: None,
         }
     }
 
     pub(super) async fn run(mut self, mut inbox: Inbox) -> ExitStatus {
         let mut buffer = Vec::with_capacity(READ_LIMIT);
-        while self.open || self.exit.is_none() || self.awaits_first_listener() {
+        while self.open || self.exit.is_none() || self.awaits_witness() || !inbox.connected.is_empty() {
             let keeping_up = self.links.keeping_up();
+            let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
+            let on_disk = on_disk.cloned();
+            if self.drain_until.is_some() && (!keeping_up || on_disk.is_some()) {
+                // Only time in which it is read counts.
+                self.drain_until = Some(Instant::now() + DRAIN);
+            }
             let timer = [self.drain_until, self.stopping.map(|(_, at)| at), self.awaited_until]
                 .into_iter()
                 .flatten()
                 .min();
             let Pty { output, input, child, .. } = &mut self.pty;
             tokio::select! {
-                read = output.read(&mut buffer), if self.open && keeping_up => {
+                read = output.read(&mut buffer), if self.open && keeping_up && on_disk.is_none() => {
                     match read {
                         Ok(0) | Err(_) => self.closed(),
                         Ok(size) => {
@@ -128,30 +142,27 @@ impl Session {
                     buffer.clear();
                 }
                 () = self.links.room(), if !keeping_up => {}
+                () = room_on_disk(on_disk.as_ref()), if on_disk.is_some() => {}
                 // What a closed terminal does not take is nobody's.
-                _ = input.flush(), if input.pending() > 0 => {}
+                _ = input.flush(), if self.open && input.pending() > 0 => {}
                 exit = child.wait(), if self.exit.is_none() => self.exited(exit),
-                accepted = inbox.control.accept() => match accepted {
-                    Ok((stream, _)) if is_same_user(&stream) => self.connected(stream, false),
-                    Ok(_) => {}
-                    // Out of descriptors: whoever wants in tries again.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                },
-                Some(stream) = inbox.connected.recv() => self.connected(stream, true),
-                Some((link, ordered)) = inbox.orders.recv(), if input.pending() < INPUT_WAITS => {
-                    self.ordered(link, ordered);
-                }
+                Some((stream, inside)) = inbox.connected.recv() => self.connected(stream, inside),
+                Some((link, ordered)) = inbox.orders.recv() => self.ordered(link, ordered),
                 Some(asked) = inbox.asks.recv() => self.snapshot(asked).await,
                 Some(()) = inbox.stops.recv() => self.stop(),
-                () = sleep_until(timer), if timer.is_some() => self.timer(),
+                () = sleep_until(timer), if timer.is_some() => self.timer().await,
             }
+            self.links.take_input(!self.open || self.pty.input.pending() < INPUT_WAITS);
             self.report_faults();
         }
         self.finish().await
     }
 
-    fn awaits_first_listener(&mut self) -> bool {
-        if self.heard {
+    /// Somebody should have seen the end, and may still: whoever started this was not quick enough to listen, or listens and has
+    /// not said that it saw.
+    fn awaits_witness(&mut self) -> bool {
+        let over = self.seen || (self.heard && !self.links.any_live());
+        if over && !self.links.any_pending() {
             return false;
         }
         let until = *self.awaited_until.get_or_insert_with(|| Instant::now() + FAREWELL);
@@ -171,6 +182,7 @@ impl Session {
     /// There is no more output. Whoever listens is told when all of it is written, see [`Session::finish`].
     fn closed(&mut self) {
         self.open = false;
+        self.pty.input.discard();
     }
 
     fn exited(&mut self, exit: ExitStatus) {
@@ -181,7 +193,6 @@ impl Session {
         }
     }
 
-    /// `inside`: from this process, for whose sake the program may be held up.
     fn connected(&mut self, stream: UnixStream, inside: bool) {
         let link = self.links.add(stream, inside);
         self.with_written(link, Ordered::Greet);
@@ -192,7 +203,11 @@ impl Session {
         let (orders, flusher) = (self.links.orders(), self.flusher.clone());
         tokio::spawn(async move {
             let written = match flusher {
-                Some(flusher) => flusher.flush(false).await.ok().map(|written| written.off),
+                // A disk that hangs must not keep anybody from the terminal.
+                Some(flusher) => match tokio::time::timeout(DISK_PATIENCE, flusher.flush(false)).await {
+                    Ok(Ok(written)) => Some(written.off),
+                    Ok(Err(_)) | Err(_) => None,
+                },
                 None => None,
             };
             // A host that is over answers nobody.
@@ -224,9 +239,14 @@ impl Session {
                     self.pump.resize(now, size);
                     self.links.send_all(encoded(&Report::Resized(size)));
                 }
-                Err(error) => self.faults_add(format!("the terminal takes no other size: {error}")),
+                Err(error) => {
+                    self.faults_add(format!("the terminal takes no other size: {error}"));
+                    self.links.send_all(encoded(&Report::Resized(self.size)));
+                }
             },
             Order::Stop => self.stop(),
+            Order::Seen => self.seen = true,
+            Order::Remember(memory) => self.remember(memory),
         }
     }
 
@@ -255,7 +275,8 @@ impl Session {
             return self.with_written(link, Ordered::Behind);
         }
         let from = off.clamp(self.backlog.oldest, self.pump.offset());
-        let mut frames = frames_of(self.clock.now(), from, &self.backlog.since(from));
+        let mut frames = encoded(&Report::Resized(self.size));
+        frames.extend(frames_of(self.clock.now(), from, &self.backlog.since(from)));
         if let Some(exit) = self.exit {
             Report::Exited(exit).encode(&mut frames);
         }
@@ -264,16 +285,17 @@ impl Session {
         self.heard = true;
     }
 
+    /// Kept for whoever drives the terminal next.
+    fn remember(&mut self, memory: serde_json::Value) {
+        self.entry.memory = memory;
+        if let Err(error) = self.entry.store(&self.spec.registry) {
+            self.faults_add(format!("the host's entry cannot be written: {error}"));
+        }
+    }
+
     /// Drained, written, synced, then confirmed (seed agent-record §8).
     async fn snapshot(&mut self, asked: Asked) {
-        let mut bytes = Vec::new();
-        let drained = self.pty.output.drain(&mut bytes, SNAPSHOT_DRAIN).await;
-        if !bytes.is_empty() {
-            self.output(&bytes);
-        }
-        if self.open && !matches!(drained, Ok(false)) {
-            self.closed();
-        }
+        self.drain().await;
         let Asked { id, label, reply } = asked;
         let (at, anchor) = (self.clock.now(), self.pump.offset());
         self.pump.snapshot(at, id, &label);
@@ -292,14 +314,27 @@ impl Session {
         });
     }
 
+    /// Takes what the program has written up to now.
+    async fn drain(&mut self) {
+        let mut bytes = Vec::new();
+        let drained = self.pty.output.drain(&mut bytes, SNAPSHOT_DRAIN).await;
+        if !bytes.is_empty() {
+            self.output(&bytes);
+        }
+        if self.open && !matches!(drained, Ok(false)) {
+            self.closed();
+        }
+    }
+
     fn stop(&mut self) {
         self.stopping.get_or_insert_with(|| (0, Instant::now()));
     }
 
-    fn timer(&mut self) {
+    async fn timer(&mut self) {
         let now = Instant::now();
         if self.drain_until.is_some_and(|at| at <= now) && self.open {
             self.drain_until = None;
+            self.drain().await;
             self.closed();
         }
         if let Some((level, at)) = self.stopping
@@ -350,7 +385,7 @@ impl Session {
             self.faults_add(format!("the metadata lacks the end: {error}"));
         }
         // Whoever hears that it is over finds a whole recording, and no host.
-        if self.links.any_live() {
+        if self.seen {
             self.entry.forget(&self.spec.registry);
         } else {
             self.entry.exit = Some(exit.into());
@@ -363,6 +398,13 @@ impl Session {
             self.links.room().await;
         }
         exit
+    }
+}
+
+async fn room_on_disk(flusher: Option<&Flusher>) {
+    match flusher {
+        Some(flusher) => flusher.room().await,
+        None => std::future::pending().await,
     }
 }
 

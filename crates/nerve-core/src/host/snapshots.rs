@@ -8,9 +8,13 @@ use std::time::Duration;
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
+use super::process::private_socket;
+
+/// How long nobody is let in after the system had no descriptor left.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long the rest of a request that is too long is read off.
 const PARTING: Duration = Duration::from_secs(1);
 
@@ -24,11 +28,13 @@ pub(super) struct Asked {
 
 /// Listens on a Unix socket; gives back how a program reaches it.
 pub(super) fn listen_unix(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result<String> {
-    let listener = UnixListener::bind(path)?;
+    let listener = private_socket(path)?;
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            if is_same_user(&stream) {
-                tokio::spawn(serve(stream, asked.clone()));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) if is_same_user(&stream) => drop(tokio::spawn(serve(stream, asked.clone()))),
+                Ok(_) => {}
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
     });
@@ -44,8 +50,11 @@ pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> 
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
     tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, asked.clone()));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(serve(stream, asked.clone()))),
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            }
         }
     });
     Ok(format!("tcp:{addr}"))

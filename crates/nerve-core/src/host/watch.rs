@@ -69,7 +69,7 @@ impl Watch {
             ready_timeout: Duration::MAX,
             response_timeout: Duration::MAX,
             journal: Journal::off(),
-            adopted: false,
+            adopted: None,
             answers,
             events: Publisher::new(Clock::start()),
         };

@@ -5,8 +5,8 @@
 //! nothing: the screen tells the same, later.
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_term::driver::Hook;
@@ -95,7 +95,8 @@ impl HookSocket {
         let path = folder.join(SOCKET);
         let socket = UnixDatagram::bind(&path)?;
         let settings = folder.join("settings.json");
-        fs::write(&settings, claude_settings(relay, &path).to_string())?;
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&settings)?;
+        file.write_all(claude_settings(relay, &path).to_string().as_bytes())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
         Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: own }))
     }

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{self, Request};
 use super::hooks::HookSocket;
-use crate::backend::{Backend, InProcess, Program, SpawnError};
+use crate::backend::{Backend, InProcess, Memory, Program, SpawnError};
 use crate::clock::Clock;
 use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
@@ -41,8 +41,8 @@ pub struct TerminalSpec {
     pub response_timeout: Duration,
     /// The audit log.
     pub journal: Journal,
-    /// The program runs already, and what it wrote before comes first.
-    pub adopted: bool,
+    /// The program runs already, what it wrote before comes first, and this is what the one who drove it before left.
+    pub adopted: Option<Memory>,
     /// Its questions to the terminal are answered by us; not where another terminal in front of it does.
     pub answers: bool,
     /// Where events go.
@@ -82,6 +82,8 @@ pub(super) struct Status {
     pub(super) turns: u64,
     pub(super) queued: usize,
     pub(super) faults: Vec<String>,
+    /// Why it ended, where the program's exit does not say it.
+    pub(super) lost: Option<String>,
 }
 
 impl Status {
@@ -341,6 +343,9 @@ impl TerminalNode {
     fn gone(&self) -> EngineError {
         let status = self.inner.status.borrow();
         let how = match status.state {
+            _ if status.lost.is_some() => {
+                status.lost.as_ref().map(|lost| format!(": {lost}")).unwrap_or_default()
+            }
             AgentState::Exited(exit) => format!(": its program ended with {exit}"),
             _ => String::new(),
         };

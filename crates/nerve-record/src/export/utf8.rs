@@ -26,11 +26,15 @@ impl Utf8 {
 
     fn decode(&mut self, bytes: &[u8]) -> String {
         let mut text = String::with_capacity(bytes.len());
+        let mut left = bytes.len();
         for chunk in bytes.utf8_chunks() {
             text.push_str(chunk.valid());
+            left -= chunk.valid().len() + chunk.invalid().len();
             match std::str::from_utf8(chunk.invalid()) {
-                // Only the end of the bytes can be the start of a character and nothing else.
-                Err(error) if error.error_len().is_none() => self.held = chunk.invalid().to_vec(),
+                // What ends the bytes can be the start of a character.
+                Err(error) if left == 0 && error.error_len().is_none() => {
+                    self.held = chunk.invalid().to_vec()
+                }
                 Err(_) => text.push(char::REPLACEMENT_CHARACTER),
                 Ok(_) => {}
             }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nerve_record::ahr::{Body, Record};
+use nerve_record::ahr::Body;
 use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
@@ -145,9 +145,8 @@ fn records_are_shown_when_they_have_been_applied() {
     written(&path, &made.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     let mut seen = Vec::new();
-    let mut first = true;
     let left = play.play(
-        |_: &Record<'_>| std::mem::take(&mut first) || true,
+        |_| true,
         |record| {
             if let Body::Data { bytes, .. } = record.body {
                 seen.push(bytes.to_vec());

@@ -155,6 +155,18 @@ impl Driver {
         }
     }
 
+    /// The program was driven before, by somebody who saw it ready: it does something or waits, but does not start.
+    pub fn taken_over(&mut self, now: TsNs) {
+        if self.state == AgentState::Starting {
+            self.set_state(
+                now,
+                AgentState::Busy,
+                Source::Input,
+                "taken over; what it does is seen next".into(),
+            );
+        }
+    }
+
     /// The profile it goes by.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile

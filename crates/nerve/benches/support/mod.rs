@@ -123,13 +123,18 @@ pub(crate) fn fresh_process_arguments() -> Option<Vec<String>> {
     Some(arguments.collect())
 }
 
-const FRESH: &str = "--fresh-process";
+pub(crate) const FRESH: &str = "--fresh-process";
+
+/// This program again, to be started with `arguments`: see [`fresh_process_arguments`].
+pub(crate) fn fresh_process(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
+    command.arg(FRESH).args(arguments);
+    Ok(command)
+}
 
 /// Runs this program again with `arguments` and reads the numbers it prints: memory is measured where nothing ran before.
 pub(crate) fn in_fresh_process(arguments: &[&str]) -> Result<Vec<f64>> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let output =
-        Command::new(program).arg(FRESH).args(arguments).stderr(std::process::Stdio::inherit()).output()?;
+    let output = fresh_process(arguments)?.stderr(std::process::Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{arguments:?}: {}", output.status);
     let text = String::from_utf8(output.stdout)?;
     text.split_whitespace()

@@ -16,6 +16,8 @@ use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 use crate::out;
 
+/// How long a host may take to be told.
+const GREETING: Duration = Duration::from_secs(2);
 /// How often a host that was told to end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -74,7 +76,10 @@ fn list(args: &ListArgs) -> Result<()> {
     }
     let row = |host: Shown| {
         let owner = match (host.server, host.node) {
-            (Some(server), Some(node)) => format!("{server}/{node}"),
+            (Some(server), Some(node)) => match host.session {
+                Some(session) => format!("{server}/{session}/{node}"),
+                None => format!("{server}/{node}"),
+            },
             _ => "-".to_string(),
         };
         let state = if host.alive { "running" } else { "gone" };
@@ -121,8 +126,9 @@ async fn stop(args: StopArgs) -> Result<()> {
 
 async fn end(host: &Entry) -> Result<()> {
     let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
-    if asked.await.is_err() && host.is_alive() {
-        // Its socket is gone, as after the end of a login session: a signal says the same.
+    let heard = tokio::time::timeout(GREETING, asked).await.is_ok_and(|asked| asked.is_ok());
+    if !heard && host.is_alive() {
+        // Its socket is gone, as after the end of a login session, or it is stuck: a signal says the same.
         host.signal(rustix::process::Signal::TERM)
             .with_context(|| format!("host {} cannot be told to end", host.id))?;
     }

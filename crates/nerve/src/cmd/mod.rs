@@ -18,14 +18,18 @@ mod snapshot;
 use std::future::Future;
 
 use anyhow::{Context, Result};
+use nerve_client::ClientError;
 
 use crate::cli::node::{NodeArgs, NodeCommand};
 use crate::cli::recording::RecordingsCommand;
 use crate::cli::server::{ServerArgs, ServerCommand};
 use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{Cli, Command};
-use crate::exit::{DONE, Failure, INTERRUPTED};
+use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::out;
+
+/// What to do when a server is gone in the middle of something.
+const TAKES_BACK: &str = "'nerve server start' takes its nodes back, with what they do; then 'nerve server node wait NODE' and 'read NODE'";
 
 /// Does what the command line says and gives back the exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
@@ -116,10 +120,15 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         )),
         _ => None,
     };
+    let server = args.server.server.clone();
     on_one_core(async move {
         interruptible(node::run(args)).await.map_err(|error| match (error.downcast::<Failure>(), goes_on) {
             (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
             (Ok(failure), _) => failure.into(),
+            (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed)) => {
+                let message = format!("server '{server}' went away before it answered");
+                Failure::new(FAILED, message).hint(TAKES_BACK).into()
+            }
             (Err(error), _) => error,
         })
     })

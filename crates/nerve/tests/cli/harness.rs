@@ -107,7 +107,9 @@ impl Home {
     pub(crate) fn kill_server(&self, server: &str) {
         let pid = self.pid(server);
         signal(pid, Signal::KILL);
-        assert!(wait_until(DEADLINE, || !alive(pid)), "server {pid} survives SIGKILL");
+        // A killed process holds its lock until its last thread is gone.
+        let gone = || !alive(pid) && self.nerve(&["server", "status", server]).code == 3;
+        assert!(wait_until(DEADLINE, gone), "server {pid} survives SIGKILL");
     }
 
     /// What `node info` says of a node of the default session.

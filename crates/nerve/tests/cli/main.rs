@@ -3,6 +3,7 @@
 
 mod harness;
 mod recording;
+mod seat;
 
 mod agents;
 mod help;
@@ -10,6 +11,7 @@ mod hosts;
 mod messages;
 mod mock_agent;
 mod nodes;
+mod record;
 mod recordings;
 mod replaying;
 mod servers;

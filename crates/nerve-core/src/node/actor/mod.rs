@@ -19,7 +19,7 @@ use self::telling::Telling;
 use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::backend::{Backend, Happened};
+use crate::backend::{Backend, Happened, Memory};
 use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::error::{EngineError, ErrorKind};
@@ -95,6 +95,7 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
         turns: 0,
         queued: 0,
         faults: Vec::new(),
+        lost: None,
     }
 }
 
@@ -163,6 +164,8 @@ struct Actor<B> {
     resizing: Vec<oneshot::Sender<Result<(), EngineError>>>,
     /// What failed and was outlived: told in the node's info.
     faults: Vec<String>,
+    /// For whoever drives this terminal after us; what the one before us left, at first.
+    memory: Memory,
     /// What happened before we came is being told.
     catching_up: bool,
     /// The backend is gone.
@@ -192,9 +195,10 @@ impl<B: Backend> Actor<B> {
             terminal: TerminalState::new(spec.size),
             driver: Driver::new(spec.profile.clone(), now),
             telling: Telling::new(&spec, clock, now),
-            catching_up: spec.adopted,
+            catching_up: spec.adopted.is_some(),
+            memory: spec.adopted.clone().unwrap_or_default(),
             // A program that never writes is looked at too.
-            look_due: (!spec.adopted).then_some(now),
+            look_due: spec.adopted.is_none().then_some(now),
             spec,
             clock,
             backend,
@@ -291,21 +295,32 @@ impl<B: Backend> Actor<B> {
         self.driver.hook(now, message.hook);
         if let Some(transcript) = message.transcript {
             self.telling.transcript_at(transcript.clone());
+            self.memory.transcript = Some(transcript.clone());
             self.transcript = Some(transcript);
+            self.backend.remember(&self.memory);
         }
         self.look(now);
     }
 
     fn caught_up(&mut self) {
         self.catching_up = false;
+        if self.memory.was_ready {
+            self.driver.taken_over(self.clock.now());
+        }
+        if let Some(transcript) = self.memory.transcript.clone() {
+            self.telling.transcript_at(transcript.clone());
+            self.transcript = Some(transcript);
+        }
         self.look_due = Some(self.clock.now());
     }
 
     fn resized(&mut self, size: Size) {
         self.terminal.resize(size);
-        if !self.catching_up {
-            self.look_due = Some(self.clock.now());
+        if self.catching_up {
+            // A size of the past.
+            return;
         }
+        self.look_due = Some(self.clock.now());
         for reply in self.resizing.drain(..) {
             let _ = reply.send(Ok(()));
         }
@@ -369,6 +384,10 @@ impl<B: Backend> Actor<B> {
     }
 
     fn look(&mut self, now: TsNs) {
+        if self.catching_up {
+            // The screen is one of the past.
+            return;
+        }
         self.last_look = now;
         self.look_due = None;
         let foreground = match self.spec.profile.foreground {
@@ -403,7 +422,7 @@ impl<B: Backend> Actor<B> {
     fn publish_status(&mut self) {
         let (title, size) = (self.terminal.title(), self.terminal.size());
         let (driver, queued, turns) = (&self.driver, self.queue.len(), self.turns);
-        let faults = &self.faults;
+        let (faults, lost) = (&self.faults, &self.end_reason);
         let (stopping, closed) = (self.stop.is_some(), self.done);
         self.status.send_if_modified(|status| {
             let same = status.state == *driver.state()
@@ -412,7 +431,8 @@ impl<B: Backend> Actor<B> {
                 && status.title == title
                 && status.size == size
                 && (status.turns, status.queued) == (turns, queued)
-                && status.faults == *faults;
+                && status.faults == *faults
+                && status.lost == *lost;
             if !same {
                 *status = Status {
                     state: driver.state().clone(),
@@ -424,6 +444,7 @@ impl<B: Backend> Actor<B> {
                     turns,
                     queued,
                     faults: faults.clone(),
+                    lost: lost.clone(),
                 };
             }
             !same
@@ -452,6 +473,10 @@ impl<B: Backend> Actor<B> {
         let evidence = self.driver.evidence();
         let evidence = format!("{}: {}", evidence.source.as_str(), evidence.text);
         let kind = match self.driver.state().clone() {
+            AgentState::Ready if !std::mem::replace(&mut self.memory.was_ready, true) => {
+                self.backend.remember(&self.memory);
+                EventKind::NodeReady { evidence }
+            }
             AgentState::Ready => EventKind::NodeReady { evidence },
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {

@@ -20,7 +20,7 @@ impl<B: Backend> Actor<B> {
         match request {
             Request::Execute { prompt, reply } => self.execute(now, prompt, reply),
             Request::Write { data, reply } => {
-                let (bytes, text) = (data.len(), String::from_utf8_lossy(&data).into_owned());
+                let (bytes, text) = (data.len(), self.for_history(&String::from_utf8_lossy(&data)));
                 let line = self.terminal.cursor_line().0;
                 let written =
                     self.guard_input(|actor| actor.type_bytes(now, &data, Origin::Api)).map(|()| bytes);
@@ -95,6 +95,12 @@ impl<B: Backend> Actor<B> {
         let _ = reply.send(Err(error));
     }
 
+    /// What is typed, as the history may have it: a password is none of its business.
+    fn for_history(&self, text: &str) -> String {
+        let star = |c: char| if matches!(c, '\r' | '\n') { c } else { '*' };
+        if self.backend.hides_input() { text.chars().map(star).collect() } else { text.to_string() }
+    }
+
     fn run_command(&mut self, now: TsNs, command: &str) -> Result<(), EngineError> {
         let enter = unescape(&self.spec.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec());
         let modes = self.terminal.modes();
@@ -102,10 +108,11 @@ impl<B: Backend> Actor<B> {
         let mut bytes =
             if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
         bytes.extend(enter);
+        let text = self.for_history(command);
         self.guard_input(|actor| actor.type_bytes(now, &bytes, Origin::Api))?;
         self.driver.typed(now, line, &bytes);
         let terminal = &self.terminal;
-        self.spec.journal.ran(now, command, || tail_of(terminal));
+        self.spec.journal.ran(now, &text, || tail_of(terminal));
         Ok(())
     }
 

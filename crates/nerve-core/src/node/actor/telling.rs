@@ -44,7 +44,7 @@ impl Telling {
             Tail::new(clock, now.into(), tell)
         });
         let mut telling = Telling { node, events, status: None, dialog: None, tail };
-        if !spec.adopted {
+        if spec.adopted.is_none() {
             telling.status(now, Status::Provisioning);
         }
         telling

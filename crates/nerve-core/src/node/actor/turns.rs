@@ -20,7 +20,7 @@ impl<B: Backend> Actor<B> {
     /// Gives the next prompt its turn if the node can take one. Prompts do not wait behind a dialog: nobody may be there to
     /// answer it.
     pub(super) fn take_up(&mut self) {
-        while self.queue.len() > 0 {
+        while self.queue.len() > 0 && !self.catching_up {
             match self.driver.state() {
                 AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
                     let error = self.blocked_error();
@@ -111,8 +111,8 @@ impl<B: Backend> Actor<B> {
                 self.fail_turn(response, error);
             }
             Outcome::Exited(exit) => {
-                let message =
-                    format!("node '{node}': its program ended with {exit} in the middle of the turn");
+                let how = self.end_reason.clone().unwrap_or_else(|| format!("its program ended with {exit}"));
+                let message = format!("node '{node}': in the middle of the turn, {how}");
                 let mut error = EngineError::new(ErrorKind::Process, message);
                 error.delivery = Some(end.delivery.as_str());
                 let error = self.with_screen(error);

@@ -1,7 +1,8 @@
 //! This terminal in front of a host: output out, keys in, the window's size followed.
 
+use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::pin::pin;
 
 use anyhow::{Context, Result};
@@ -10,14 +11,18 @@ use nerve_core::host::link::{Order, Report};
 use nerve_core::host::process::Host;
 use nerve_term::event::{ExitStatus, Origin};
 use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::tty::{self, RawMode};
 use crate::out;
 
 /// Keys are read in pieces of this size; a paste is several.
 const KEYS: usize = 16 * 1024;
+/// Bytes of orders that may wait for the host.
+const MAX_ORDERS: usize = 64 * 1024;
 /// End of file, where the keys come from a file or a pipe that has ended (termios(3), VEOF).
 const END_OF_FILE: u8 = 0x04;
 
@@ -31,32 +36,61 @@ pub(super) struct Front {
 }
 
 /// Stays until the program has ended and all its output is out.
-pub(super) async fn run(host: &mut Host, front: Front, stop: impl Future<Output = ()>) -> Result<ExitStatus> {
-    let stream = host.connect().await.context("cannot connect to the program's terminal")?;
+pub(super) async fn run(
+    host: &mut Host,
+    stream: UnixStream,
+    front: Front,
+    stop: impl Future<Output = ()>,
+) -> Result<ExitStatus> {
     let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
-    link.send(&Order::From { off: 0, whatever: true }).await?;
+    let mut orders = VecDeque::new();
+    push(&mut orders, &Order::From { off: 0, whatever: true });
     let raw = (!front.headless).then(RawMode::enter).flatten();
     let mut keys = if front.headless { mpsc::channel(1).1 } else { read_keys() };
     let mut sizes = signal(SignalKind::window_change()).context("cannot follow the window's size")?;
     let mut stop = pin!(stop);
     let mut stopping = false;
-    let mut screen = tokio::io::stdout();
+    let (screen, showing) = show();
     let mut faults = link.hello.faults.clone();
+    // Output that the screen has no room for yet; meanwhile nothing more is taken from the host.
+    let mut shown: Option<Vec<u8>> = None;
+    let mut over = false;
     loop {
+        while shown.is_none()
+            && !over
+            && let Some(report) = link.decoded()?
+        {
+            match report {
+                Report::Output { bytes, .. } => shown = Some(bytes).filter(|_| !front.headless),
+                Report::Fault(message) => faults.push(message),
+                Report::Exited(_) => push(&mut orders, &Order::Seen),
+                Report::Closed => over = true,
+                Report::Hello(_) | Report::Resized(_) | Report::Snapshot { .. } | Report::Behind { .. } => {}
+            }
+        }
+        if over && shown.is_none() {
+            break;
+        }
         tokio::select! {
-            report = link.next() => match report? {
-                Some(Report::Output { bytes, .. }) if !front.headless => {
-                    screen.write_all(&bytes).await.context("cannot write to this terminal")?;
-                    screen.flush().await.context("cannot write to this terminal")?;
+            room = screen.reserve(), if shown.is_some() => {
+                let bytes = shown.take().unwrap_or_default();
+                match room {
+                    Ok(room) => room.send(bytes),
+                    // Nobody looks any more: the program ends as it would without us, and is recorded to its end.
+                    Err(_) if !stopping => {
+                        stopping = true;
+                        host.stop().await;
+                    }
+                    Err(_) => {}
                 }
-                Some(Report::Fault(message)) => faults.push(message),
-                Some(Report::Closed) | None => break,
-                Some(_) => {}
-            },
-            Some(bytes) = keys.recv() => link.send(&Order::Input { origin: Origin::User, bytes }).await?,
-            Some(()) = sizes.recv(), if front.follow_size => {
+            }
+            alive = link.exchange(&mut orders), if shown.is_none() && !over => over |= !alive?,
+            Some(bytes) = keys.recv(), if orders.len() < MAX_ORDERS => {
+                push(&mut orders, &Order::Input { origin: Origin::User, bytes });
+            }
+            Some(()) = sizes.recv(), if front.follow_size && orders.len() < MAX_ORDERS => {
                 if let Some(size) = tty::window() {
-                    link.send(&Order::Resize(size)).await?;
+                    push(&mut orders, &Order::Resize(size));
                 }
             }
             () = &mut stop, if !stopping => {
@@ -65,13 +99,35 @@ pub(super) async fn run(host: &mut Host, front: Front, stop: impl Future<Output 
             }
         }
     }
-    drop(link);
+    drop((link, screen));
     let exit = host.finished().await;
+    let written = showing.await.context("cannot write to this terminal")?;
     drop(raw);
     for fault in faults {
         out::warning(fault);
     }
+    written.context("cannot write to this terminal")?;
     Ok(exit)
+}
+
+fn push(orders: &mut VecDeque<u8>, order: &Order) {
+    let mut bytes = Vec::new();
+    order.encode(&mut bytes);
+    orders.extend(bytes);
+}
+
+/// Writes to this terminal beside everything else: one that takes nothing must not keep a signal or a key from being heard.
+fn show() -> (mpsc::Sender<Vec<u8>>, JoinHandle<io::Result<()>>) {
+    let (screen, mut pieces) = mpsc::channel::<Vec<u8>>(4);
+    let showing = tokio::spawn(async move {
+        let mut out = tokio::io::stdout();
+        while let Some(bytes) = pieces.recv().await {
+            out.write_all(&bytes).await?;
+            out.flush().await?;
+        }
+        Ok(())
+    });
+    (screen, showing)
 }
 
 /// Reads standard input on a thread of its own: such a read cannot be given up.
@@ -80,16 +136,23 @@ fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
         let mut bytes = vec![0; KEYS];
+        let mut line_ended = true;
         loop {
-            let piece = match input.read(&mut bytes) {
-                Ok(0) if input.is_terminal() => return,
-                Ok(0) => vec![END_OF_FILE],
-                Ok(size) => bytes[..size].to_vec(),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            let size = match input.read(&mut bytes) {
+                Ok(size) => size,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return,
             };
-            let ended = piece == [END_OF_FILE] && !input.is_terminal();
-            if sender.blocking_send(piece).is_err() || ended {
+            if size == 0 {
+                // In the middle of a line the first one ends the line, and the second one the file.
+                let ends = if line_ended { 1 } else { 2 };
+                if !input.is_terminal() {
+                    let _ = sender.blocking_send(vec![END_OF_FILE; ends]);
+                }
+                return;
+            }
+            line_ended = bytes[size - 1] == b'\n';
+            if sender.blocking_send(bytes[..size].to_vec()).is_err() {
                 return;
             }
         }

@@ -6,6 +6,7 @@ pub(crate) mod tty;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ use nerve_core::clock::Clock;
 use nerve_core::command::{EngineEvent, EventKind, StateName};
 use nerve_core::host::HostSpec;
 use nerve_core::host::process::Host;
+use nerve_core::host::registry::entries;
 use nerve_core::host::watch::Watch;
+use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::fold::Fold;
@@ -58,11 +61,13 @@ pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
         Failure::new(FAILED, format!("nothing was started: {error}"))
             .hint("look at the command behind '--' and at the name of the recording")
     })?;
+    // Before anybody else, so that not a byte is missed.
+    let stream = host.connect().await.context("cannot connect to the program's terminal")?;
     let watching = watch.map(|watch| watch.start(&host));
     let telling =
         watching.as_ref().zip(pipe).map(|(watching, pipe)| tokio::spawn(tell(watching.events(), pipe)));
     let front = Front { headless: args.headless, follow_size: args.cols.is_none() && args.rows.is_none() };
-    let exit = foreground::run(&mut host, front, stop).await;
+    let exit = foreground::run(&mut host, stream, front, stop).await;
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
@@ -84,6 +89,10 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
     let session_id = args.session_id.clone().unwrap_or(new_session);
     check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let hosting = places.hosting(PathBuf::new())?;
+    // Recorders that were killed could not clear away what they left.
+    let left =
+        entries(&hosting.registry).into_iter().filter(|entry| entry.label == label() && !entry.is_alive());
+    left.for_each(|entry| entry.forget(&hosting.registry));
     let recording = match &args.out_file {
         Some(Some(path)) => Some(std::path::absolute(path).context("cannot find the current directory")?),
         Some(None) => Some(Store::new(hosting.recordings).path_for(&session_id, Clock::start().now())?),
@@ -107,8 +116,13 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
             Ipc::Unix => None,
             Ipc::Tcp(addr) => Some(addr),
         },
-        label: json!({ "recorder": true }),
+        label: label(),
     })
+}
+
+/// What is written on hosts that are recorders: no server takes them over.
+fn label() -> serde_json::Value {
+    json!({ "recorder": true })
 }
 
 /// The write end of the pipe that we were given, opened once more: it is closed with us, whoever else holds it.
@@ -129,14 +143,18 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
         Err(error) => return out::warning(format_args!("no events are sent: {error}")),
     };
     loop {
-        let event = match events.recv().await {
-            Ok(event) => event,
-            Err(RecvError::Lagged(_)) => continue,
+        let told = match events.recv().await {
+            Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.tell(&activity),
+            Ok(_) => Ok(()),
+            Err(RecvError::Lagged(lost)) => pipe.tell(&Activity::Log {
+                level: Level::Warn,
+                message: format!("{lost} events are missing here: they came too fast"),
+                execution: None,
+                at: TsMs::from(Clock::start().now()),
+            }),
             Err(RecvError::Closed) => return,
         };
-        if let EventKind::Activity(activity) = event.kind
-            && let Err(error) = pipe.tell(&activity)
-        {
+        if let Err(error) = told {
             return out::warning(error);
         }
     }
@@ -146,7 +164,8 @@ fn branch_points(recording: &Path, to: &Path) -> Result<()> {
     let mut reader = Reader::open(recording)?;
     let fold = Fold::whole(&mut reader, |lost| out::warning(lost))?;
     let cannot = || format!("cannot write {}", to.display());
-    let mut file = std::io::BufWriter::new(File::create(to).with_context(cannot)?);
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
+    let mut file = std::io::BufWriter::new(file.with_context(cannot)?);
     report(ReportFormat::Json, &fold.terminal, &mut file).with_context(cannot)?;
     file.flush().with_context(cannot)
 }

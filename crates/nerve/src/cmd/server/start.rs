@@ -83,6 +83,15 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         Err(error) => return Err(error.into()),
     };
     let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let claimed = places.claim_hosts(&config.name);
+    let _hosts = match claimed {
+        Ok(hosts) => hosts,
+        Err(error) if args.daemon => {
+            tell_starter(&json!({ "error": error.to_string(), "hint": error.hint() }));
+            return Err(error.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let engine = Engine::new(EngineConfig {
         server: config.name.clone(),
         history_dir: Some(places.history.clone()),

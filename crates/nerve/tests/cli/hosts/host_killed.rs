@@ -158,16 +158,33 @@ fn a_snapshot_holds_what_the_program_wrote_right_before_it_asked() {
 fn a_host_that_dies_while_no_server_is_there_is_told_by_the_next() {
     let home = Home::with_server();
     home.shell("sh");
-    home.execute("sh", "echo kept");
-    let host = home.host_of("sh");
+    home.execute("sh", "echo kept $((1+1))");
+    let (host, recording) = (home.host_of("sh"), home.recording_of("sh"));
+    assert!(wait_until(DEADLINE, || Recording::of(&recording).text().contains("kept 2\r\n")));
     home.kill_server("default");
     signal(pid_in(&host["pid"]), Signal::KILL);
     home.wait_for_end(&host);
-    let listed = home.hosts();
-    assert_eq!((&listed[0]["id"], &listed[0]["alive"]), (&host["id"], &json!(false)));
+    assert!(wait_until(DEADLINE, || home.hosts()[0]["alive"] == false), "{:?}", home.hosts());
     home.ok(&["server", "start"]);
     home.wait_for_state("sh", "stopped");
     assert!(home.fact("sh", "faults").contains("its host"), "{:#}", home.info("sh"));
-    assert!(home.read("sh").lines().any(|line| line == "kept"), "{}", home.read("sh"));
+    assert!(home.read("sh").lines().any(|line| line == "kept 2"), "{}", home.read("sh"));
     assert_eq!(home.hosts(), Vec::<Value>::new());
+}
+
+#[test]
+fn a_dead_host_that_nobody_has_reaped_is_known_to_be_dead() {
+    let home = Home::with_server();
+    home.shell("sh");
+    let (host, server) = (home.host_of("sh"), home.pid("default"));
+    // Its parent cannot reap it; in a container the first process may never do.
+    signal(server, Signal::STOP);
+    signal(pid_in(&host["pid"]), Signal::KILL);
+    home.wait_for_end(&host);
+    let listed = home.hosts();
+    let stop = home.start(&["host", "stop", host["id"].as_str().unwrap(), "--timeout", "3"]);
+    let stopped = stop.done(Duration::from_secs(10));
+    signal(server, Signal::CONT);
+    assert_eq!(listed[0]["alive"], false, "a zombie is no host");
+    assert_eq!(stopped.code, 0, "{stopped:?}");
 }

@@ -1,0 +1,88 @@
+//! What recording costs: throughput, CPU time, the time of one append, room on disk; beside `script` and asciinema.
+#![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
+
+mod append;
+mod pace;
+mod room;
+mod throughput;
+mod ways;
+
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/corpus.rs"]
+mod corpus;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/live.rs"]
+mod live;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/process.rs"]
+mod process;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/random.rs"]
+mod random;
+#[path = "../support/raw.rs"]
+mod raw;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use support::Report;
+use ways::Stage;
+
+fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    if let Some(arguments) = support::fresh_process_arguments() {
+        return act(&arguments);
+    }
+    let mut report = Report::new("Recording", &about());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let agents = folder.path().join("agents");
+    corpus::write_over_and_over(&agents, &corpus::agents()?, throughput::FILE_BYTES)?;
+    let stage = Stage::new(folder.path())?;
+    throughput::compare(&mut report, &stage, &agents)?;
+    pace::compare(&mut report, &stage)?;
+    append::compare(&mut report, folder.path())?;
+    room::compare(&mut report)?;
+    for missing in stage.missing() {
+        report.note(&missing);
+    }
+    report.print();
+    Ok(())
+}
+
+fn about() -> String {
+    format!(
+        "*Agents' output* is what Claude Code, Codex, Gemini CLI and opencode wrote in seven recorded sessions, over and over. *Raw* \
+         reads the program's terminal with nerve's own reads and throws the bytes away. *Node* is a node of a running server: \
+         host process, recording (Brotli quality 4) and terminal model. `nerve record` runs with `--headless --out-file` and has \
+         a model too; `script -q -c` and `asciinema rec -q -c` have none and do not compress. All write to /dev/null and to a \
+         file on the same disk.\n\n\
+         Throughput: {} rounds, each way in turn; from the request or the start of the process until the program has ended, all is \
+         modelled and the file is closed and synced; raw is the faster of two. The share is raw time through the way's time of the same round. CPU: the \
+         same ways at {} MB/s, over {} s in the middle, {} rounds; the model is in the server's process. Append: what the byte \
+         path pays for one piece (`Recorder::event`), {} pieces at 10 MB/s, {} runs; beside it one write(2) to a file. Room: \
+         output bytes through bytes of the file.",
+        throughput::ROUNDS,
+        pace::RATE / 1_000_000,
+        pace::WINDOW.as_secs(),
+        pace::ROUNDS,
+        append::PIECES,
+        append::RUNS,
+    )
+}
+
+/// What a fresh process does.
+fn act(arguments: &[String]) -> Result<()> {
+    let [what, arguments @ ..] = arguments else { bail!("what to do?") };
+    let argument = |at: usize| arguments.get(at).context("an argument is missing");
+    match what.as_str() {
+        "raw" => throughput::raw(arguments),
+        "write" => pace::write(Path::new(argument(0)?), argument(1)?.parse()?),
+        "append" => append::run(argument(0)?, argument(1)?.parse()?, Path::new(argument(2)?)),
+        other => bail!("unknown: {other}"),
+    }
+}

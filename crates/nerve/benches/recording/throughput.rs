@@ -1,0 +1,85 @@
+//! Bytes from a program to its recording and its terminal model, as fast as they come.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::raw::read_all;
+use crate::support::{self, Figure, Goal, Report, Samples};
+use crate::ways::{Stage, Way};
+
+pub(crate) const ROUNDS: usize = 5;
+pub(crate) const FILE_BYTES: u64 = 100_000_000;
+
+pub(crate) fn compare(report: &mut Report, stage: &Stage, agents: &Path) -> Result<()> {
+    let agents = agents.to_str().context("the folder's name is no UTF-8")?;
+    run(report, stage, "`seq 1 5000000`", &["seq", "1", "5000000"])?;
+    // As agents have it: the terminal passes on what is written.
+    let line = "stty raw -echo; exec cat \"$0\"";
+    run(report, stage, "`cat` of agents' output", &["sh", "-c", line, agents])
+}
+
+/// What a way came to, a value for each round.
+struct Figures {
+    way: Way,
+    rates: Vec<f64>,
+    shares: Vec<f64>,
+    /// Bytes of the file for each of output, the last time.
+    room: Option<f64>,
+}
+
+fn run(report: &mut Report, stage: &Stage, what: &str, argv: &[&str]) -> Result<()> {
+    let none = |way| Figures { way, rates: Vec::new(), shares: Vec::new(), room: None };
+    let mut all: Vec<Figures> = stage.ways().filter(|way| *way != Way::Raw).map(none).collect();
+    let mut raw = Vec::new();
+    for round in 1..=ROUNDS {
+        eprintln!("{what}: round {round} of {ROUNDS}");
+        let (seconds, bytes) = floor(argv)?;
+        raw.push(bytes / 1e6 / seconds);
+        for figures in &mut all {
+            let recorded = stage.start(figures.way, argv)?.finish(Some(bytes as u64))?;
+            figures.rates.push(bytes / 1e6 / recorded.seconds);
+            figures.shares.push(100.0 * seconds / recorded.seconds);
+            figures.room = recorded.size.map(|size| size as f64 / bytes);
+        }
+    }
+    report.row(&format!("{what}: raw"), &Samples::new(raw).median("MB/s"));
+    all.into_iter().for_each(|figures| tell(report, what, figures));
+    Ok(())
+}
+
+fn tell(report: &mut Report, what: &str, figures: Figures) {
+    let Figures { way, rates, shares, room } = figures;
+    let name = format!("{what}: {}", way.name());
+    report.row(&name, &Samples::new(rates).median("MB/s"));
+    let (row, share) = (format!("{name}, share of raw"), Samples::new(shares).median("%"));
+    match way {
+        Way::Node | Way::Record => report.goal(&row, &share, Goal::AtLeast(90.0)),
+        _ => report.row(&row, &share),
+    }
+    if let Some(room) = room {
+        report.row(&format!("{name}, bytes of the file for each of output"), &Figure::one(room, ""));
+    }
+}
+
+/// Seconds and bytes of the faster of two raw readings: whether reader and writer get into step differs from run to run.
+fn floor(argv: &[&str]) -> Result<(f64, f64)> {
+    let read = || {
+        let figures = support::in_fresh_process(&[&["raw"], argv].concat())?;
+        let [seconds, bytes] = figures[..] else { bail!("it says too little") };
+        anyhow::Ok((seconds, bytes))
+    };
+    let (one, other) = (read()?, read()?);
+    ensure!(one.1 == other.1, "{} bytes, then {}", one.1, other.1);
+    Ok((one.0.min(other.0), one.1))
+}
+
+/// Prints seconds and bytes.
+pub(crate) fn raw(argv: &[String]) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let start = Instant::now();
+    let bytes = runtime.block_on(read_all(argv))?;
+    println!("{} {bytes}", start.elapsed().as_secs_f64());
+    Ok(())
+}

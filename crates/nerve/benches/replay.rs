@@ -1,0 +1,291 @@
+//! Long recordings: replaying them, looking them through, opening them somewhere.
+#![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
+
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "support/corpus.rs"]
+mod corpus;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "support/process.rs"]
+mod process;
+#[path = "support/random.rs"]
+mod random;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nerve_record::ahr::{Body, DEFAULT_QUALITY, Part, Reader, Record, Segment, Writer};
+use nerve_record::fold::Fold;
+use nerve_record::index::{Index, Position};
+use nerve_record::playback::Playback;
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+use nerve_testkit::Hermetic;
+use random::Random;
+use support::{Figure, Goal, Report, Samples, memory_of};
+
+const RUNS: usize = 3;
+const SHORT: u64 = 100_000_000;
+const LONG: u64 = 1_000_000_000;
+const PLACES: usize = 50;
+/// Places that are opened without an index.
+const WITHOUT: usize = 3;
+/// What is read of a terminal at a time, and how fast it came when it was recorded.
+const PIECE: usize = 2048;
+const RATE: u64 = 10_000_000;
+const START: TsNs = TsNs(1_766_399_400_000_000_000);
+/// Replays and looks of this many MB in a second of CPU time are wanted.
+const WANTED: Goal = Goal::AtLeast(150.0);
+/// How much more memory, in MiB, a recording ten times as long may take.
+const FLAT: Goal = Goal::AtMost(8.0);
+
+fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    if let Some(arguments) = support::fresh_process_arguments() {
+        let [how, path] = arguments.as_slice() else { bail!("who reads what?") };
+        return measure(how, Path::new(path));
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let short = record(folder.path(), SHORT)?;
+    let long = record(folder.path(), LONG)?;
+    let mut report = Report::new("Replay", &about(&short, &long)?);
+    replays(&mut report, &short, &long)?;
+    let missing = asciinema(&mut report, &short)?;
+    parts(&mut report, &short)?;
+    memory(&mut report, &short, &long)?;
+    opening(&mut report, &short, &long)?;
+    missing.iter().for_each(|note| report.note(note));
+    report.print();
+    Ok(())
+}
+
+fn about(short: &Path, long: &Path) -> Result<String> {
+    let megabytes = |path: &Path| anyhow::Ok(path.metadata()?.len() as f64 / 1e6);
+    Ok(format!(
+        "Two recordings of agents' output (as in \"Recording\"), 100 MB and 1 GB of it, in records of {PIECE} bytes: files of \
+         {:.0} and {:.0} MB, in the page cache. Whole commands, output to /dev/null: MB of output for a second of CPU time, {RUNS} \
+         runs; peak memory (VmHWM) of the process, which for `--fast` is mostly the lines it prints (1,000,000 at most). *Reading* decompresses and checks every block, *model* is the terminal model fed \
+         with the same pieces from memory, *fold* is both, in fresh processes. Opening: a new `Playback`, then `seek` to one of \
+         {PLACES} random bytes; every 10 MB are a second of the session.",
+        megabytes(short)?,
+        megabytes(long)?,
+    ))
+}
+
+/// Writes a recording with so many bytes of output.
+fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
+    eprintln!("writing a recording of {} MB", bytes / 1_000_000);
+    let path = folder.join(format!("{bytes}.ahr"));
+    let (corpus, mut writer) = (corpus::agents()?, Writer::create(&path)?);
+    let mut segment = Segment::new(0);
+    let size = Size::default();
+    segment.push(&Record { at: START, body: Body::Resize { cols: size.cols, rows: size.rows } })?;
+    for piece in corpus::pieces(&corpus, PIECE, bytes) {
+        if segment.is_full() {
+            writer.append(&segment.seal(DEFAULT_QUALITY, false))?;
+            segment = Segment::new(segment.end());
+        }
+        let at = START + Duration::from_micros(segment.end() * 1_000_000 / RATE);
+        segment.push(&Record { at, body: Body::Data { off: segment.end(), bytes: piece } })?;
+    }
+    writer.append(&segment.seal(DEFAULT_QUALITY, true))?;
+    writer.sync()?;
+    Ok(path)
+}
+
+/// The commands people use, on both.
+fn replays(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
+    let home = Hermetic::new()?;
+    for (what, command) in [
+        ("`nerve replay --fast`", &["replay", "--fast"][..]),
+        ("`nerve inspect --blocks`", &["inspect", "--blocks"]),
+    ] {
+        for (path, bytes, name) in [(short, SHORT, "100 MB"), (long, LONG, "1 GB")] {
+            let [mut rates, mut peaks] = [const { Vec::new() }; 2];
+            for run in 1..=RUNS {
+                eprintln!("{what}, {name}: {run} of {RUNS}");
+                let mut nerve = home.command(env!("CARGO_BIN_EXE_nerve"));
+                let cost = cost(nerve.args(command).arg(path))?;
+                rates.push(bytes as f64 / 1e6 / cost.cpu);
+                peaks.push(cost.peak);
+            }
+            report.goal(&format!("{what}, {name}"), &Samples::new(rates).median("MB/s"), WANTED);
+            report.row(&format!("{what}, {name}: peak memory"), &Samples::new(peaks).median("MiB"));
+        }
+    }
+    Ok(())
+}
+
+struct Cost {
+    /// Seconds.
+    cpu: f64,
+    /// MiB.
+    peak: f64,
+}
+
+/// Runs a command to its end.
+fn cost(command: &mut Command) -> Result<Cost> {
+    let before = process::cpu_of_ended_children()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    let (pid, mut peak) = (child.id().to_string(), f64::NAN);
+    let status = loop {
+        // The peak only grows: the last one that is seen is it. An ended process has none.
+        peak = memory_of(&pid, "VmHWM").unwrap_or(peak);
+        match child.try_wait()? {
+            Some(status) => break status,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    ensure!(status.success(), "{}: {status}", command.get_program().display());
+    Ok(Cost { cpu: process::cpu_of_ended_children()? - before, peak })
+}
+
+/// What is nearest to it elsewhere: all bytes of a recording, without a terminal. It wants one to write to, which `script` makes.
+/// Gives back why it was not measured.
+fn asciinema(report: &mut Report, recording: &Path) -> Result<Option<String>> {
+    let (home, cast) = (Hermetic::new()?, recording.with_extension("cast"));
+    let mut export = home.command(env!("CARGO_BIN_EXE_nerve"));
+    let file = Stdio::from(File::create(&cast)?);
+    let exported = export.args(["export", "--format", "asciicast2"]).arg(recording).stdout(file).status()?;
+    ensure!(exported.success(), "the export fails: {exported}");
+    let line = format!("asciinema cat {}", shell_words::quote(&cast.display().to_string()));
+    let mut rates = Vec::new();
+    for run in 1..=RUNS {
+        eprintln!("asciinema cat: {run} of {RUNS}");
+        match cost(home.command("script").args(["-q", "-e", "-c", &line, "/dev/null"])) {
+            Ok(cost) => rates.push(SHORT as f64 / 1e6 / cost.cpu),
+            Err(error) => {
+                let why = error.to_string();
+                return Ok(Some(format!("Not compared with `asciinema cat` (in `script`): {why}.")));
+            }
+        }
+    }
+    report.row("`asciinema cat` in `script`, 100 MB as asciicast 2", &Samples::new(rates).median("MB/s"));
+    Ok(None)
+}
+
+/// Where the time of a replay goes.
+fn parts(report: &mut Report, recording: &Path) -> Result<()> {
+    let path = recording.to_str().context("the folder's name is no UTF-8")?;
+    for (how, what) in [("read", "reading"), ("model", "model"), ("fold", "fold")] {
+        let mut rates = Vec::new();
+        for run in 1..=RUNS {
+            eprintln!("{what}: {run} of {RUNS}");
+            let figures = support::in_fresh_process(&[how, path])?;
+            rates.push(SHORT as f64 / 1e6 / figures.first().context("it says nothing")?);
+        }
+        report.row(&format!("library, 100 MB: {what}"), &Samples::new(rates).median("MB/s"));
+    }
+    Ok(())
+}
+
+/// Memory is to be that of a short recording: all of it where nothing is kept, and but for the scrollback where a terminal is.
+fn memory(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
+    for (how, what) in [("read", "reading"), ("bare", "fold without scrollback")] {
+        let mut peaks = Vec::new();
+        for (path, name) in [(short, "100 MB"), (long, "1 GB")] {
+            eprintln!("memory, {what}: {name}");
+            let path = path.to_str().context("the folder's name is no UTF-8")?;
+            let figures = support::in_fresh_process(&[how, path])?;
+            let peak = *figures.get(1).context("it says too little")?;
+            report.row(&format!("library, {name}: {what}, peak memory"), &Figure::one(peak, "MiB"));
+            peaks.push(peak);
+        }
+        let more = Figure::one(peaks[1] - peaks[0], "MiB");
+        report.goal(&format!("{what}: memory that 1 GB takes more than 100 MB"), &more, FLAT);
+    }
+    Ok(())
+}
+
+/// Prints seconds of CPU time and peak MiB.
+fn measure(how: &str, path: &Path) -> Result<()> {
+    let corpus = if how == "model" { corpus::agents()? } else { Vec::new() };
+    let before = process::cpu("self")?;
+    let bytes = match how {
+        "read" => read(path)?,
+        "model" => {
+            let mut terminal = TerminalState::new(Size::default());
+            for piece in corpus::pieces(&corpus, PIECE, SHORT) {
+                terminal.process_data(START, piece);
+            }
+            terminal.offset()
+        }
+        "fold" => Fold::whole(&mut Reader::open(path)?, |_| ())?.terminal.offset(),
+        "bare" => {
+            let mut fold = Fold::new(Size::default()).with_limits(1, 0);
+            fold.through(&mut Reader::open(path)?, |_| ())?;
+            fold.terminal.offset()
+        }
+        other => bail!("unknown: {other}"),
+    };
+    ensure!([SHORT, LONG].contains(&bytes), "{bytes} bytes");
+    println!("{} {}", process::cpu("self")? - before, memory_of("self", "VmHWM")?);
+    Ok(())
+}
+
+/// Gives the number of output bytes.
+fn read(path: &Path) -> Result<u64> {
+    let (mut reader, mut end) = (Reader::open(path)?, 0);
+    while let Some(part) = reader.next()? {
+        let Part::Block(block) = part else { bail!("something is lost") };
+        end = block.output().end;
+    }
+    Ok(end)
+}
+
+fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
+    for (path, bytes, name) in [(short, SHORT, "100 MB"), (long, LONG, "1 GB")] {
+        let mut builds = Vec::new();
+        for run in 1..=RUNS {
+            eprintln!("index of {name}: {run} of {RUNS}");
+            let sidecar = Index::path_of(path);
+            if sidecar.exists() {
+                std::fs::remove_file(&sidecar)?;
+            }
+            builds.push(milliseconds(|| Index::ensure(path)?.context("no index was made").map(drop))?);
+        }
+        report.row(&format!("{name}: making the index"), &Samples::new(builds).median("ms"));
+        let size = Index::path_of(path).metadata()?.len();
+        report.row(&format!("{name}: size of the index"), &Figure::one(size as f64 / 1e6, "MB"));
+        let mut random = Random(bytes);
+        let places: Vec<u64> = (0..PLACES).map(|_| random.below(bytes)).collect();
+        let times = places.iter().map(|place| milliseconds(|| open_at(path, *place)));
+        let times = Samples::new(times.collect::<Result<_>>()?);
+        report.row(&format!("{name}: opening at a random byte"), &times.median("ms"));
+        let worst = Figure::one(times.quantile(0.99), "ms");
+        report.goal(&format!("{name}: opening at a random byte, p99"), &worst, Goal::AtMost(100.0));
+        let without = places.iter().take(WITHOUT).map(|place| milliseconds(|| play_to(path, *place)));
+        let without = Samples::new(without.collect::<Result<_>>()?);
+        report.row(&format!("{name}: opening at {WITHOUT} of them without an index"), &without.median("ms"));
+    }
+    Ok(())
+}
+
+fn open_at(path: &Path, offset: u64) -> Result<()> {
+    let mut play = Playback::open(path, Size::default())?;
+    play.seek(Position::Offset(offset))?;
+    let at = play.fold().terminal.offset();
+    ensure!(at == offset, "it is at {at} instead of {offset}");
+    Ok(())
+}
+
+/// As far as whole records go.
+fn play_to(path: &Path, offset: u64) -> Result<()> {
+    let mut play = Playback::open(path, Size::default())?;
+    let left = play.play(|record| !matches!(record.body, Body::Data { off, .. } if off > offset), |_| ())?;
+    let at = play.fold().terminal.offset();
+    ensure!(!left || at >= offset, "it is at {at} instead of {offset}");
+    Ok(())
+}
+
+fn milliseconds(action: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    action()?;
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}

@@ -1,0 +1,59 @@
+//! What the kernel counts of a process (proc_pid_stat(5)): its CPU time, its parent, whether it is there.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+/// Ticks of a second in /proc on every Linux since 2.6 (USER_HZ).
+const TICKS: f64 = 100.0;
+
+/// Fields of `/proc/<pid>/stat` behind the name, by their numbers in the manual.
+const PARENT: usize = 4;
+const OWN: [usize; 2] = [14, 15];
+const CHILDREN: [usize; 2] = [16, 17];
+
+/// Seconds of CPU time of all its threads, in steps of 10 ms.
+pub(crate) fn cpu(pid: &str) -> Result<f64> {
+    seconds(pid, OWN)
+}
+
+/// Seconds of CPU time of the children that this process has waited for, in steps of 10 ms.
+pub(crate) fn cpu_of_ended_children() -> Result<f64> {
+    seconds("self", CHILDREN)
+}
+
+/// Seconds of CPU time of its threads of that name, as far as they live, to the nanosecond.
+pub(crate) fn cpu_of_threads(pid: &str, name: &str) -> Result<f64> {
+    let mut sum = 0.0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let thread = thread?.path();
+        if fs::read_to_string(thread.join("comm"))?.trim_end() == name {
+            let times = fs::read_to_string(thread.join("schedstat"))?;
+            let on_cpu = times.split(' ').next().context("schedstat is empty")?;
+            sum += on_cpu.parse::<f64>()? / 1e9;
+        }
+    }
+    Ok(sum)
+}
+
+/// The process that started it, or took it over.
+pub(crate) fn parent(pid: &str) -> Result<String> {
+    field(pid, PARENT)
+}
+
+/// It is there, and no zombie.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    field(pid, 3).is_ok_and(|state| !matches!(state.as_str(), "Z" | "X"))
+}
+
+fn seconds(pid: &str, fields: [usize; 2]) -> Result<f64> {
+    let ticks = |number| anyhow::Ok(field(pid, number)?.parse::<f64>()?);
+    Ok((ticks(fields[0])? + ticks(fields[1])?) / TICKS)
+}
+
+fn field(pid: &str, number: usize) -> Result<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, field 2, may hold anything: its last parenthesis ends it.
+    let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
+    Ok(fields.split(' ').nth(number - 3).context("stat is short")?.to_string())
+}

@@ -1,0 +1,302 @@
+//! `nerve record` and `ah agent record`: a program in a terminal, recorded, and nothing changed for it.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use nerve_record::activity::{Activity, Status};
+use nerve_record::ssz::event;
+use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_term::event::{ExitStatus, Origin, Size};
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{DEADLINE, Done, Home, NERVE};
+use crate::recording::Recording;
+use crate::seat::{LIMIT, Seat, resize};
+
+const SIZE: Size = Size { cols: 60, rows: 12 };
+
+fn out_file(home: &Home) -> (PathBuf, String) {
+    let path = home.hermetic.work().join("session.ahr");
+    let text = path.to_str().unwrap().to_string();
+    (path, text)
+}
+
+fn ah(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.hermetic.command(env!("CARGO_BIN_EXE_ah"));
+    command.args(args);
+    command
+}
+
+#[test]
+fn keys_output_size_and_exit_code_pass_through() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let mut seat =
+        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "bash", "--norc", "--noprofile"]);
+    seat.sees("bash-");
+    seat.types("echo two$((1 + 1))words; stty size\r");
+    seat.sees("two2words");
+    seat.sees("12 60");
+    resize(&seat.keyboard, Size::new(70, 15));
+    // The kernel tells only those whose controlling terminal it is.
+    seat.signal(Signal::WINCH);
+    seat.types("stty size; read -s -p Pass: secret; echo; exit 7\r");
+    seat.sees("15 70");
+    seat.sees("Pass:");
+    seat.types("hunter2\r");
+    assert_eq!(seat.left(), Some(7));
+
+    let recorded = Recording::of(&path);
+    assert!(recorded.complete && recorded.lost.is_empty(), "{recorded:?}");
+    assert_eq!(recorded.sizes, [(60, 12), (70, 15)]);
+    assert_eq!(recorded.exits, [ExitStatus::Code(7)]);
+    assert!(recorded.inputs.iter().all(|typed| typed.origin == Some(Origin::User)));
+    let hidden: Vec<u8> =
+        recorded.inputs.iter().filter(|typed| typed.redacted).flat_map(|typed| typed.bytes.clone()).collect();
+    assert_eq!(hidden, b"*******\r");
+    let all: Vec<u8> = recorded.inputs.iter().flat_map(|typed| typed.bytes.clone()).collect();
+    assert!(!all.windows(7).any(|bytes| bytes == b"hunter2"));
+}
+
+#[test]
+fn no_file_is_made_unless_asked_and_the_socket_is_always_there() {
+    let home = Home::new();
+    let script = "test -S \"$NERVE_RECORDER_SOCKET\" && test \"$AH_RECORDER_IPC_SOCKET\" = \"$NERVE_RECORDER_SOCKET\" \
+                  && test -n \"$NERVE_SESSION_ID\" && echo there";
+    let shown = home.ok(&["record", "--", "sh", "-c", script]);
+    assert_eq!(shown, "there\r\n");
+    assert_eq!(fs::read_dir(home.hermetic.work()).unwrap().count(), 0);
+    assert_eq!(home.ok(&["recordings", "list"]).trim(), home.ok(&["recordings", "list"]).trim());
+    assert!(home.hosts().is_empty(), "nothing is left behind");
+}
+
+#[test]
+fn a_session_gets_its_id_and_its_place() {
+    let home = Home::new();
+    home.ok(&["record", "--session-id", "my-session", "--out-file", "--", "echo", "hi"]);
+    let shown = home.ok(&["replay", "my-session", "--fast"]);
+    assert_eq!(shown.trim_end(), "hi");
+    let bad = home.nerve(&["record", "--session-id", "../up", "--", "echo"]);
+    bad.says(2, &["../up"]);
+}
+
+#[test]
+fn a_snapshot_comes_after_all_that_was_written_before_it() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let points = home.hermetic.work().join("points.json");
+    let script = format!("seq 1 20000; {NERVE} snapshot --no-files --label here >/dev/null; echo after");
+    let points_file = points.to_str().unwrap().to_string();
+    let mut command = ah(
+        &home,
+        &["agent", "record", "--headless", "--out-file", &file, "--out-branch-points", &points_file],
+    );
+    command.args(["--", "sh", "-c", &script]);
+    let done = home.run(command);
+    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{done:?}");
+    let recorded = Recording::of(&path);
+    let before: usize = (1..=20000).map(|n: u32| n.to_string().len() + 2).sum();
+    assert_eq!(recorded.snapshots, [(1, before as u64)]);
+    let items: Vec<Value> = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
+    let at = items.iter().position(|item| item["kind"] == "snapshot").unwrap();
+    assert_eq!(items[at]["label"], "here");
+    assert_eq!(items[at - 1]["text"], "after", "the line where the cursor was");
+}
+
+#[test]
+fn a_snapshot_can_be_announced_over_loopback() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let mut command =
+        home.command(&["record", "--headless", "--ipc", "tcp:127.0.0.1:0", "--out-file", &file, "--"]);
+    command.args(["sh", "-c", "echo \"$NERVE_RECORDER_SOCKET\" > socket; read line"]);
+    let mut child = command.spawn().unwrap();
+    let told = home.hermetic.work().join("socket");
+    assert!(wait_until(LIMIT, || fs::read_to_string(&told).is_ok_and(|text| text.ends_with('\n'))));
+    let socket = fs::read_to_string(&told).unwrap();
+    let mut stream = std::net::TcpStream::connect(socket.trim().strip_prefix("tcp:").unwrap()).unwrap();
+    let mut ask = |bytes: &[u8]| {
+        std::io::Write::write_all(&mut stream, bytes).unwrap();
+        let mut read = Vec::new();
+        loop {
+            if let Some(body) = decode_frame(&mut read, MAX_EVENT).unwrap() {
+                return Response::decode(&body).unwrap();
+            }
+            let mut piece = [0; 100];
+            let size = stream.read(&mut piece).unwrap();
+            assert_ne!(size, 0, "it closed");
+            read.extend_from_slice(&piece[..size]);
+        }
+    };
+    let request = |id| Request::Snapshot { id, label: b"x".to_vec() }.frame().unwrap();
+    assert!(matches!(ask(&request(5)), Response::Success { id: 5, .. }));
+    // What is no request is answered, and the connection goes on.
+    assert!(matches!(ask(&[1, 0, 0, 0, 9]), Response::Error { .. }), "a selector that is not known");
+    assert!(matches!(ask(&[3, 0, 0, 0, 0, 1, 2]), Response::Error { .. }), "too short");
+    assert!(matches!(ask(&request(6)), Response::Success { id: 6, .. }));
+    // A length that cannot be ends it.
+    assert!(matches!(ask(&[0xff; 4]), Response::Error { .. }));
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+    home_types(&home, "over\r");
+    child.wait().unwrap();
+    assert_eq!(Recording::of(&path).snapshots.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [5, 6]);
+    home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).says(2, &["loopback"]);
+}
+
+#[test]
+fn a_second_recorder_of_a_file_is_refused_and_the_program_is_not_started() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    home.ok(&["record", "--out-file", &file, "--", "echo", "first"]);
+    let before = fs::read(&path).unwrap();
+    let second = home.nerve(&["record", "--out-file", &file, "--", "touch", "started"]);
+    second.says(1, &["session.ahr", "never overwrites"]);
+    assert!(!home.hermetic.work().join("started").exists());
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert!(home.hosts().is_empty());
+}
+
+#[test]
+fn what_cannot_be_run_is_told_and_leaves_nothing() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    home.nerve(&["record", "--out-file", &file, "--", "no-such-program"]).says(1, &["no-such-program"]);
+    assert!(!path.exists());
+    home.nerve(&["record"]).says(2, &["CMD"]);
+    home.nerve(&["record", "--brotli-q", "12", "--", "true"]).says(2, &["12"]);
+    home.nerve(&["record", "--events-pipe-fd", "77", "--", "true"]).says(2, &["77", "write end"]);
+    assert!(home.hosts().is_empty());
+}
+
+#[test]
+fn standard_input_that_ends_is_the_end_of_the_programs_input() {
+    let home = Home::new();
+    let done = home.nerve_with(&["record", "--", "cat"], "one\n");
+    assert_eq!(done.code, 0, "{done:?}");
+    // Echoed by the terminal, then by cat.
+    assert_eq!(done.stdout.matches("one\r\n").count(), 2, "{done:?}");
+}
+
+#[test]
+fn a_signal_ends_the_program_and_the_recording_is_whole() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let mut seat =
+        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "sh", "-c", "echo up; sleep 100"]);
+    seat.sees("up");
+    seat.signal(Signal::TERM);
+    assert_eq!(seat.left(), Some(128 + Signal::HUP.as_raw()));
+    let recorded = Recording::of(&path);
+    assert!(recorded.complete);
+    assert_eq!(recorded.exits, [ExitStatus::Signal(Signal::HUP.as_raw())]);
+}
+
+#[test]
+fn a_window_that_refuses_another_size_is_reported_and_the_program_has_it_all_the_same() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let mut command = home.command(&["record", "--cols", "100", "--rows", "30", "--out-file", &file, "--"]);
+    command.args(["sh", "-c", "stty size"]);
+    let mut seat = Seat::of(command, SIZE);
+    seat.sees("30 100");
+    assert_eq!(seat.left(), Some(0));
+    assert_eq!(Recording::of(&path).sizes, [(100, 30)]);
+}
+
+/// Runs a recorder with the write end of a pipe, and gives back what came out of it.
+fn events_of(home: &Home, program: &[&str]) -> (Done, Vec<Activity>) {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
+    let fd = writer.as_raw_fd().to_string();
+    let mut command = ah(home, &["agent", "record", "--headless", "--events-pipe-fd", &fd, "--"]);
+    command.args(program).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    drop(writer);
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
+    let done = Done::of(&child.wait_with_output().unwrap());
+    let mut events = Vec::new();
+    while let Some(body) = decode_frame(&mut bytes, MAX_EVENT).unwrap() {
+        events.push(event::decode(&body).unwrap());
+    }
+    assert!(bytes.is_empty(), "half a frame");
+    (done, events)
+}
+
+#[test]
+fn what_a_program_does_is_told_on_a_pipe() {
+    let home = Home::new();
+    let (done, events) = events_of(&home, &["bash", "--norc", "-c", "echo hi; exit 3"]);
+    assert_eq!(done.code, 3, "{done:?}");
+    let statuses: Vec<Status> = events
+        .iter()
+        .map(|event| match event {
+            Activity::Status { status, .. } => *status,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(statuses.last(), Some(&Status::Failed), "{statuses:?}");
+}
+
+#[test]
+fn a_reader_of_events_that_goes_away_does_not_disturb_the_session() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let (reader, writer) = std::io::pipe().unwrap();
+    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
+    let fd = writer.as_raw_fd().to_string();
+    let mut command =
+        home.command(&["record", "--headless", "--events-pipe-fd", &fd, "--out-file", &file, "--"]);
+    command.args(["sh", "-c", "read line; echo \"got $line\"; exit 4"]).stdin(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop((reader, writer));
+    // The size is recorded when the program runs: nobody reads its events by then.
+    assert!(wait_until(DEADLINE, || path.exists()));
+    home_types(&home, "line\r");
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    assert!(String::from_utf8_lossy(&Recording::of(&path).output).contains("got line"));
+}
+
+/// Types into the only host there is.
+fn home_types(home: &Home, keys: &str) {
+    assert!(wait_until(DEADLINE, || !home.hosts().is_empty()));
+    let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+    home.ok(&["host", "write", &id, "--escape", &keys.replace('\r', "\\r")]);
+}
+
+#[test]
+fn injected_keys_reach_the_program_as_if_typed() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let mut seat =
+        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "sh", "-c", "read a; echo got-$a"]);
+    home_types(&home, "injected\r");
+    seat.sees("got-injected");
+    assert_eq!(seat.left(), Some(0));
+    let recorded = Recording::of(&path);
+    assert_eq!(
+        recorded.inputs.iter().map(|typed| typed.origin).collect::<Vec<_>>(),
+        [Some(Origin::Injected)]
+    );
+}
+
+#[test]
+fn ah_offers_the_first_recorders_commands() {
+    let home = Home::new();
+    let (_, file) = out_file(&home);
+    assert_eq!(home.run(ah(&home, &["agent", "record", "--out-file", &file, "--", "echo", "hello"])).code, 0);
+    let replayed = home.run(ah(&home, &["agent", "replay", "--session", &file, "--fast", "--no-colors"]));
+    assert_eq!((replayed.code, replayed.stdout.as_str()), (0, "hello\n"), "{replayed:?}");
+    let points = home.run(ah(&home, &["agent", "branch-points", "--session", &file]));
+    assert!(points.stdout.contains("hello"), "{points:?}");
+    home.run(ah(&home, &["agent", "fs", "snapshot"])).says(3, &["NERVE_RECORDER_SOCKET"]);
+    assert_eq!(home.run(ah(&home, &["server", "list"])).code, 2, "nothing else");
+    let help = home.run(ah(&home, &["--help"]));
+    assert!(help.stdout.contains("ah agent record"), "{help:?}");
+}

@@ -1,0 +1,104 @@
+//! A terminal with `nerve` at work in it, and somebody in front of it.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::harness::Home;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A terminal with `nerve` at work in it.
+pub(crate) struct Seat {
+    pub(crate) child: Child,
+    pub(crate) keyboard: File,
+    /// Kept open, to look at its settings.
+    pub(crate) slave: File,
+    before: Termios,
+    pub(crate) shown: Arc<Mutex<TerminalState>>,
+}
+
+impl Seat {
+    pub(crate) fn new(home: &Home, size: Size, args: &[&str]) -> Seat {
+        Seat::of(home.command(args), size)
+    }
+
+    /// A command that was made ready, with the terminal as all three ends of it.
+    pub(crate) fn of(mut command: Command, size: Size) -> Seat {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        resize(&master, size);
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(Stdio::null());
+        command.env_remove("NO_COLOR");
+        let before = tcgetattr(&slave).unwrap();
+        let shown = Arc::new(Mutex::new(TerminalState::new(size)));
+        let mut screen = File::from(master.try_clone().unwrap());
+        let fed = Arc::clone(&shown);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(len @ 1..) = screen.read(&mut bytes) {
+                fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]);
+            }
+        });
+        Seat { child: command.spawn().unwrap(), keyboard: master.into(), slave, before, shown }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.shown.lock().unwrap().screen().text()
+    }
+
+    #[track_caller]
+    pub(crate) fn sees(&self, words: &str) {
+        assert!(wait_until(LIMIT, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
+    }
+
+    pub(crate) fn types(&self, keys: &str) {
+        rustix::io::write(&self.keyboard, keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for its end; the terminal is as it was before.
+    #[track_caller]
+    pub(crate) fn left(&mut self) -> Option<i32> {
+        let status = wait_for(LIMIT, || self.child.try_wait().unwrap()).expect("it ends");
+        let after = tcgetattr(&self.slave).unwrap();
+        assert_eq!(
+            (after.local_modes, after.input_modes, after.output_modes),
+            (self.before.local_modes, self.before.input_modes, self.before.output_modes)
+        );
+        assert!(wait_until(LIMIT, || !self.shown.lock().unwrap().modes().alternate), "{}", self.text());
+        let shown = self.shown.lock().unwrap();
+        let fresh = TerminalState::new(Size::default());
+        assert_eq!((shown.modes(), shown.title()), (fresh.modes(), ""));
+        assert!(shown.screen().cursor.visible && shown.frame_deadline().is_none());
+        status.code()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn resize(terminal: impl AsFd, size: Size) {
+    tcsetwinsize(terminal, Winsize { ws_col: size.cols, ws_row: size.rows, ws_xpixel: 0, ws_ypixel: 0 })
+        .unwrap();
+}

@@ -1,0 +1,156 @@
+//! `kill -9` of a host at a random moment, again and again: its recording is readable and lacks at most the last moment.
+//!
+//! `NERVE_CRASH_ROUNDS` says how often (60; 12 where `CI` is set), `NERVE_CRASH_SEED` repeats the moments of an earlier run.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+#[path = "cli/harness.rs"]
+#[expect(dead_code, reason = "only a part of what the tests of the commands need")]
+mod harness;
+#[path = "cli/recording.rs"]
+#[expect(dead_code, reason = "only a part of what the tests of the commands need")]
+mod recording;
+
+use std::fs;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+
+use harness::{DEADLINE, Home, alive, pid_in, signal};
+use recording::{Recording, assert_counts, numbers};
+
+/// What waits for the timer at most.
+const ROTATE: Duration = Duration::from_millis(250);
+/// What a busy machine may add: the host's threads wait for a processor, the kernel's buffer is not read yet.
+const SLACK: Duration = Duration::from_millis(250);
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+/// Lines `at NUMBER MICROSECONDS`, one every few milliseconds, or as fast as a shell can.
+const PACED: &str = "i=0; while :; do i=$((i+1)); echo \"at $i ${EPOCHREALTIME/./}\"; sleep 0.004; done\n";
+const FAST: &str = "i=0; while :; do i=$((i+1)); echo \"at $i ${EPOCHREALTIME/./}\"; done\n";
+
+/// What was lost: from the last line that is in the recording to the kill.
+fn loss(recording: &Recording, killed: Duration) -> Duration {
+    assert!(recording.lost.iter().all(|lost| lost.tail), "a hole: {:?}", recording.lost);
+    let text = recording.text();
+    let whole = &text[..text.rfind('\n').unwrap_or(0)];
+    let mut last = None;
+    for (line, expected) in whole.lines().zip(1_u64..) {
+        let (count, at) = line.trim_end().strip_prefix("at ").and_then(|line| line.split_once(' ')).unwrap();
+        assert_eq!(count.parse(), Ok(expected), "a line is missing");
+        last = Some(Duration::from_micros(at.parse().unwrap()));
+    }
+    last.map_or(Duration::MAX, |last| killed.saturating_sub(last))
+}
+
+fn rounds(home: &Home, script: &str, rounds: u64, random: &mut Random) -> Vec<Duration> {
+    let path = home.hermetic.work().join("clock.sh");
+    fs::write(&path, script).unwrap();
+    let command = format!("bash {}", path.display());
+    let mut losses = Vec::new();
+    for _ in 0..rounds {
+        home.ok(&["server", "node", "create", "clock", "-c", &command, "--no-history"]);
+        let host = pid_in(&home.host_of("clock")["pid"]);
+        let file = home.recording_of("clock");
+        // So that there is a first block, and then at any moment of the timer.
+        assert!(wait_until(DEADLINE, || !Recording::of(&file).output.is_empty()));
+        let (begun, moment) = (Instant::now(), Duration::from_micros(random.below(600_000)));
+        std::thread::sleep(moment.saturating_sub(begun.elapsed()));
+        let killed = now();
+        signal(host, Signal::KILL);
+        assert!(wait_until(DEADLINE, || !alive(host)));
+        losses.push(loss(&Recording::of(&file), killed));
+        assert!(wait_until(DEADLINE, || home.info("clock")["state"] == "stopped"));
+    }
+    losses.sort();
+    losses
+}
+
+fn all_rounds() -> u64 {
+    number("NERVE_CRASH_ROUNDS").unwrap_or(if std::env::var_os("CI").is_some() { 12 } else { 60 })
+}
+
+fn seed() -> u64 {
+    number("NERVE_CRASH_SEED").unwrap_or_else(|| u64::try_from(now().as_nanos() & 0xFFFF_FFFF).unwrap())
+}
+
+fn check(what: &str, script: &str) {
+    let seed = seed();
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let losses = rounds(&home, script, (all_rounds() / 2).max(1), &mut Random(seed));
+    let (median, most) = (losses[losses.len() / 2], losses[losses.len() - 1]);
+    eprintln!(
+        "{what}: {} rounds, lost {median:?} at the median, {most:?} at most; NERVE_CRASH_SEED={seed}",
+        losses.len()
+    );
+    assert!(most <= ROTATE + SLACK, "{most:?} of output are lost; all: {losses:?}; NERVE_CRASH_SEED={seed}");
+}
+
+#[test]
+fn a_paced_program_loses_at_most_the_last_moment() {
+    check("paced", PACED);
+}
+
+#[test]
+fn a_fast_program_loses_at_most_the_last_moment() {
+    check("fast", FAST);
+}
+
+#[test]
+fn servers_that_die_again_and_again_cost_no_byte() {
+    let home = Home::new();
+    let (seed, rounds) = (seed(), all_rounds() / 4);
+    let mut random = Random(seed);
+    home.ok(&["server", "start"]);
+    let script = "i=0; until [ -e enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.001; done; echo \"end $i\"; exec sleep 1000\n";
+    let path = home.hermetic.work().join("count.sh");
+    fs::write(&path, script).unwrap();
+    home.ok(&[
+        "server",
+        "node",
+        "create",
+        "count",
+        "-c",
+        &format!("bash {}", path.display()),
+        "--cols",
+        "40",
+    ]);
+    let file = home.recording_of("count");
+    for _ in 0..rounds.max(1) {
+        std::thread::sleep(Duration::from_micros(random.below(200_000)));
+        home.kill_server("default");
+        home.ok(&["server", "start"]);
+    }
+    fs::write(home.hermetic.work().join("enough"), "").unwrap();
+    let end =
+        nerve_testkit::wait_for(DEADLINE, || numbers(&Recording::of(&file).text(), "end").first().copied());
+    let end = end.unwrap_or_else(|| panic!("it does not end; NERVE_CRASH_SEED={seed}"));
+    let found = Recording::of(&file);
+    assert!(found.lost.is_empty(), "{:?}", found.lost);
+    let what = format!("NERVE_CRASH_SEED={seed}");
+    assert_counts(&numbers(&found.text(), "line"), end, &what);
+    assert!(wait_until(DEADLINE, || home.read("count").contains(&format!("end {end}"))), "{what}");
+    assert_counts(&numbers(&home.read("count"), "line"), end, &what);
+    assert_eq!(home.fact("count", "faults"), "", "{what}");
+}
