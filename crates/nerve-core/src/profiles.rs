@@ -1,8 +1,11 @@
 //! Reads the user's own profiles.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use nerve_term::profile::{ProfileError, Profiles};
+use nerve_term::profile::{Profile, ProfileError, Profiles};
+
+use crate::error::{EngineError, ErrorKind};
 
 /// A profile file larger than this is none.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -23,6 +26,44 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
         Profiles::with_user(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
     errors.extend(more);
     (profiles, errors)
+}
+
+/// The profiles there are, and what could not be read.
+pub(crate) struct Loaded {
+    profiles: Profiles,
+    /// In words.
+    pub(crate) broken: Vec<String>,
+}
+
+impl Loaded {
+    /// See [`load`].
+    pub(crate) fn from_folder(folder: Option<&Path>) -> Loaded {
+        let (profiles, errors) = load(folder);
+        Loaded { profiles, broken: errors.iter().map(ToString::to_string).collect() }
+    }
+
+    /// The profile of that name, else the one that fits the command.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
+        let Loaded { profiles, broken } = self;
+        let known = |profiles: &Profiles| profiles.names().join(", ");
+        match name {
+            None => profiles
+                .for_command(argv)
+                .ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
+            Some(name) => profiles.get(name).ok_or_else(|| {
+                let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
+                error.hint(format!(
+                    "there are: {}{}{}",
+                    known(profiles),
+                    if broken.is_empty() { "" } else { "; not loaded: " },
+                    broken.join("; ")
+                ))
+            }),
+        }
+    }
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {

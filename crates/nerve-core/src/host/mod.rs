@@ -16,11 +16,13 @@ mod backlog;
 mod links;
 mod session;
 mod snapshots;
+mod sockets;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nerve_term::event::Size;
+use nerve_record::meta::{Host as MetaHost, Meta};
+use nerve_term::event::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -90,6 +92,26 @@ impl HostSpec {
             cwd: self.cwd.clone(),
             env: self.env.clone(),
             env_remove: self.env_remove.clone(),
+        }
+    }
+
+    /// What stands beside the recording.
+    fn meta(&self, started: TsNs) -> Meta {
+        let text = |key: &str| self.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
+        Meta {
+            started_at: started,
+            cmd: self.argv.clone(),
+            cols: self.cols,
+            rows: self.rows,
+            brotli_q: self.quality,
+            host: MetaHost::this(),
+            id: Some(self.session_id.clone()),
+            cwd: self.cwd.clone(),
+            server: text("server"),
+            session: text("session"),
+            node: text("node"),
+            profile: text("profile"),
+            ..Meta::default()
         }
     }
 }

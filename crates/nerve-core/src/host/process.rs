@@ -2,20 +2,20 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use nerve_record::meta::{Host as MetaHost, Meta};
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_term::event::ExitStatus;
 use rustix::process::Signal;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::links::Links;
 use super::registry::Entry;
 use super::session::{Inbox, Made, Session};
-use super::snapshots::{ACCEPT_PAUSE, is_same_user, listen_tcp, listen_unix};
+use super::snapshots::{listen_tcp, listen_unix};
+use super::sockets::{accept, private_socket};
 use super::{CONTROL, HostSpec, SNAPSHOT};
 use crate::backend::SpawnError;
 use crate::backend::pty::Pty;
@@ -86,7 +86,7 @@ impl Host {
             SpawnError::system("write the host's entry")(error)
         })?;
         if let Some(path) = &spec.recording {
-            let stored = meta_of(&spec, started).store(path);
+            let stored = spec.meta(started).store(path);
             faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
         }
         let (links, orders) = Links::new();
@@ -145,29 +145,6 @@ fn record_to(path: &Path, quality: u8) -> Result<Recorder, String> {
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }
 
-/// A listening socket for this user alone.
-pub(super) fn private_socket(path: &Path) -> io::Result<UnixListener> {
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
-}
-
-/// Lets in who is this user.
-async fn accept(control: UnixListener, connections: mpsc::Sender<(UnixStream, bool)>) {
-    loop {
-        match control.accept().await {
-            Ok((stream, _)) if is_same_user(&stream) => {
-                if connections.send((stream, false)).await.is_err() {
-                    return;
-                }
-            }
-            Ok(_) => {}
-            // Out of descriptors: whoever wants in waits.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-        }
-    }
-}
-
 /// Takes back the recording that was made for a program that did not start.
 fn discard_recording(spec: &HostSpec, existed: bool) {
     if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
@@ -189,24 +166,5 @@ fn private_folder(path: &Path) -> io::Result<()> {
             if ours && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
         }
         made => made,
-    }
-}
-
-pub(super) fn meta_of(spec: &HostSpec, started: TsNs) -> Meta {
-    let text = |key: &str| spec.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
-    Meta {
-        started_at: started,
-        cmd: spec.argv.clone(),
-        cols: spec.cols,
-        rows: spec.rows,
-        brotli_q: spec.quality,
-        host: MetaHost::this(),
-        id: Some(spec.session_id.clone()),
-        cwd: spec.cwd.clone(),
-        server: text("server"),
-        session: text("session"),
-        node: text("node"),
-        profile: text("profile"),
-        ..Meta::default()
     }
 }

@@ -15,7 +15,6 @@ use super::HostSpec;
 use super::backlog::Backlog;
 use super::link::{self, CHUNK, Hello, Order, Report};
 use super::links::{Links, Ordered};
-use super::process::meta_of;
 use super::registry::Entry;
 use super::snapshots::Asked;
 use crate::backend::pty::{ESCALATION, Pty, READ_LIMIT};
@@ -376,7 +375,7 @@ impl Session {
         let closing = tokio::task::spawn_blocking(move || {
             drop(pump);
             let Some(path) = &spec.recording else { return Ok(()) };
-            let mut meta = meta_of(&spec, started);
+            let mut meta = spec.meta(started);
             meta.ended_at = Some(ended);
             meta.exit = Some(exit);
             meta.store(path)

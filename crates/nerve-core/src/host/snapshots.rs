@@ -11,10 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::process::private_socket;
+use super::sockets::{ACCEPT_PAUSE, is_same_user, private_socket};
 
-/// How long nobody is let in after the system had no descriptor left.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long the rest of a request that is too long is read off.
 const PARTING: Duration = Duration::from_secs(1);
 
@@ -58,11 +56,6 @@ pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> 
         }
     });
     Ok(format!("tcp:{addr}"))
-}
-
-/// Is the other side a process of this user (unix(7), `SO_PEERCRED`)?
-pub(super) fn is_same_user(stream: &tokio::net::UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
 }
 
 /// Requests one after another, until the other side closes or claims too much.

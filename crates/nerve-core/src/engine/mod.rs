@@ -1,28 +1,28 @@
 //! Command in, reply out, events beside it: everything a server, a CLI or a test asks goes through here.
 
+mod adopt;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, Page};
-use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
-use nerve_term::profile::{Profile, Profiles};
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::backend::{Program, SpawnError};
 use crate::clock::Clock;
 use crate::command::{
-    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeInfo, NodeRef,
-    NodeSpec, Outcome, Reply, Response, StateName,
+    BackendKind, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, NodeSpec,
+    Outcome, Reply, Response, StateName,
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::host::hosting::{Hosting, Label};
-use crate::host::registry::Entry;
 use crate::node::Node;
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
+use crate::profiles::Loaded;
 use crate::session::{DEFAULT, Sessions, check_name};
 
 /// Bytes of entries in one reply: a line of the wire holds 16 MiB.
@@ -182,7 +182,7 @@ impl Engine {
             )));
         }
         let argv = words(spec.command)?;
-        let profile = self.profile(spec.profile.as_deref(), &argv)?;
+        let profile = self.profiles().find(spec.profile.as_deref(), &argv)?;
         let mut env = spec.env;
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
         // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
@@ -246,28 +246,13 @@ impl Engine {
     }
 
     /// Profiles are read when a node is made: an edited file counts for the next node.
-    fn profile(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
-        let (profiles, errors) = crate::profiles::load(self.inner.profile_dir.as_deref());
-        for error in &errors {
-            tracing::warn!("{error}");
-            self.inner.events.publish(None, EventKind::Error { message: error.to_string() });
+    fn profiles(&self) -> Loaded {
+        let loaded = Loaded::from_folder(self.inner.profile_dir.as_deref());
+        for message in loaded.broken.iter().cloned() {
+            tracing::warn!("{message}");
+            self.inner.events.publish(None, EventKind::Error { message });
         }
-        let known = |profiles: &Profiles| profiles.names().join(", ");
-        match name {
-            None => profiles
-                .for_command(argv)
-                .ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generic profile")),
-            Some(name) => profiles.get(name).ok_or_else(|| {
-                let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
-                let broken: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                error.hint(format!(
-                    "there are: {}{}{}",
-                    known(&profiles),
-                    if broken.is_empty() { "" } else { "; not loaded: " },
-                    broken.join("; ")
-                ))
-            }),
-        }
+        loaded
     }
 
     async fn stop_node(&self, at: &NodeRef) -> Outcome {
@@ -276,57 +261,6 @@ impl Engine {
         // Meanwhile the name may have gone to a new node.
         self.sessions().forget(at, &node);
         Ok(Reply::Stopped { node: at.node.clone() })
-    }
-
-    /// Takes back the nodes of a server of this name that is gone. Their past is read meanwhile: they are `starting` until it is
-    /// known. Must be called on a runtime.
-    pub fn adopt(&self) {
-        let Some(hosting) = &self.inner.hosting else { return };
-        for (entry, label) in hosting.of_server(&self.inner.server) {
-            let at = label.at();
-            let (id, node) = (entry.id.clone(), label.node.clone());
-            match self.adopt_one(hosting, entry, label) {
-                Ok(info) => {
-                    self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind });
-                    tracing::info!(host = %id, %node, "taken back");
-                }
-                Err(error) => tracing::warn!(host = %id, %node, %error, "left alone"),
-            }
-        }
-    }
-
-    fn adopt_one(&self, hosting: &Hosting, entry: Entry, label: Label) -> Result<NodeInfo, EngineError> {
-        let at = label.at();
-        self.sessions().ensure(at.session.as_deref(), self.inner.clock.now())?;
-        let reservation = self.sessions().reserve(&at)?;
-        let spec = self.adopted_spec(&entry, &label);
-        let spec = spec.inspect_err(|_| self.sessions().release(&at, reservation))?;
-        let node = Node::Terminal(hosting.adopt(spec, entry));
-        let info = node.info();
-        self.sessions().fill(&at, reservation, node);
-        Ok(info)
-    }
-
-    fn adopted_spec(&self, entry: &Entry, label: &Label) -> Result<TerminalSpec, EngineError> {
-        // A profile that is gone meanwhile is as if the node had been made now.
-        let profile = self.profile(Some(&label.profile), &label.argv);
-        let profile = profile.or_else(|_| self.profile(None, &label.argv))?;
-        let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
-        let program =
-            Program { argv: label.argv.clone(), cwd: entry.cwd.clone(), env, env_remove: Vec::new() };
-        Ok(TerminalSpec {
-            node: named(&label.at()),
-            program,
-            size: Size::new(entry.cols, entry.rows),
-            parser: label.parser.parse().unwrap_or(profile.parser),
-            profile,
-            ready_timeout: label.ready_timeout,
-            response_timeout: label.response_timeout,
-            journal: self.journal(&label.at(), label.history)?,
-            adopted: Some(serde_json::from_value(entry.memory.clone()).unwrap_or_default()),
-            answers: true,
-            events: self.inner.events.clone(),
-        })
     }
 
     async fn shut_down(&self, keep_nodes: bool) {

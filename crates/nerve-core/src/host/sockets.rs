@@ -1,0 +1,41 @@
+//! Sockets for this user alone, and who is let in.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+
+/// How long nobody is let in after the system had no descriptor left.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A listening socket for this user alone.
+pub(super) fn private_socket(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Lets in who is this user, as somebody from without.
+pub(super) async fn accept(control: UnixListener, connections: mpsc::Sender<(UnixStream, bool)>) {
+    loop {
+        match control.accept().await {
+            Ok((stream, _)) if is_same_user(&stream) => {
+                if connections.send((stream, false)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(_) => {}
+            // Out of descriptors: whoever wants in waits.
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// Is the other side a process of this user (unix(7), `SO_PEERCRED`)?
+pub(super) fn is_same_user(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+}
