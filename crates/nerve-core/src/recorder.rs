@@ -2,7 +2,7 @@
 //!
 //! The byte path pays one copy under a lock and never waits. What was handed over is on disk within [`ROTATE_AFTER`], by a timer.
 //! When the disk is slower than the child, whoever reads the child waits for [room](Flusher::room); a disk that takes nothing for
-//! [`PATIENCE`] ends the recording, not the session.
+//! 10 s ends the recording, not the session.
 
 use std::collections::VecDeque;
 use std::io;
@@ -208,7 +208,7 @@ impl Flusher {
         has_room
     }
 
-    /// Waits until the disk has taken something. One that takes nothing for [`PATIENCE`] has failed, and is waited for no more. May
+    /// Waits until the disk has taken something. One that takes nothing for 10 s has failed, and is waited for no more. May
     /// be dropped and called again.
     pub async fn room(&self) {
         let since = self.shared.lock().full_since.unwrap_or_else(tokio::time::Instant::now);

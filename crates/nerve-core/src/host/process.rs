@@ -1,4 +1,4 @@
-//! A host in this process: what it needs is made, its program is started, and [`Session`] does the rest.
+//! A host in this process: what it needs is made, its program is started, and its session does the rest.
 
 use std::fs;
 use std::io;

@@ -170,6 +170,9 @@ impl Running<'_> {
         let runtime = &self.stage.runtime;
         let seconds = match self.what {
             What::Process(mut child) => {
+                if !wait_until(LIMIT, || !matches!(child.try_wait(), Ok(None))) {
+                    child.kill()?;
+                }
                 let status = child.wait()?;
                 ensure!(status.success(), "{}: {status}", self.way.name());
                 self.begun.elapsed().as_secs_f64()

@@ -207,7 +207,7 @@ EXAMPLES
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,
-    /// The copy to make, which must not exist; '<name>-repaired.ahr' beside the recording if not given
+    /// The copy to make, which must not exist; 'NAME-repaired.ahr' beside the recording if not given
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
     /// Print what was kept and lost as JSON
