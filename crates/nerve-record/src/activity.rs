@@ -208,7 +208,8 @@ impl Activity {
     /// ```
     /// use nerve_record::activity::{Activity, Status, TsMs};
     /// let running = Activity::Status { status: Status::Running, at: TsMs(1_704_110_400_000) };
-    /// assert_eq!(running.to_json().to_string(), r#"{"status":"running","ts":"2024-01-01T12:00:00.000Z","type":"status"}"#);
+    /// let json = serde_json::json!({"type": "status", "status": "running", "ts": "2024-01-01T12:00:00.000Z"});
+    /// assert_eq!(running.to_json(), json);
     /// ```
     pub fn to_json(&self) -> Value {
         let mut fields = match self {
