@@ -16,14 +16,16 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::tap::Tap;
 
+/// What compressing and writing take of the time in which output must be on disk.
+const MARGIN: Duration = Duration::from_millis(50);
 /// Full segments that may wait for the disk before the child is read no further: 4 MiB.
 const MAX_WAITING: usize = 16;
 /// Full segments that a reader who does not wait for room may pile up.
 const TOO_MANY: usize = 4 * MAX_WAITING;
 /// Full segments from which on speed counts more than size.
 const BEHIND: usize = 2;
-/// Brotli quality while the disk thread is behind.
-const FAST_QUALITY: u8 = 1;
+/// Brotli quality while the disk thread is behind: the fastest there is for what agents write (1 and 0 are slower, and larger).
+const FAST_QUALITY: u8 = 2;
 /// How long a full queue is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -292,7 +294,7 @@ impl Worker {
         let mut state = self.shared.lock();
         loop {
             let asked = state.closing || !state.waiters.is_empty();
-            let due = state.since.map(|since| ROTATE_AFTER.saturating_sub(since.elapsed()));
+            let due = state.since.map(|since| (ROTATE_AFTER - MARGIN).saturating_sub(since.elapsed()));
             if asked || due == Some(Duration::ZERO) {
                 let next = Segment::new(state.segment.end());
                 let segment = std::mem::replace(&mut state.segment, next);

@@ -16,11 +16,11 @@ use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
 /// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// A server that is alive answers on its socket and is waited for no longer than this: one that was just killed still listens for a
 /// moment.
 const LAST_BREATH: Duration = Duration::from_millis(150);
-const LOCK_POLL: Duration = Duration::from_millis(10);
+pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 
 /// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
 #[derive(Debug)]

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use nerve_core::host::hosting::Hosting;
 use nerve_record::name;
 
+use crate::daemon::{LOCK_PATIENCE, LOCK_POLL};
 use crate::error::ServerError;
 
 /// The longest path `sun_path` holds beside its closing zero (unix(7)).
@@ -149,12 +151,21 @@ impl Places {
         let path = self.hosts().join(format!("{server}.lock"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(ServerError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => {
-                Err(ServerError::AlreadyRunning { name: server.to_string(), pid: None })
+        let deadline = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                // A server that was just killed lets go of its files one by one.
+                Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    return Err(ServerError::AlreadyRunning { name: server.to_string(), pid: None });
+                }
+                Err(fs::TryLockError::Error(source)) => {
+                    return Err(ServerError::Io { what: "lock", path, source });
+                }
             }
-            Err(fs::TryLockError::Error(source)) => Err(ServerError::Io { what: "lock", path, source }),
         }
     }
 

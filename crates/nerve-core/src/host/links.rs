@@ -56,7 +56,7 @@ struct Link {
 }
 
 enum Piece {
-    Bytes(Arc<[u8]>),
+    Bytes(Arc<Vec<u8>>),
     /// The greeting, with the terminal's descriptor.
     Greeting(Vec<u8>, OwnedFd),
 }
@@ -125,7 +125,7 @@ impl Links {
     pub(super) fn send(&mut self, id: u64, frames: Vec<u8>) {
         if let Some(link) = self.link(id) {
             // In pieces: how far it is behind is counted by what it has taken.
-            frames.chunks(CHUNK).for_each(|piece| link.push(&Arc::from(piece)));
+            frames.chunks(CHUNK).for_each(|piece| link.push(&Arc::new(piece.to_vec())));
         }
     }
 
@@ -148,7 +148,7 @@ impl Links {
 
     /// Sends frames to everybody who has begun to listen.
     pub(super) fn send_all(&mut self, frames: Vec<u8>) {
-        let frames: Arc<[u8]> = Arc::from(frames);
+        let frames = Arc::new(frames);
         for link in self.links.iter().filter(|link| link.live) {
             link.push(&frames);
         }
@@ -192,7 +192,7 @@ impl Links {
 }
 
 impl Link {
-    fn push(&self, frames: &Arc<[u8]>) {
+    fn push(&self, frames: &Arc<Vec<u8>>) {
         self.waiting.fetch_add(frames.len(), Ordering::AcqRel);
         let _ = self.queue.send(Piece::Bytes(frames.clone()));
     }

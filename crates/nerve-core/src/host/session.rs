@@ -24,8 +24,6 @@ use crate::recorder::Flusher;
 
 /// Input that may wait for the program before orders are read no further.
 const INPUT_WAITS: usize = 1 << 20;
-/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
-const FAST: usize = 4096;
 /// Faults kept for those who connect late.
 const MAX_FAULTS: usize = 8;
 /// How long output of a dead program is waited for: a grandchild may hold the terminal open.
@@ -131,12 +129,7 @@ impl Session {
                 read = output.read(&mut buffer), if self.open && keeping_up && on_disk.is_none() => {
                     match read {
                         Ok(0) | Err(_) => self.closed(),
-                        Ok(size) => {
-                            if size >= FAST {
-                                self.pty.output.read_ahead();
-                            }
-                            self.output(&buffer);
-                        }
+                        Ok(_) => self.output(&buffer),
                     }
                     buffer.clear();
                 }
