@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply, Response, StateName,
+    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply,
+    Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::ErrorKind;
+use nerve_record::activity::Activity;
 use nerve_term::event::Size;
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use tokio::sync::broadcast;
 
 const TURN: Duration = Duration::from_secs(90);
 
@@ -36,6 +39,7 @@ async fn drive(
         hosting: None,
     });
     let node = NodeRef { session: None, node: agent.into() };
+    let mut events = engine.subscribe();
     let env: BTreeMap<String, String> = home.env().into_iter().chain(recipe.env).collect();
     let spec = NodeSpec {
         node: node.clone(),
@@ -61,6 +65,7 @@ async fn drive(
     if let Some(prompt) = permission {
         let answered = permit(&engine, &node, prompt).await;
         assert!(answered.raw.contains("END-OF-TOOL"), "{answered:?}");
+        assert_eq!(tools_told(&mut events), [true, false], "the tool is told once, when its turn is over");
     }
     let states = vec![StateName::Ready];
     engine
@@ -68,6 +73,26 @@ async fn drive(
         .await
         .unwrap();
     engine.execute(Command::StopNode(node)).await.unwrap();
+}
+
+/// Tools that were told so far: `true` for a start, `false` for an end, which has the name and the run of its start.
+fn tools_told(events: &mut broadcast::Receiver<EngineEvent>) -> Vec<bool> {
+    let (mut told, mut run) = (Vec::new(), None);
+    while let Ok(event) = events.try_recv() {
+        let EventKind::Activity(activity) = event.kind else { continue };
+        match *activity {
+            Activity::ToolStart { name, execution, .. } => {
+                run = Some((name, execution));
+                told.push(true);
+            }
+            Activity::ToolOutput { name, execution, .. } => {
+                assert_eq!(run.take(), Some((name, execution)));
+                told.push(false);
+            }
+            _ => {}
+        }
+    }
+    told
 }
 
 /// The dialog is told with its own choices only, and the first is taken.

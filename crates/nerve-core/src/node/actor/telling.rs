@@ -10,6 +10,9 @@
 //! | its program ended by itself, with 0 | completed |
 //! | with another code, by a signal, or nobody knows how | failed |
 //!
+//! Of an agent without a transcript that we can read, tools, thoughts and errors are told at the end of a turn, as its screen showed
+//! them: the screen does not say when each of them happened.
+//!
 //! A status is told when it is another one than the last. A node that a new server takes back tells nothing until its state is known.
 
 use std::path::PathBuf;
@@ -17,6 +20,7 @@ use std::path::PathBuf;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_term::driver::AgentState;
 use nerve_term::event::{ExitStatus, TsNs};
+use nerve_term::parse::{Section, SectionKind};
 use nerve_term::profile::TranscriptKind;
 
 use crate::activity::Tail;
@@ -92,6 +96,41 @@ impl Telling {
     pub(super) fn transcript_at(&self, path: PathBuf) {
         if let Some(tail) = &self.tail {
             tail.at(path);
+        }
+    }
+
+    /// What the screen showed of a finished turn; nothing where a transcript tells it.
+    pub(super) fn shown(&self, now: TsNs, turn: u64, sections: &[Section]) {
+        if self.tail.is_none() {
+            sections.iter().enumerate().for_each(|(nth, section)| self.section(now, turn, nth + 1, section));
+        }
+    }
+
+    fn section(&self, now: TsNs, turn: u64, nth: usize, section: &Section) {
+        let (at, text) = (TsMs::from(now), section.content.clone());
+        let fact = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
+        match section.kind {
+            SectionKind::Thinking => self.tell(Activity::Thought { text, reasoning: None, at }),
+            SectionKind::Error => self.tell(Activity::Error { message: text, at }),
+            SectionKind::ToolCall => {
+                // Screens name no runs.
+                let execution = format!("turn-{turn}-{nth}");
+                let status = match fact("status").as_str() {
+                    "error" => Status::Failed,
+                    "rejected" => Status::Cancelled,
+                    "running" | "waiting" | "asking" | "pending" => Status::Running,
+                    _ => Status::Completed,
+                };
+                self.tell(Activity::ToolStart {
+                    name: fact("tool"),
+                    args: fact("args"),
+                    execution: execution.clone(),
+                    status: Status::Running,
+                    at,
+                });
+                self.tell(Activity::ToolOutput { name: fact("tool"), output: text, execution, status, at });
+            }
+            SectionKind::Text | SectionKind::Interrupted => {}
         }
     }
 

@@ -179,6 +179,7 @@ impl<B: Backend> Actor<B> {
     pub(super) fn finish(&mut self, response: Response) {
         self.log(&response, self.clock.now());
         let Some(mut active) = self.active.take() else { return };
+        self.telling.shown(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
         self.spec
             .events
