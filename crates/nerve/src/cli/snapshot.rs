@@ -65,8 +65,8 @@ pub(crate) struct TakeArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve snapshot restore 3 --to /tmp/before
-  nerve snapshot restore 3 --session 0195e3a1 --to ~/work/again
-  nerve snapshot restore 3 --session run.ahr --dir ~/project --to ~/work/again")]
+  nerve snapshot restore 3 --session 0195e3a1 --to ~/before
+  nerve snapshot restore 3 --session run.ahr --dir ~/project --to ~/before")]
 pub(crate) struct RestoreArgs {
     /// Its number
     #[arg(value_name = "ID")]
