@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nerve_proto::CommandType;
 use nerve_proto::data::{
-    CreatedData, ListNodesData, NodeData, NodeInfo, PongData, SessionInfo, SessionsData, StoppedData,
-    SubscribedData,
+    CreatedData, LifecycleData, ListNodesData, NodeData, NodeInfo, PongData, SessionInfo, SessionsData,
+    StoppedData, SubscribedData,
 };
 use nerve_proto::params::{
     CreateNodeParams, CreateSessionParams, ListNodesParams, NodeParams, SessionParams, ShutdownParams,
@@ -15,6 +15,7 @@ use nerve_proto::params::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::connection::{Connection, PendingReply};
 use crate::error::ClientError;
@@ -35,6 +36,13 @@ impl NerveClient {
     /// [`ClientError::NotRunning`] when nobody listens there, [`ClientError::Io`] when it may not be asked.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
         Ok(NerveClient { connection: Arc::new(Connection::open(path).await?) })
+    }
+
+    /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client. Must be called within a
+    /// tokio runtime.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> NerveClient {
+        let (reading, writing) = tokio::io::split(stream);
+        NerveClient { connection: Arc::new(Connection::over(reading, writing)) }
     }
 
     /// Sends a command and waits for the `data` of its result. There is no limit of time: put the future into a timeout.
@@ -122,6 +130,16 @@ impl NerveClient {
         RemoteNode::new(self.clone(), node_id.to_string(), session.map(str::to_string))
     }
 
+    /// Starts a node again that is defined and does not run.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
+        let node = self.node(node_id, session);
+        self.request(CommandType::StartNode, value(&node.params())?).await?;
+        Ok(node)
+    }
+
     /// What is known of a node.
     ///
     /// # Errors
@@ -171,6 +189,24 @@ impl NerveClient {
     pub async fn delete_session(&self, name: &str) -> Result<(), ClientError> {
         let params = SessionParams { name: Some(name.to_string()), session_id: None };
         self.request(CommandType::DeleteSession, value(&params)?).await.map(drop)
+    }
+
+    /// Starts all nodes of a session that do not run; tells which were started and which could not be.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn start_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
+        let params = SessionParams { name: Some(name.to_string()), session_id: None };
+        self.call(CommandType::StartSession, &params).await
+    }
+
+    /// Stops all nodes of a session and keeps their definitions; tells which were stopped and which could not be.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn stop_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
+        let params = SessionParams { name: Some(name.to_string()), session_id: None };
+        self.call(CommandType::StopSession, &params).await
     }
 
     /// Is anybody there?

@@ -9,9 +9,8 @@ use nerve_proto::data::ErrorData;
 use nerve_proto::framing::{Frame, LineReader, encode};
 use nerve_proto::{CommandType, EventMessage, Message, Request, RequestId, ResultMessage};
 use serde_json::{Map, Value};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -55,11 +54,19 @@ impl Connection {
             _ => ClientError::Io { action: format!("cannot connect to {}", path.display()), source },
         })?;
         let (reading, writing) = socket.into_split();
+        Ok(Connection::over(reading, writing))
+    }
+
+    /// Must be called within a tokio runtime.
+    pub(crate) fn over(
+        reading: impl AsyncRead + Unpin + Send + 'static,
+        writing: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Connection {
         let (lines, queue) = mpsc::channel(WRITE_QUEUE);
         let shared = Arc::new(Shared::default());
         let reader = tokio::spawn(read_all(reading, Arc::clone(&shared)));
         let writer = tokio::spawn(write_all(writing, queue, Arc::clone(&shared)));
-        Ok(Connection { lines, shared, tasks: [reader.abort_handle(), writer.abort_handle()] })
+        Connection { lines, shared, tasks: [reader.abort_handle(), writer.abort_handle()] }
     }
 
     /// Sends a request. It is on its way when this returns; dropping the result gives up on the answer. `chunks` gets the
@@ -308,7 +315,7 @@ fn number(id: RequestId) -> Option<i64> {
     }
 }
 
-async fn read_all(socket: OwnedReadHalf, shared: Arc<Shared>) {
+async fn read_all(socket: impl AsyncRead + Unpin, shared: Arc<Shared>) {
     let mut lines = LineReader::new(socket);
     let why = loop {
         match lines.next().await {
@@ -327,7 +334,11 @@ async fn read_all(socket: OwnedReadHalf, shared: Arc<Shared>) {
     shared.close(why);
 }
 
-async fn write_all(mut socket: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>, shared: Arc<Shared>) {
+async fn write_all(
+    mut socket: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    shared: Arc<Shared>,
+) {
     while let Some(line) = queue.recv().await {
         if let Err(error) = socket.write_all(&line).await {
             shared.close(Closed::broken(&error));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use nerve_proto::data::ErrorData;
+use nerve_proto::data::{ErrorData, ExceededData, RunEndedData};
 
 /// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ impl ClientError {
 }
 
 /// A failed request, as the server tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServerError {
     /// What happened, to what.
     pub message: String,
@@ -61,13 +61,17 @@ pub struct ServerError {
     pub choices: Vec<String>,
     /// How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
     pub delivery: Option<String>,
+    /// The budget that stopped a run.
+    pub exceeded: Option<ExceededData>,
+    /// The run of a graph that failed or was cancelled, with the results it has.
+    pub run: Option<Box<RunEndedData>>,
 }
 
 impl ServerError {
     pub(crate) fn new(message: Option<String>, data: ErrorData) -> ServerError {
-        let ErrorData { error_type, hint, screen, choices, delivery } = data;
+        let ErrorData { error_type, hint, screen, choices, delivery, exceeded, run } = data;
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());
-        ServerError { message, error_type, hint, screen, choices, delivery }
+        ServerError { message, error_type, hint, screen, choices, delivery, exceeded, run }
     }
 }
 

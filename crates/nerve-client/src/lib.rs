@@ -14,6 +14,25 @@
 //! # }
 //! ```
 //!
+//! A graph is run as its file has it; a run that failed is an error that carries the results it has:
+//!
+//! ```no_run
+//! # async fn example(client: nerve_client::NerveClient) -> Result<(), Box<dyn std::error::Error>> {
+//! use nerve_client::RunOptions;
+//!
+//! let graph = serde_json::from_str(r#"{"graph": "hello", "nodes": {"sh": {"type": "bash"}},
+//!     "steps": [{"id": "a", "node": "sh", "input": "echo hello"}]}"#)?;
+//! match client.execute_graph(graph, &RunOptions::default()).await {
+//!     Ok(run) => println!("{}", run.results["a"]["text"]),
+//!     Err(error) => match error.server().and_then(|error| error.run.as_ref()) {
+//!         Some(run) => println!("{error}; done were {:?}", run.results.keys()),
+//!         None => return Err(error.into()),
+//!     },
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! One connection serves any number of requests at a time. Every future may be dropped at any point: what was asked is asked, its
 //! answer is thrown away, and nothing else on the connection is touched.
 #![warn(missing_docs)]
@@ -23,10 +42,12 @@ mod connection;
 mod error;
 mod events;
 mod execute;
+mod graph;
 mod node;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError};
 pub use events::EventStream;
 pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
+pub use graph::RunOptions;
 pub use node::RemoteNode;

@@ -186,7 +186,7 @@ impl RemoteNode {
         self.client.request(CommandType::AnswerNode, value(&params)?).await.map(drop)
     }
 
-    fn params(&self) -> NodeParams {
+    pub(crate) fn params(&self) -> NodeParams {
         NodeParams { node_id: self.node_id.clone(), session_id: self.session_id.clone() }
     }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 use nerve_record::activity::Activity;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::parse::{ParserKind, Section, Tokens};
+use serde_json::Value;
 
 use crate::error::EngineError;
+use crate::trace::ExecutionTrace;
 
 /// A request to the engine. `session: None` is the server's default session.
 #[derive(Debug, Clone)]
@@ -53,6 +55,32 @@ pub enum Command {
     ListSessions,
     /// Stop a session's nodes and forget it.
     DeleteSession { name: String },
+    /// Start a node again from its definition: one that a server that is gone had, or whose program has ended.
+    StartNode(NodeRef),
+    /// Start all nodes of a session that are defined and do not run.
+    StartSession { name: String },
+    /// Stop all nodes of a session and keep their definitions.
+    StopSession { name: String },
+    /// Register a graph in a session, under its own id.
+    CreateGraph { session: Option<String>, graph: Value },
+    /// One registered graph.
+    GetGraph(NodeRef),
+    /// All graphs of a session.
+    ListGraphs { session: Option<String> },
+    /// Forget a graph; its runs go on.
+    DeleteGraph(NodeRef),
+    /// Run a graph.
+    RunGraph(Box<RunGraph>),
+    /// Cancel a run by its id, or all runs of a graph by the graph's id.
+    CancelGraph { id: String },
+    /// Runs of this server, newest first; those that have ended too.
+    ListRuns,
+    /// One run.
+    GetRun { run: String },
+    /// Go on with a run whose server died: only what is not finished is run.
+    ResumeRun(Box<ResumeRun>),
+    /// Answer a gate that a run waits at.
+    AnswerGate { run: String, step: Option<String>, choice: String },
     /// Stop everything. `keep_nodes` leaves hosted nodes running.
     Shutdown { keep_nodes: bool },
     /// Is anybody there?
@@ -97,6 +125,13 @@ pub struct NodeSpec {
     pub response_timeout: Duration,
 }
 
+impl NodeSpec {
+    /// How long a start may take where nobody says (facts: the wire).
+    pub const READY_TIMEOUT: Duration = Duration::from_secs(60);
+    /// How long a turn may take where nobody says.
+    pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1800);
+}
+
 /// A command as given: one string (split like a shell would, without running one) or a list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandLine {
@@ -134,6 +169,47 @@ pub struct Execute {
     pub detach_on_timeout: bool,
 }
 
+/// A graph to be run.
+#[derive(Debug, Clone)]
+pub struct RunGraph {
+    /// Which.
+    pub graph: GraphSource,
+    /// Where steps that name a node find it; the default session if `None`.
+    pub session: Option<String>,
+    /// The graph's input.
+    pub input: Value,
+    /// Id of the run: 1–32 of `a-z 0-9 -`; made up if `None`.
+    pub run: Option<String>,
+    /// Answer with the trace too.
+    pub trace: bool,
+    /// Answer as soon as the run has begun.
+    pub detach: bool,
+    /// Leave the graph's own nodes running when it ends.
+    pub keep_nodes: bool,
+}
+
+/// Where a graph to be run comes from.
+#[derive(Debug, Clone)]
+pub enum GraphSource {
+    /// As a graph file has it.
+    Whole(Value),
+    /// Registered in the session of the run.
+    Named(String),
+}
+
+/// A run to be gone on with.
+#[derive(Debug, Clone)]
+pub struct ResumeRun {
+    /// Its id.
+    pub run: String,
+    /// An edited graph in place of the run's own: what is unchanged is not run again.
+    pub graph: Option<Value>,
+    /// As in [`RunGraph`].
+    pub trace: bool,
+    /// As in [`RunGraph`].
+    pub detach: bool,
+}
+
 /// Which entries of an audit log.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
@@ -167,6 +243,8 @@ pub enum Choice {
 /// States a node can be in, without their details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateName {
+    /// Defined, and not started.
+    Created,
     /// The program runs and has not been ready yet.
     Starting,
     /// Waiting for a prompt.
@@ -187,6 +265,7 @@ impl StateName {
     /// The name on the wire, lower case.
     pub fn as_str(self) -> &'static str {
         match self {
+            StateName::Created => "created",
             StateName::Starting => "starting",
             StateName::Ready => "ready",
             StateName::Busy => "busy",
@@ -231,10 +310,155 @@ pub enum Reply {
     Session(SessionInfo),
     /// All sessions.
     Sessions(Vec<SessionInfo>),
+    /// A session's nodes were started or stopped: those that were, and what failed for the others.
+    Lifecycle { done: Vec<String>, failed: Vec<(String, String)> },
+    /// One graph.
+    Graph(Box<GraphInfo>),
+    /// All graphs of a session, by id.
+    Graphs(Vec<GraphInfo>),
+    /// A run as it is now.
+    Run(Box<RunInfo>),
+    /// Runs, newest first.
+    Runs(Vec<RunInfo>),
+    /// A run that has ended, with what came of it.
+    RunEnded(Box<RunEnded>),
+    /// So many runs were told to stop: their ids.
+    Cancelled { runs: Vec<String> },
     /// The server goes down.
     ShuttingDown,
     /// Here.
-    Pong { nodes: usize, sessions: usize },
+    Pong { nodes: usize, graphs: usize, sessions: usize },
+}
+
+/// What is known of a registered graph.
+#[derive(Debug, Clone)]
+pub struct GraphInfo {
+    /// Its id.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// Ids of its steps, in the order in which they can run.
+    pub steps: Vec<String>,
+    /// As a graph file has it.
+    pub definition: Value,
+}
+
+/// Where a run is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunStatus {
+    /// Steps run.
+    Running,
+    /// Nothing runs until somebody answers a gate.
+    Waiting,
+    /// All steps are done.
+    Completed,
+    /// A step failed, or a budget is used up.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its server is gone: it can be resumed.
+    Interrupted,
+}
+
+impl RunStatus {
+    /// The name on the wire and in journals.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunStatus::Running => "running",
+            RunStatus::Waiting => "waiting",
+            RunStatus::Completed => "completed",
+            RunStatus::Failed => "failed",
+            RunStatus::Cancelled => "cancelled",
+            RunStatus::Interrupted => "interrupted",
+        }
+    }
+
+    /// Nothing comes after it.
+    pub fn is_end(self) -> bool {
+        matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
+    }
+}
+
+/// What is known of a run.
+#[derive(Debug, Clone)]
+pub struct RunInfo {
+    /// Its id.
+    pub run: String,
+    /// The graph's id.
+    pub graph: String,
+    /// The session it takes nodes from that the graph does not define.
+    pub session: String,
+    /// Where it is in its life.
+    pub status: RunStatus,
+    /// When it began.
+    pub started: TsNs,
+    /// When it ended.
+    pub ended: Option<TsNs>,
+    /// Steps that have begun, in that order; nested ones by path (`outer/inner`).
+    pub steps: Vec<RunStep>,
+    /// Steps of the graph itself.
+    pub total: usize,
+    /// How many of them are done.
+    pub done: usize,
+    /// Gates that wait for an answer.
+    pub gates: Vec<GateInfo>,
+    /// Tokens used so far.
+    pub tokens: u64,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Where its journal is.
+    pub journal: Option<PathBuf>,
+    /// What is wrong with it that does not stop it: a journal that cannot be written.
+    pub faults: Vec<String>,
+}
+
+/// A step of a run.
+#[derive(Debug, Clone)]
+pub struct RunStep {
+    /// Its path.
+    pub step: String,
+    /// Its node.
+    pub node: String,
+    /// `queued`, `running`, `waiting`, `completed`, `reused`, `skipped`, `failed` or `cancelled`.
+    pub state: &'static str,
+    /// When it began.
+    pub started: TsNs,
+    /// When it ended.
+    pub ended: Option<TsNs>,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// Tokens it used.
+    pub tokens: u64,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A gate that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateInfo {
+    /// The step's path.
+    pub step: String,
+    /// What is asked.
+    pub question: String,
+    /// What may be answered; anything if empty.
+    pub choices: Vec<String>,
+    /// The answer when nobody gives one in time.
+    pub default: Option<String>,
+    /// Until when.
+    pub deadline: Option<TsNs>,
+}
+
+/// A run that has ended.
+#[derive(Debug, Clone)]
+pub struct RunEnded {
+    /// What is known of it.
+    pub info: RunInfo,
+    /// Results of the steps by id, nested as the graphs are; those that are there, if it failed.
+    pub results: serde_json::Map<String, Value>,
+    /// The error of a run that failed or was cancelled.
+    pub error: Option<EngineError>,
+    /// What was done, if it was asked for.
+    pub trace: Option<Box<ExecutionTrace>>,
 }
 
 /// What is known of a node (seed REQ-N0).
@@ -315,8 +539,10 @@ pub struct SessionInfo {
     pub description: String,
     /// Labels.
     pub tags: Vec<String>,
-    /// Ids of its nodes.
+    /// Ids of its nodes, those that are only defined included.
     pub nodes: Vec<String>,
+    /// Ids of its graphs.
+    pub graphs: Vec<String>,
     /// When it was made.
     pub created: TsNs,
 }
@@ -357,10 +583,48 @@ pub enum EventKind {
     OutputParsed { turn: u64, sections: usize, is_complete: bool },
     /// The node's agent did something.
     Activity(Box<Activity>),
+    /// Something happened in a run of a graph.
+    Graph(Box<GraphEvent>),
     /// Something went wrong that no caller was told.
     Error { message: String },
     /// The server goes down.
     ServerShutdown,
+}
+
+/// An event of a run.
+#[derive(Debug, Clone)]
+pub struct GraphEvent {
+    /// The run.
+    pub run: String,
+    /// The graph.
+    pub graph: String,
+    /// What.
+    pub kind: GraphEventKind,
+}
+
+/// What happened in a run. Steps are named by path.
+#[derive(Debug, Clone)]
+pub enum GraphEventKind {
+    /// The run began; `steps` in the graph itself. `resumed`: not for the first time.
+    Started { steps: usize, resumed: bool },
+    /// A step began. `queued`: its node does something else first.
+    StepStarted { step: String, node: String, attempt: u32, queued: bool },
+    /// A step is done: `how` is `completed`, `skipped` or `reused`.
+    StepCompleted { step: String, node: String, how: &'static str, ms: u64, tokens: u64 },
+    /// A step failed for good, or one attempt of it did and `retry_in` follows.
+    StepFailed {
+        step: String,
+        node: String,
+        error: String,
+        error_type: &'static str,
+        retry_in: Option<Duration>,
+    },
+    /// A gate asks.
+    GateAsked(GateInfo),
+    /// A gate was answered, `by` a `person` or with its `default`.
+    GateAnswered { step: String, choice: String, by: &'static str },
+    /// The run ended.
+    Ended { status: RunStatus, ms: u64, tokens: u64, error: Option<String> },
 }
 
 /// The engine's answer to a command.

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde_json::{Map, Value};
+
+use crate::budget::Exceeded;
+
 /// An error of the engine: what happened, to what, and what to do.
 #[derive(Debug, Clone)]
 pub struct EngineError {
@@ -14,9 +18,20 @@ pub struct EngineError {
     /// What the terminal showed, where that explains it.
     pub screen: Option<String>,
     /// The choices of the dialog that blocks, if one does.
-    pub choices: Vec<String>,
+    pub choices: Box<[String]>,
     /// How far a prompt came: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: Option<&'static str>,
+    /// What an error of a run carries besides.
+    pub of_run: Option<Box<OfRun>>,
+}
+
+/// What an error of a run carries besides.
+#[derive(Debug, Clone, Default)]
+pub struct OfRun {
+    /// The budget that stopped it.
+    pub exceeded: Option<Exceeded>,
+    /// What was done until then: results of its steps by id.
+    pub partial: Map<String, Value>,
 }
 
 impl std::error::Error for EngineError {}
@@ -54,6 +69,12 @@ pub enum ErrorKind {
     Interrupted,
     /// The prompt could not be shown to have arrived.
     Delivery,
+    /// The run it belongs to was cancelled.
+    Cancelled,
+    /// A budget is used up.
+    Budget,
+    /// A model's API, or an agent, answered with an error.
+    Api,
     /// A bug or a broken machine.
     Internal,
 }
@@ -72,8 +93,32 @@ impl ErrorKind {
             ErrorKind::Timeout => "timeout",
             ErrorKind::Interrupted => "interrupted",
             ErrorKind::Delivery => "delivery_error",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Budget => "budget_exceeded",
+            ErrorKind::Api => "api_error",
             ErrorKind::Internal => "internal_error",
         }
+    }
+
+    /// The kind of an `error_type`; [`ErrorKind::Process`] for one that is not ours.
+    pub fn parse(error_type: &str) -> ErrorKind {
+        const ALL: [ErrorKind; 14] = [
+            ErrorKind::InvalidRequest,
+            ErrorKind::NotFound,
+            ErrorKind::AlreadyExists,
+            ErrorKind::Process,
+            ErrorKind::NodeStopped,
+            ErrorKind::Blocked,
+            ErrorKind::Busy,
+            ErrorKind::Timeout,
+            ErrorKind::Interrupted,
+            ErrorKind::Delivery,
+            ErrorKind::Cancelled,
+            ErrorKind::Budget,
+            ErrorKind::Api,
+            ErrorKind::Internal,
+        ];
+        ALL.into_iter().find(|kind| kind.as_str() == error_type).unwrap_or(ErrorKind::Process)
     }
 }
 
@@ -85,9 +130,34 @@ impl EngineError {
             message: message.into(),
             hint: None,
             screen: None,
-            choices: Vec::new(),
+            choices: Box::default(),
             delivery: None,
+            of_run: None,
         }
+    }
+
+    /// The budget that stopped a run.
+    pub fn exceeded(&self) -> Option<&Exceeded> {
+        self.of_run.as_ref()?.exceeded.as_ref()
+    }
+
+    /// What a run had done when it failed.
+    pub fn partial(&self) -> Option<&Map<String, Value>> {
+        self.of_run.as_ref().map(|run| &run.partial)
+    }
+
+    /// Says which budget stopped a run.
+    #[must_use]
+    pub fn with_exceeded(mut self, exceeded: Exceeded) -> EngineError {
+        self.of_run.get_or_insert_default().exceeded = Some(exceeded);
+        self
+    }
+
+    /// Says what a run had done.
+    #[must_use]
+    pub fn with_partial(mut self, partial: Map<String, Value>) -> EngineError {
+        self.of_run.get_or_insert_default().partial = partial;
+        self
     }
 
     /// Says what to do.

@@ -37,13 +37,23 @@ impl Publisher {
 
     /// Tells all subscribers. Never waits for one.
     pub fn publish(&self, node: Option<&NodeRef>, kind: EventKind) {
+        let session = node.and_then(|node| node.session.as_deref());
+        self.send(node.map(|node| node.node.as_str()), session, kind);
+    }
+
+    /// The same of something that is a session's, and no node's.
+    pub fn publish_in(&self, session: &str, kind: EventKind) {
+        self.send(None, Some(session), kind);
+    }
+
+    fn send(&self, node: Option<&str>, session: Option<&str>, kind: EventKind) {
         let shared = &self.shared;
         let _order = shared.order.lock().unwrap_or_else(PoisonError::into_inner);
         let event = EngineEvent {
             seq: shared.seq.fetch_add(1, Ordering::Relaxed) + 1,
             at: shared.clock.now(),
-            node: node.map(|node| node.node.clone()),
-            session: node.and_then(|node| node.session.clone()),
+            node: node.map(str::to_string),
+            session: session.map(str::to_string),
             kind,
         };
         // Nobody listens: that is fine.

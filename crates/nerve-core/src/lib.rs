@@ -4,15 +4,23 @@
 
 pub mod activity;
 pub mod backend;
+pub mod budget;
+pub mod cancellation;
 pub mod clock;
 pub mod command;
+pub mod compat;
+pub mod context;
 pub mod engine;
 pub mod error;
 pub mod events;
+pub mod graph;
 pub mod host;
 pub mod node;
+pub mod patterns;
+pub mod policy;
 pub mod profiles;
 pub mod pump;
 pub mod recorder;
 pub mod session;
 pub mod tap;
+pub mod trace;

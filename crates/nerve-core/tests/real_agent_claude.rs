@@ -12,6 +12,7 @@ use nerve_core::command::{
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::{Activity, Status};
 use nerve_term::event::Size;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
@@ -45,11 +46,14 @@ impl Stage {
         let mut recipe = home.claude(&cwd, &model.url(), renderer).unwrap();
         prepare(&home, &mut recipe);
         let engine = Engine::new(EngineConfig {
-            server: "test".into(),
-            history_dir: Some(home.root().join("history")),
-            profile_dir: None,
-            hook_relay: None,
-            hosting: None,
+            nodes: FactoryConfig {
+                server: "test".into(),
+                history_dir: Some(home.root().join("history")),
+                profile_dir: None,
+                hook_relay: None,
+                hosting: None,
+            },
+            ..EngineConfig::default()
         });
         let events = engine.subscribe();
         let node = NodeRef { session: None, node: "claude".into() };

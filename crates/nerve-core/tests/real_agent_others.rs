@@ -10,6 +10,7 @@ use nerve_core::command::{
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::ErrorKind;
+use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::Activity;
 use nerve_term::event::Size;
 use nerve_testkit::mock_model::{Script, serve};
@@ -32,11 +33,14 @@ async fn drive(
     let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
     let recipe = recipe(&home, &model.url());
     let engine = Engine::new(EngineConfig {
-        server: "test".into(),
-        history_dir: Some(home.root().join("history")),
-        profile_dir: None,
-        hook_relay: None,
-        hosting: None,
+        nodes: FactoryConfig {
+            server: "test".into(),
+            history_dir: Some(home.root().join("history")),
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+        },
+        ..EngineConfig::default()
     });
     let node = NodeRef { session: None, node: agent.into() };
     let mut events = engine.subscribe();

@@ -34,6 +34,8 @@ commands! {
     CreateNode = "CREATE_NODE" | "CREATE_CHANNEL",
     /// Stop a node.
     StopNode = "STOP_NODE" | "CLOSE_CHANNEL" | "DELETE_NODE",
+    /// Start a node again that is defined and does not run.
+    StartNode = "START_NODE",
     /// All nodes of a session.
     ListNodes = "LIST_NODES" | "LIST_CHANNELS",
     /// One node.
@@ -76,6 +78,14 @@ commands! {
     RunGraph = "RUN_GRAPH",
     /// Stop a run.
     CancelGraph = "CANCEL_GRAPH" | "CANCEL_DAG",
+    /// All runs.
+    ListRuns = "LIST_RUNS",
+    /// One run.
+    GetRun = "GET_RUN",
+    /// Go on with a run whose server died.
+    ResumeRun = "RESUME_RUN",
+    /// Answer a gate that a run waits at.
+    AnswerGate = "ANSWER_GATE",
     /// Make a session.
     CreateSession = "CREATE_SESSION",
     /// One session.
@@ -84,6 +94,10 @@ commands! {
     ListSessions = "LIST_SESSIONS",
     /// Stop a session's nodes and forget it.
     DeleteSession = "DELETE_SESSION",
+    /// Start all nodes of a session that do not run.
+    StartSession = "START_SESSION",
+    /// Stop all nodes of a session and keep their definitions.
+    StopSession = "STOP_SESSION",
     /// Choose which events this connection gets.
     Subscribe = "SUBSCRIBE",
     /// Stop the server.

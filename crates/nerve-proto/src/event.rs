@@ -54,6 +54,10 @@ events! {
     StepCompleted = "STEP_COMPLETED" | "TASK_COMPLETED",
     /// A step of a graph failed.
     StepFailed = "STEP_FAILED" | "TASK_FAILED",
+    /// A gate of a graph asks a person.
+    GateAsked = "GATE_ASKED",
+    /// A gate of a graph was answered.
+    GateAnswered = "GATE_ANSWERED",
     /// A graph's run ended.
     GraphCompleted = "GRAPH_COMPLETED" | "DAG_COMPLETED",
     /// A place in a recording was marked.

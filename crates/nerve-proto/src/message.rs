@@ -121,7 +121,7 @@ impl ResultMessage {
         error: impl Into<String>,
         data: &ErrorData,
     ) -> ResultMessage {
-        // An ErrorData is strings and lists of them: it has no way to fail.
+        // An ErrorData is texts, numbers, lists and maps with text keys: it has no way to fail.
         let data = serde_json::to_value(data).unwrap_or(Value::Null);
         ResultMessage { success: false, data, error: Some(error.into()), request_id, warnings: Vec::new() }
     }
@@ -175,9 +175,18 @@ impl EventMessage {
         EventType::parse(&self.event_type)
     }
 
-    /// The same event under its older name, for subscribers that ask for those; `None` if it has none.
+    /// The same event under its older name, its fields under theirs too, for subscribers that ask for those; `None` if it has none.
     pub fn under_old_name(&self) -> Option<EventMessage> {
         let old = self.kind()?.old_name()?;
-        Some(EventMessage { event_type: old.to_string(), channel_id: self.node_id.clone(), ..self.clone() })
+        let mut event =
+            EventMessage { event_type: old.to_string(), channel_id: self.node_id.clone(), ..self.clone() };
+        if let Value::Object(data) = &mut event.data {
+            for (new, old) in [("graph_id", "dag_id"), ("step_id", "task_id")] {
+                if let Some(value) = data.get(new).cloned() {
+                    data.insert(old.to_string(), value);
+                }
+            }
+        }
+        Some(event)
     }
 }

@@ -164,15 +164,19 @@ impl Reader {
         let outbox = self.outbox.clone();
         let gone = self.gone.clone();
         let serving = self.serving.clone();
-        let large = convert::may_answer_much(&command).then(|| self.large.clone());
+        let large = self.large.clone();
+        let (at_once, in_the_end) =
+            (convert::may_answer_much(&command), convert::may_end_with_much(&command));
         tokio::spawn(async move {
-            if let Some(large) = large {
-                permits._large = tokio::select! {
-                    permit = large.acquire_owned() => permit.ok(),
-                    () = gone.cancelled() => return,
-                };
+            if at_once {
+                let Some(permit) = one_of(&large, &gone).await else { return };
+                permits._large = Some(permit);
             }
             let Some(outcome) = work(command, &serving, &gone).await else { return };
+            if in_the_end {
+                let Some(permit) = one_of(&large, &gone).await else { return };
+                permits._large = Some(permit);
+            }
             // Events that led to this answer go before it.
             serving.hub.forward();
             let line = answer.outcome(outcome);
@@ -181,7 +185,15 @@ impl Reader {
     }
 }
 
-/// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history. `None`:
+/// A permit, as soon as there is one; none for a client that is gone.
+async fn one_of(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+    tokio::select! {
+        permit = permits.clone().acquire_owned() => permit.ok(),
+        () = gone.cancelled() => None,
+    }
+}
+
+/// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history, a run to its end. `None`:
 /// nobody waits for the answer any more.
 async fn work(command: Command, serving: &Serving, gone: &CancellationToken) -> Option<Outcome> {
     let changes_nothing = convert::changes_nothing(&command);

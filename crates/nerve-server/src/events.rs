@@ -56,6 +56,8 @@ pub(crate) struct Filter {
     pub(crate) node: Option<String>,
     /// Only of this session.
     pub(crate) session: Option<String>,
+    /// Only of this run.
+    pub(crate) run: Option<String>,
     /// Only of these types; all if `None`, none if empty.
     pub(crate) types: Option<Vec<EventType>>,
     /// Also under the names of the first nerve.
@@ -67,6 +69,7 @@ impl Filter {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.node, &event.node_id)
             && is(&self.session, &event.session_id)
+            && self.run.as_ref().is_none_or(|run| event.data.get("run_id").is_some_and(|found| found == run))
             && self.types.as_ref().is_none_or(|types| event.kind().is_some_and(|kind| types.contains(&kind)))
     }
 }
@@ -232,7 +235,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_core::command::EventKind;
+    use nerve_core::command::{EventKind, GraphEvent, GraphEventKind};
     use nerve_term::event::TsNs;
     use serde_json::Value;
 
@@ -316,6 +319,20 @@ mod tests {
         engine.publish("b", EventKind::NodeCreated { kind: "pty" });
         hub.forward();
         assert_eq!(drain(&queue), [("NODE_READY".to_string(), 1)]);
+    }
+
+    #[test]
+    fn of_one_run_only_its_own_events_come() {
+        let (mut engine, hub) = Engine::with_hub();
+        let queue = hub.subscribe(Filter { run: Some("r1".to_string()), ..Filter::default() }, None);
+        for run in ["r1", "r2"] {
+            let kind = GraphEventKind::Started { steps: 1, resumed: false };
+            let event = GraphEvent { run: run.to_string(), graph: "g".to_string(), kind };
+            engine.publish("a", EventKind::Graph(Box::new(event)));
+            engine.ready("r1");
+        }
+        hub.forward();
+        assert_eq!(drain(&queue), [("GRAPH_STARTED".to_string(), 1)]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! The engine served over a Unix socket, one JSON object a line.
+//! The engine served over a Unix socket, or to a client in the same process: one JSON object a line.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`paths`] | where sockets, locks, logs and histories are |
 //! | [`daemon`] | who owns a server's name: lock, socket, stale ones |
 //! | [`unix`] | the listener: who may connect, how many, the way down |
+//! | `in_process` | the same for one client in the same process |
 //! | `connection` | one client: requests side by side, replies and events in order |
 //! | `events` | a bounded queue of events for each subscriber |
 //! | `convert` | the only place that maps core and wire to each other |
@@ -12,17 +13,18 @@
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
 //! use nerve_core::engine::{Engine, EngineConfig};
+//! use nerve_core::node::factory::FactoryConfig;
 //! use nerve_server::paths::Places;
 //! use nerve_server::unix::ServerConfig;
 //!
 //! let places = Places::from_env();
-//! let engine = Engine::new(EngineConfig {
+//! let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
 //!     server: "default".to_string(),
 //!     history_dir: Some(places.history.clone()),
 //!     profile_dir: Some(places.profiles()),
 //!     hook_relay: None,
 //!     hosting: None,
-//! });
+//! }, ..EngineConfig::default() });
 //! nerve_server::serve(&ServerConfig::new("default", places), engine).await
 //! # }
 //! ```
@@ -32,6 +34,7 @@ mod convert;
 pub mod daemon;
 pub mod error;
 mod events;
+mod in_process;
 pub mod paths;
 mod serving;
 pub mod unix;
@@ -42,6 +45,8 @@ use nerve_core::command::Response;
 use nerve_core::engine::Engine;
 use nerve_proto::data::ExecuteData;
 use tokio::signal::unix::{SignalKind, signal};
+
+pub use crate::in_process::{InProcess, serve_in_process};
 
 use crate::error::ServerError;
 use crate::unix::{Server, ServerConfig};

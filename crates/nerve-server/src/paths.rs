@@ -22,6 +22,7 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// | runtime | `$NERVE_HOME/run` | `$XDG_RUNTIME_DIR/nerve`, or `<tmp>/nerve-<uid>` |
 /// | state | `$NERVE_HOME` | `$XDG_STATE_HOME/nerve`, or `~/.local/state/nerve` |
 /// | config | `$NERVE_HOME` | `$XDG_CONFIG_HOME/nerve`, or `~/.config/nerve` |
+/// | sessions | `$NERVE_HOME/sessions.json` | `~/.nerve/sessions.json` |
 /// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory (seed channel-history §4.3) |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
@@ -33,6 +34,8 @@ pub struct Places {
     pub config: PathBuf,
     /// Base of the audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
+    /// What the user's servers keep of their sessions.
+    sessions: PathBuf,
 }
 
 impl Places {
@@ -48,6 +51,7 @@ impl Places {
         Places {
             runtime: home.join("run"),
             history: home.join("history"),
+            sessions: home.join("sessions.json"),
             config: home.to_path_buf(),
             state: home.to_path_buf(),
         }
@@ -71,6 +75,7 @@ impl Places {
             state: under("XDG_STATE_HOME", ".local/state"),
             config: under("XDG_CONFIG_HOME", ".config"),
             history: cwd.join(".nerve/history"),
+            sessions: home.join(".nerve/sessions.json"),
         }
     }
 
@@ -111,6 +116,16 @@ impl Places {
     /// The folder of recordings.
     pub fn recordings(&self) -> PathBuf {
         self.state.join("recordings")
+    }
+
+    /// The folder of the journals of graph runs: `<runs>/<server>/<run>.jsonl`.
+    pub fn runs(&self) -> PathBuf {
+        self.state.join("runs")
+    }
+
+    /// The file in which sessions and their nodes' definitions are kept.
+    pub fn sessions_file(&self) -> PathBuf {
+        self.sessions.clone()
     }
 
     /// The folder with the entries of hosts.
@@ -237,6 +252,8 @@ mod tests {
         assert_eq!(places.log("default").unwrap(), Path::new("/n/logs/default.log"));
         assert_eq!(places.history, Path::new("/n/history"));
         assert_eq!(places.profiles(), Path::new("/n/profiles"));
+        assert_eq!(places.runs(), Path::new("/n/runs"));
+        assert_eq!(places.sessions_file(), Path::new("/n/sessions.json"));
     }
 
     #[test]
@@ -247,6 +264,8 @@ mod tests {
         assert_eq!(places.state, Path::new("/s/nerve"));
         assert_eq!(places.config, Path::new("/home/u/.config/nerve"));
         assert_eq!(places.history, Path::new("/here/.nerve/history"));
+        assert_eq!(places.runs(), Path::new("/s/nerve/runs"));
+        assert_eq!(places.sessions_file(), Path::new("/home/u/.nerve/sessions.json"));
     }
 
     #[test]

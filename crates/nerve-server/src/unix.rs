@@ -130,7 +130,7 @@ fn turn_away(stream: UnixStream, most: usize) {
 }
 
 /// Wakes the hub for every event. It may find that a connection has already forwarded it.
-async fn forward_events(serving: Arc<Serving>) {
+pub(crate) async fn forward_events(serving: Arc<Serving>) {
     let mut wake = serving.engine.subscribe();
     serving.hub.forward();
     while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
@@ -138,7 +138,7 @@ async fn forward_events(serving: Arc<Serving>) {
     }
 }
 
-async fn go_down(serving: &Serving, clients: &TaskTracker) {
+pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
     let keep_nodes = serving.keeps_nodes();
     tracing::info!(keep_nodes, "stopping");
     let stopped = serving.engine.execute(Command::Shutdown { keep_nodes });

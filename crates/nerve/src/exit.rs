@@ -82,7 +82,7 @@ impl From<EngineError> for Failure {
             message: error.message,
             hint: error.hint,
             screen: error.screen,
-            choices: error.choices,
+            choices: error.choices.into(),
         }
     }
 }

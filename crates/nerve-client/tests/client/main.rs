@@ -3,6 +3,7 @@
 
 mod answers;
 mod faults;
+mod graphs;
 mod streams;
 
 use std::path::PathBuf;
@@ -12,15 +13,15 @@ use nerve_client::NerveClient;
 use nerve_proto::framing::{Frame, LineReader};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// The server's end of one connection.
-struct Peer {
-    lines: LineReader<OwnedReadHalf>,
-    output: OwnedWriteHalf,
-    _folder: TempDir,
+struct Peer<R = OwnedReadHalf, W = OwnedWriteHalf> {
+    lines: LineReader<R>,
+    output: W,
+    _folder: Option<TempDir>,
 }
 
 /// A client and the other end of its connection.
@@ -29,7 +30,7 @@ async fn connected() -> (NerveClient, Peer) {
     let listener = UnixListener::bind(&path).unwrap();
     let (client, accepted) = tokio::join!(NerveClient::connect(&path), listener.accept());
     let (input, output) = accepted.unwrap().0.into_split();
-    (client.unwrap(), Peer { lines: LineReader::new(input), output, _folder: folder })
+    (client.unwrap(), Peer { lines: LineReader::new(input), output, _folder: Some(folder) })
 }
 
 fn socket() -> (TempDir, PathBuf) {
@@ -38,7 +39,7 @@ fn socket() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-impl Peer {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
     /// The next request.
     async fn request(&mut self) -> Value {
         match self.lines.next().await.unwrap() {

@@ -1,14 +1,16 @@
 //! Takes back the nodes of a server that is gone.
 
+use std::sync::Arc;
+
 use nerve_term::event::Size;
 
-use super::{Engine, named};
+use super::Engine;
 use crate::backend::Program;
 use crate::command::{EventKind, NodeInfo};
 use crate::error::EngineError;
 use crate::host::hosting::{Hosting, Label};
 use crate::host::registry::Entry;
-use crate::node::Node;
+use crate::node::factory::named;
 use crate::node::terminal::TerminalSpec;
 use crate::profiles::Loaded;
 
@@ -16,9 +18,9 @@ impl Engine {
     /// Takes back the nodes of a server of this name that is gone. Their past is read meanwhile: they are `starting` until it is
     /// known. Must be called on a runtime.
     pub fn adopt(&self) {
-        let Some(hosting) = &self.inner.hosting else { return };
-        let profiles = self.profiles();
-        for (entry, label) in hosting.of_server(&self.inner.server) {
+        let Some(hosting) = self.inner.factory.hosting() else { return };
+        let profiles = self.inner.factory.profiles();
+        for (entry, label) in hosting.of_server(self.inner.factory.server_name()) {
             let at = label.at();
             let (id, node) = (entry.id.clone(), label.node.clone());
             match self.adopt_one(hosting, &profiles, entry, label) {
@@ -39,13 +41,13 @@ impl Engine {
         label: Label,
     ) -> Result<NodeInfo, EngineError> {
         let at = label.at();
-        self.sessions().ensure(at.session.as_deref(), self.inner.clock.now())?;
-        let reservation = self.sessions().reserve(&at)?;
+        let session = self.session_of(&at)?;
+        let reservation = session.reserve(&at.node)?;
         let spec = self.adopted_spec(profiles, &entry, &label);
-        let spec = spec.inspect_err(|_| self.sessions().release(&at, reservation))?;
-        let node = Node::Terminal(hosting.adopt(spec, entry));
+        let spec = spec.inspect_err(|_| session.release(&at.node, reservation))?;
+        let node = hosting.adopt(spec, entry);
         let info = node.info();
-        self.sessions().fill(&at, reservation, node);
+        session.fill(&at.node, reservation, Arc::new(node));
         Ok(info)
     }
 
@@ -69,7 +71,7 @@ impl Engine {
             profile,
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
-            journal: self.journal(&label.at(), label.history)?,
+            journal: self.inner.factory.journal(&label.at(), label.history)?,
             adopted: Some(serde_json::from_value(entry.memory.clone()).unwrap_or_default()),
             answers: true,
             events: self.inner.events.clone(),

@@ -23,9 +23,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 use nerve_record::history::{ResponseData, SendEntry};
 
 use self::tail::Tail;
-use super::terminal::Prompt;
+use super::terminal::{Prompt, prompt_of};
+use super::{Node, NodeFuture, Quiet};
+use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::Clock;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
+use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
@@ -58,8 +61,54 @@ struct Inner {
     journal: Mutex<Journal>,
     state: watch::Sender<StateName>,
     turns: AtomicU64,
-    turn: tokio::sync::Mutex<()>,
+    /// Prompts have it alone; steps of graphs share it: they keep no state, and so can run at once.
+    turn: tokio::sync::RwLock<()>,
+    running: AtomicU64,
     interrupt: Notify,
+    timeout: Duration,
+}
+
+impl Node for BashNode {
+    fn id(&self) -> &str {
+        &self.inner.node.node
+    }
+
+    fn kind(&self) -> &'static str {
+        "bash"
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            let done = self.execute_in(context).await;
+            let by_its_context = context.cancellation().is_cancelled();
+            match done {
+                Err(error) if by_its_context && error.kind == ErrorKind::Interrupted => Err(cancelled()),
+                done => Ok(done?.into_value()),
+            }
+        })
+    }
+
+    fn info(&self) -> NodeInfo {
+        BashNode::info(self)
+    }
+
+    /// A killed group is waited for half a second, and its output as long again.
+    fn winds_down(&self) -> Duration {
+        4 * DRAIN
+    }
+
+    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+        Box::pin(BashNode::stop(self, reason))
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        BashNode::interrupt(self);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn as_bash(&self) -> Option<&BashNode> {
+        Some(self)
+    }
 }
 
 /// What came of one command.
@@ -96,10 +145,21 @@ impl BashNode {
                 journal: Mutex::new(journal),
                 state: watch::Sender::new(StateName::Ready),
                 turns: AtomicU64::new(0),
-                turn: tokio::sync::Mutex::new(()),
+                turn: tokio::sync::RwLock::new(()),
+                running: AtomicU64::new(0),
                 interrupt: Notify::new(),
+                timeout: DEFAULT_TIMEOUT,
             }),
         }
+    }
+
+    /// The same with another limit of commands that name none. For a node that nobody has a handle of yet.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> BashNode {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.timeout = timeout;
+        }
+        self
     }
 
     /// Runs a command and returns its output. A failing command is a response with its exit code, not an error.
@@ -111,20 +171,58 @@ impl BashNode {
     /// Timeout (the group is killed), Interrupted, Busy, NodeStopped, Process.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        let deadline = Instant::now() + prompt.timeout.unwrap_or(DEFAULT_TIMEOUT).min(FAR);
-        let _turn = match inner.turn.try_lock() {
+        let deadline = self.deadline(&prompt);
+        let _turn = match inner.turn.try_write() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
-            Err(_) => tokio::time::timeout_at(deadline, inner.turn.lock()).await.map_err(|_| {
-                self.error(ErrorKind::Timeout, "the command was not started in time: another runs")
-            })?,
+            Err(_) => {
+                tokio::time::timeout_at(deadline, inner.turn.write()).await.map_err(|_| self.not_in_time())?
+            }
         };
+        self.take_turn(prompt, deadline, &CancellationToken::new()).await
+    }
+
+    /// A command beside others, which its context can end.
+    async fn execute_in(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
+        let prompt = Prompt {
+            text: prompt_of(&context.input),
+            parser: None,
+            stream: false,
+            timeout: context.timeout,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+        };
+        let deadline = self.deadline(&prompt);
+        let turn = tokio::select! {
+            turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
+            () = context.cancellation().wait() => return Err(cancelled()),
+        };
+        let _turn = turn.map_err(|_| self.not_in_time())?;
+        self.take_turn(prompt, deadline, context.cancellation()).await
+    }
+
+    fn deadline(&self, prompt: &Prompt) -> Instant {
+        Instant::now() + prompt.timeout.unwrap_or(self.inner.timeout).min(FAR)
+    }
+
+    fn not_in_time(&self) -> EngineError {
+        self.error(ErrorKind::Timeout, "the command was not started in time: another runs")
+    }
+
+    /// Runs a command; the turn is ours.
+    async fn take_turn(
+        &self,
+        prompt: Prompt,
+        deadline: Instant,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        let inner = &self.inner;
         // Counts from here on: who sees the node busy can interrupt it.
         let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
         let running = Running(self.clone());
         let started = inner.clock.now();
-        let ran = self.run(&prompt.text, deadline, pin!(interrupted)).await;
+        let ran = self.run(&prompt.text, deadline, pin!(interrupted), cancellation).await;
         drop(running);
         self.respond(number, &prompt, ran?, (started, inner.clock.now()))
     }
@@ -166,7 +264,7 @@ impl BashNode {
             lives
         });
         // The turn's lock is free once the command is gone.
-        let _turn = inner.turn.lock().await;
+        let _turn = inner.turn.write().await;
         if self.state() == StateName::Stopped {
             return;
         }
@@ -187,11 +285,6 @@ impl BashNode {
         NodeInfo { id, session, kind: "bash", state: self.state(), persistent: false, metadata }
     }
 
-    /// Are these handles of one node?
-    pub(super) fn is_same(&self, other: &BashNode) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     fn state(&self) -> StateName {
         *self.inner.state.borrow()
     }
@@ -199,18 +292,25 @@ impl BashNode {
     /// Takes up a turn; the lock is held.
     fn begin(&self) -> Result<u64, EngineError> {
         let inner = &self.inner;
+        let mut gone = false;
         let begun = inner.state.send_if_modified(|state| {
+            gone = !matches!(state, StateName::Ready | StateName::Busy);
+            if !gone {
+                inner.running.fetch_add(1, Ordering::Relaxed);
+            }
             let ready = *state == StateName::Ready;
             if ready {
                 *state = StateName::Busy;
             }
             ready
         });
-        if !begun {
+        if gone {
             return Err(self.gone());
         }
-        let evidence = RUNS.to_string();
-        inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
+        if begun {
+            let evidence = RUNS.to_string();
+            inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
+        }
         Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
@@ -219,6 +319,7 @@ impl BashNode {
         text: &str,
         deadline: Instant,
         mut interrupted: Pin<&mut Notified<'_>>,
+        cancellation: &CancellationToken,
     ) -> Result<Ran, EngineError> {
         let mut child = self.spawn(text).map_err(|error| self.not_run(&error))?;
         // A caller that leaves must not leave the group behind.
@@ -235,6 +336,7 @@ impl BashNode {
                     status = child.wait() => break (Ended::Exited, Some(status)),
                     () = sleep_until(deadline) => break (Ended::TimedOut, None),
                     () = &mut interrupted => break (Ended::Interrupted, None),
+                    () = cancellation.wait() => break (Ended::Interrupted, None),
                     _ = stopping.wait_for(|state| *state != StateName::Busy) => break (Ended::Interrupted, None),
                 }
             };
@@ -370,7 +472,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let inner = &self.0.inner;
         let ready = inner.state.send_if_modified(|state| {
-            let busy = *state == StateName::Busy;
+            let last = inner.running.fetch_sub(1, Ordering::Relaxed) == 1;
+            let busy = *state == StateName::Busy && last;
             if busy {
                 *state = StateName::Ready;
             }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use nerve_term::event::TsNs;
 use tokio::sync::oneshot;
 
+use super::actor::Call;
 use super::stream::Stream;
 use super::terminal::Prompt;
 use crate::command::Response;
@@ -20,6 +21,7 @@ pub(super) type Reply = oneshot::Sender<Result<Response, EngineError>>;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) prompt: Prompt,
+    pub(super) call: Option<Call>,
     pub(super) reply: Reply,
     pub(super) deadline: TsNs,
 }
@@ -28,6 +30,7 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) prompt: Prompt,
+    pub(super) call: Option<Call>,
     pub(super) number: u64,
     /// `None`: nobody waits any more, the turn runs on its own.
     pub(super) reply: Option<Reply>,
@@ -97,6 +100,16 @@ impl Queue {
         self.0 = waiting;
         let late: VecDeque<Waiting> = late;
         for waiting in late {
+            let _ = waiting.reply.send(Err(error()));
+        }
+    }
+
+    /// Answers those that `is_it` finds, and takes them out.
+    pub(super) fn remove(&mut self, is_it: impl Fn(&Waiting) -> bool, error: impl Fn() -> EngineError) {
+        let (found, rest) = std::mem::take(&mut self.0).into_iter().partition(is_it);
+        self.0 = rest;
+        let found: VecDeque<Waiting> = found;
+        for waiting in found {
             let _ = waiting.reply.send(Err(error()));
         }
     }

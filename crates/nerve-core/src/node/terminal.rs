@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_term::driver::{AgentState, Evidence};
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 use nerve_term::profile::Profile;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
-use super::actor::{self, Request};
+use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
+use super::{Node, NodeFuture, Quiet};
 use crate::backend::{Backend, InProcess, Memory, Program, SpawnError};
+use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::Clock;
 use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
+use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::host::registry::Entry;
@@ -118,6 +124,93 @@ pub struct Prompt {
     pub detach_on_timeout: bool,
 }
 
+/// The pieces of an answer as they come, then the response.
+#[derive(Debug)]
+pub struct ChunkStream {
+    chunks: mpsc::UnboundedReceiver<String>,
+    turn: JoinHandle<Result<Response, EngineError>>,
+    cancellation: CancellationToken,
+}
+
+impl ChunkStream {
+    /// The next piece; `None` when the turn has ended.
+    pub async fn next(&mut self) -> Option<String> {
+        self.chunks.recv().await
+    }
+
+    /// The finished turn.
+    ///
+    /// # Errors
+    /// As [`TerminalNode::execute`].
+    pub async fn response(mut self) -> Result<Response, EngineError> {
+        let done = (&mut self.turn).await;
+        done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    }
+}
+
+impl Drop for ChunkStream {
+    fn drop(&mut self) {
+        self.cancellation.cancel();
+    }
+}
+
+/// What a step gives a terminal: a text as it is, anything else as JSON.
+pub(super) fn prompt_of(input: &Value) -> String {
+    match input {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl Node for TerminalNode {
+    fn id(&self) -> &str {
+        &self.inner.node.node
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move { Ok(self.execute_in(context).await?.into_value()) })
+    }
+
+    fn info(&self) -> NodeInfo {
+        TerminalNode::info(self)
+    }
+
+    /// An interrupt has its effect in that time, with an agent that has one.
+    fn winds_down(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+        Box::pin(TerminalNode::stop(self, reason))
+    }
+
+    /// Forgets the scrollback; what an agent remembers is its own.
+    fn reset(&self) -> NodeFuture<'_, ()> {
+        Box::pin(self.clear_buffer())
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        Box::pin(TerminalNode::interrupt(self))
+    }
+
+    fn release(&self) -> Quiet<'_, bool> {
+        Box::pin(TerminalNode::release(self))
+    }
+
+    fn as_terminal(&self) -> Option<&TerminalNode> {
+        Some(self)
+    }
+}
+
 impl TerminalNode {
     /// Starts the program in this process. The node ends when it is stopped, or with its last handle. Agents that can are told
     /// to run `relay hook SOCKET` at certain moments; without a relay, no hooks are asked for. `taps` get every byte first.
@@ -168,7 +261,54 @@ impl TerminalNode {
     /// # Errors
     /// Blocked (with screen and choices), Timeout, Busy, Delivery, Process, NodeStopped, InvalidRequest.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
-        self.ask(|reply| Request::Execute { prompt, reply }).await?
+        self.ask(|reply| Request::Execute { prompt, call: None, reply }).await?
+    }
+
+    /// Sends a prompt, and gives the pieces of its answer as they come (seed REQ-N4). Dropping the stream takes the prompt back.
+    ///
+    /// Must be called on a runtime.
+    pub fn execute_stream(&self, context: ExecutionContext) -> ChunkStream {
+        let (sender, chunks) = mpsc::unbounded_channel();
+        let node = self.clone();
+        let cancellation = context.cancellation().child();
+        let context =
+            context.with_cancellation(cancellation.clone()).with_chunks(Arc::new(move |chunk: &str| {
+                // Nobody listens any more.
+                let _ = sender.send(chunk.to_string());
+            }));
+        let turn = tokio::spawn(async move {
+            // The context holds the sender: the chunks end with it.
+            let context = context;
+            node.execute_in(&context).await
+        });
+        ChunkStream { chunks, turn, cancellation }
+    }
+
+    /// A turn that its context can end.
+    async fn execute_in(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
+        static TICKETS: AtomicU64 = AtomicU64::new(1);
+        let chunks = context.chunks().cloned();
+        let prompt = Prompt {
+            text: prompt_of(&context.input),
+            parser: context.parser,
+            stream: chunks.is_some(),
+            timeout: context.timeout,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+        };
+        let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
+        let call = Some(Call { ticket, chunks });
+        let turn = self.ask(|reply| Request::Execute { prompt, call, reply });
+        tokio::pin!(turn);
+        tokio::select! {
+            biased;
+            response = &mut turn => return response?,
+            () = context.cancellation().wait() => {}
+        }
+        // An error means that the node is gone, and the turn with it.
+        let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
+        let response = turn.await??;
+        if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
     /// Types bytes as they are.
@@ -327,11 +467,6 @@ impl TerminalNode {
             persistent: true,
             metadata,
         }
-    }
-
-    /// Are these handles of one node?
-    pub(super) fn is_same(&self, other: &TerminalNode) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, EngineError> {

@@ -3,11 +3,13 @@
 
 mod activity;
 mod bash;
+mod compat;
 mod limits;
+mod matrix;
 mod mock_agent;
 mod odd_shells;
+mod patterns;
 mod profile_env;
-mod registry;
 mod shell;
 mod stage;
 mod streams;

@@ -10,6 +10,7 @@ use nerve_core::command::{
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
+use nerve_core::node::factory::FactoryConfig;
 use nerve_term::event::Size;
 use tokio::sync::broadcast;
 
@@ -29,11 +30,14 @@ impl Stage {
     pub(crate) fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::new(EngineConfig {
-            server: "test".into(),
-            history_dir: Some(folder.path().join("history")),
-            profile_dir: Some(folder.path().join("profiles")),
-            hook_relay: None,
-            hosting: None,
+            nodes: FactoryConfig {
+                server: "test".into(),
+                history_dir: Some(folder.path().join("history")),
+                profile_dir: Some(folder.path().join("profiles")),
+                hook_relay: None,
+                hosting: None,
+            },
+            ..EngineConfig::default()
         });
         let events = engine.subscribe();
         Stage { engine, events, folder }

@@ -1,14 +1,20 @@
 //! What the `data` of a result carries.
 
+mod graph;
 mod history;
 mod node;
 mod response;
+mod run;
 mod server;
 
+pub use graph::{GraphInfo, GraphsData};
 pub use history::HistoryData;
 pub use node::{
     BufferData, CreatedData, ExplainData, InterruptedData, ListNodesData, NodeData, NodeInfo, RunData,
     StateData, StoppedData, TurnData, WrittenData,
 };
 pub use response::{ExecuteData, ResponseData, SectionData, TokensData};
-pub use server::{ErrorData, PongData, SessionInfo, SessionsData, SubscribedData};
+pub use run::{CancelledData, GateInfo, RunEndedData, RunInfo, RunStep, RunsData};
+pub use server::{
+    ErrorData, ExceededData, LifecycleData, NotDone, PongData, SessionInfo, SessionsData, SubscribedData,
+};

@@ -11,7 +11,7 @@ pub struct NodeInfo {
     /// `pty`, `bash` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
+    /// `created` (defined, and not started), `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`.
     pub state: String,
     /// Keeps state between executions.
     #[serde(default)]

@@ -1,9 +1,12 @@
 //! Results that concern server, sessions and connection, and what an error carries.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::run::RunEndedData;
 
 /// The `data` of a result that is a failure.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ErrorData {
     /// Which kind: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
     #[serde(default)]
@@ -20,6 +23,25 @@ pub struct ErrorData {
     /// How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
+    /// The budget that stopped a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeded: Option<ExceededData>,
+    /// The run of a graph that failed or was cancelled: its fields stand beside the others.
+    #[serde(flatten)]
+    pub run: Option<Box<RunEndedData>>,
+}
+
+/// A budget that is used up.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ExceededData {
+    /// `Token limit exceeded: 12/10` …
+    pub reason: String,
+    /// Its limits: `max_tokens`, `max_time_seconds`, `max_steps`, `max_api_calls`, `max_cost_dollars`; those that are set.
+    #[serde(default)]
+    pub budget: Map<String, Value>,
+    /// What was used of it: `tokens_used`, `steps_executed`, `api_calls`, `cost_dollars`, `start_time`, `elapsed_seconds`.
+    #[serde(default)]
+    pub usage: Map<String, Value>,
 }
 
 impl ErrorData {
@@ -43,9 +65,12 @@ pub struct SessionInfo {
     /// Labels.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Ids of its nodes.
+    /// Ids of its nodes, those that do not run too.
     #[serde(default)]
     pub nodes: Vec<String>,
+    /// Ids of its graphs.
+    #[serde(default)]
+    pub graphs: Vec<String>,
     /// When it was made: seconds since the Unix epoch.
     #[serde(default)]
     pub created_at: f64,
@@ -56,6 +81,25 @@ pub struct SessionInfo {
 pub struct SessionsData {
     /// All sessions.
     pub sessions: Vec<SessionInfo>,
+}
+
+/// Of START_SESSION and STOP_SESSION.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LifecycleData {
+    /// Nodes that were started or stopped.
+    pub nodes: Vec<String>,
+    /// Those that could not be.
+    #[serde(default)]
+    pub failed: Vec<NotDone>,
+}
+
+/// A node that could not be started or stopped with the others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NotDone {
+    /// The node.
+    pub node_id: String,
+    /// Why not.
+    pub error: String,
 }
 
 /// Of SUBSCRIBE.

@@ -1,18 +1,22 @@
 //! What goes with each command. Unknown fields are passed over, `null` is the same as absent, and wrong types are told with the
 //! field's name. `session_id` is optional everywhere: absent is the server's default session.
 
+mod graph;
 mod history;
 mod node;
 mod read;
+mod run;
 mod server;
 mod session;
 mod value;
 
+pub use graph::{CreateGraphParams, ExecuteGraphParams, GraphParams, ListGraphsParams, RunGraphParams};
 pub use history::GetHistoryParams;
 pub use node::{
     AnswerNodeParams, CreateNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, NodeParams,
     ResizeNodeParams, RunCommandParams, WaitNodeParams, WriteDataParams,
 };
+pub use run::{AnswerGateParams, CancelGraphParams, GetRunParams, ResumeRunParams};
 pub use server::{ShutdownParams, SubscribeParams};
 pub use session::{CreateSessionParams, ListNodesParams, SessionParams};
 pub use value::{CommandLine, NodeChoice, Seconds, States};

@@ -107,7 +107,7 @@ impl CreateNodeParams {
     }
 }
 
-/// STOP_NODE, GET_NODE, SEND_INTERRUPT, EXPLAIN_NODE, CLEAR_BUFFER: a node and nothing more.
+/// START_NODE, STOP_NODE, GET_NODE, SEND_INTERRUPT, EXPLAIN_NODE, CLEAR_BUFFER: a node and nothing more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeParams {
     /// The node.

@@ -16,24 +16,43 @@ pub(crate) fn modernise(command: CommandType, params: &mut Map<String, Value>) -
     use CommandType::{
         CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, ExecuteInput, GetGraph, RunGraph,
     };
-    let mut renames = vec![("channel_id", "node_id")];
+    let mut warnings: Vec<String> = rename("channel_id", "node_id", params).into_iter().collect();
     match command {
-        ExecuteInput => renames.push(("input", "text")),
-        CreateGraph | GetGraph | DeleteGraph | ExecuteGraph | RunGraph | CancelGraph => {
-            renames.push(("dag_id", "graph_id"));
+        ExecuteInput => warnings.extend(rename("input", "text", params)),
+        GetGraph | DeleteGraph | RunGraph | CancelGraph => {
+            warnings.extend(rename("dag_id", "graph_id", params));
+        }
+        CreateGraph | ExecuteGraph => {
+            warnings.extend(rename("dag_id", "graph_id", params));
+            warnings.extend(rename("tasks", "steps", params));
+            warnings.extend(modernise_steps(params));
         }
         _ => {}
     }
-    let mut warnings = Vec::new();
-    for (old, new) in renames {
-        let Some(value) = params.shift_remove(old) else { continue };
-        warnings.push(format!("{old} is deprecated, use {new}"));
-        // Who gives both is from a time between; today's name counts.
-        if params.get(new).is_none_or(Value::is_null) {
-            params.insert(new.to_string(), value);
+    warnings
+}
+
+/// The same for the steps of a graph; each older name is told once.
+fn modernise_steps(params: &mut Map<String, Value>) -> Vec<String> {
+    let Some(Value::Array(steps)) = params.get_mut("steps") else { return Vec::new() };
+    let mut warnings: Vec<String> = Vec::new();
+    for step in steps.iter_mut().filter_map(Value::as_object_mut) {
+        for (old, new) in [("task_id", "step_id"), ("channel_id", "node_id")] {
+            let told = rename(old, new, step).map(|warning| format!("steps: {warning}"));
+            warnings.extend(told.filter(|told| !warnings.contains(told)));
         }
     }
     warnings
+}
+
+/// Gives a field its name of today; says so if there was one to rename.
+fn rename(old: &str, new: &str, fields: &mut Map<String, Value>) -> Option<String> {
+    let value = fields.shift_remove(old)?;
+    // Who gives both is from a time between; today's name counts.
+    if fields.get(new).is_none_or(Value::is_null) {
+        fields.insert(new.to_string(), value);
+    }
+    Some(format!("{old} is deprecated, use {new}"))
 }
 
 /// Makes a typed value of the parameters of `command`; the error is a message for the client.

@@ -15,7 +15,7 @@ pub struct CreateSessionParams {
     pub tags: Vec<String>,
 }
 
-/// GET_SESSION, DELETE_SESSION. Given by `name` or by `session_id`; neither is the default session.
+/// GET_SESSION, DELETE_SESSION, START_SESSION, STOP_SESSION. Given by `name` or by `session_id`; neither is the default session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionParams {
     /// The session.

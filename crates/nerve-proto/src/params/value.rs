@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for CommandLine {
     }
 }
 
-/// States to wait for: `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`. One alone may stand without a list.
+/// States to wait for: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`. One alone may stand without a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct States(pub Vec<String>);

@@ -3,5 +3,6 @@
 
 mod decoding;
 mod framing;
+mod graphs;
 mod messages;
 mod params;

@@ -2,28 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use nerve_core::command::{Explanation, NodeInfo, Outcome, Reply, Response, SessionInfo};
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::command::{Explanation, NodeInfo, Outcome, Reply, Response, RunEnded, SessionInfo};
+use nerve_core::error::EngineError;
 use nerve_core::session::DEFAULT;
-use nerve_proto::{RequestId, ResultMessage, data};
-use nerve_term::parse::{Section, SectionKind, Tokens};
-use serde::Serialize;
+use nerve_proto::{Message, RequestId, ResultMessage, data, framing};
 use serde_json::{Map, Value, json};
 
-use super::{line_of, seconds};
+use super::{graph, line_of, seconds, value};
 
 /// What the answer to one request must carry, whatever comes of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
     pub(crate) warnings: Vec<String>,
+    /// Only so many steps of a run.
+    pub(crate) last: Option<usize>,
 }
 
 impl Answer {
     /// The line that answers with what came of a command.
     pub(crate) fn outcome(self, outcome: Outcome) -> Vec<u8> {
+        let last = self.last;
         match outcome {
-            Ok(reply) => self.ok(reply_data(reply)),
+            Ok(Reply::RunEnded(ended)) => self.run_ended(*ended),
+            Ok(reply) => self.ok(reply_data(reply, last)),
             Err(error) => self.failed(error),
         }
     }
@@ -40,21 +42,76 @@ impl Answer {
 
     /// The line that answers with an error.
     pub(crate) fn failed(self, error: EngineError) -> Vec<u8> {
-        let EngineError { kind, message, hint, screen, choices, delivery } = error;
-        let error_type = kind.as_str().to_string();
-        let delivery = delivery.map(str::to_string);
-        let data = data::ErrorData { error_type, hint, screen, choices, delivery };
+        let (message, data) = error_data(error);
         let message = ResultMessage::failed(self.request_id, message, &data).with_warnings(self.warnings);
-        line_of(&nerve_proto::Message::Result(message))
+        line_of(&Message::Result(message))
     }
 
     fn ok(self, data: Value) -> Vec<u8> {
         let message = ResultMessage::ok(self.request_id, data).with_warnings(self.warnings);
-        line_of(&nerve_proto::Message::Result(message))
+        line_of(&Message::Result(message))
+    }
+
+    /// The line that answers with a run that has ended. What a line does not hold is left out, and the client told.
+    fn run_ended(mut self, ended: RunEnded) -> Vec<u8> {
+        let (mut run, error) = graph::run_ended(ended);
+        let mut failure = error.map(error_data);
+        loop {
+            let message = self.run_message(&run, failure.as_ref());
+            match framing::encode(&message) {
+                Ok(line) => return line,
+                Err(too_large) if run.trace.take().is_some() => {
+                    self.warnings.push(format!("the trace is left out: {too_large}"));
+                }
+                Err(too_large) if !run.results.is_empty() => {
+                    run.results.clear();
+                    self.warnings.push(format!("the results are left out: {too_large}"));
+                    failure.get_or_insert_with(|| results_too_large(&run));
+                }
+                Err(_) => return line_of(&message),
+            }
+        }
+    }
+
+    fn run_message(&self, run: &data::RunEndedData, failure: Option<&(String, data::ErrorData)>) -> Message {
+        let mut result = ResultMessage::ok(self.request_id.clone(), value(run));
+        result.warnings.clone_from(&self.warnings);
+        if let Some((error, data)) = failure {
+            result.success = false;
+            result.error = Some(error.clone());
+            if let (Value::Object(fields), Value::Object(more)) = (&mut result.data, value(data)) {
+                fields.extend(more);
+            }
+        }
+        Message::Result(result)
     }
 }
 
-fn reply_data(reply: Reply) -> Value {
+/// What an error's message and `data` say.
+fn error_data(error: EngineError) -> (String, data::ErrorData) {
+    // What a graph had done is told by its run.
+    let EngineError { kind, message, hint, screen, choices, delivery, of_run } = error;
+    let data = data::ErrorData {
+        error_type: kind.as_str().to_string(),
+        hint,
+        screen,
+        choices: choices.into(),
+        delivery: delivery.map(str::to_string),
+        exceeded: of_run.and_then(|run| run.exceeded).map(graph::exceeded),
+        run: None,
+    };
+    (message, data)
+}
+
+/// A run that did what it should, and whose results nobody could read.
+fn results_too_large(run: &data::RunEndedData) -> (String, data::ErrorData) {
+    let hint = run.journal.as_ref().map(|journal| format!("they are in its journal, {journal}"));
+    let data = data::ErrorData { hint, ..data::ErrorData::of("too_large") };
+    (format!("run '{}' is {}, and its results are too large for an answer", run.run_id, run.status), data)
+}
+
+/// What a result says. `last`: only so many steps of a run.
+fn reply_data(reply: Reply, last: Option<usize>) -> Value {
     match reply {
         Reply::Created(info) => value(data::CreatedData { node_id: info.id }),
         Reply::Stopped { .. } | Reply::ShuttingDown => value(data::StoppedData { stopped: true }),
@@ -83,9 +140,16 @@ fn reply_data(reply: Reply) -> Value {
         Reply::Sessions(sessions) => {
             value(data::SessionsData { sessions: sessions.into_iter().map(session_info).collect() })
         }
-        Reply::Pong { nodes, sessions } => {
+        Reply::Lifecycle { done, failed } => value(lifecycle(done, failed)),
+        Reply::Graph(info) => value(graph::graph_info(*info)),
+        Reply::Graphs(graphs) => value(graph::graphs(graphs)),
+        Reply::Run(run) => value(graph::run_info(*run, last)),
+        Reply::Runs(runs) => value(graph::runs(runs)),
+        Reply::RunEnded(ended) => value(graph::run_ended(*ended).0),
+        Reply::Cancelled { runs } => value(data::CancelledData { cancelled: !runs.is_empty(), runs }),
+        Reply::Pong { nodes, graphs, sessions } => {
             let version = env!("CARGO_PKG_VERSION").to_string();
-            value(data::PongData { pong: true, nodes, graphs: 0, sessions, version })
+            value(data::PongData { pong: true, nodes, graphs, sessions, version })
         }
     }
 }
@@ -121,74 +185,26 @@ fn explain_data(explanation: Explanation) -> data::ExplainData {
 }
 
 fn session_info(info: SessionInfo) -> data::SessionInfo {
-    let SessionInfo { name, description, tags, nodes, created } = info;
-    data::SessionInfo { name, description, tags, nodes, created_at: seconds(created) }
+    let SessionInfo { name, description, tags, nodes, graphs, created } = info;
+    data::SessionInfo { name, description, tags, nodes, graphs, created_at: seconds(created) }
 }
 
+fn lifecycle(done: Vec<String>, failed: Vec<(String, String)>) -> data::LifecycleData {
+    let failed = failed.into_iter().map(|(node_id, error)| data::NotDone { node_id, error }).collect();
+    data::LifecycleData { nodes: done, failed }
+}
+
+/// A finished turn: the object that a step of a graph gives too.
 pub(crate) fn execute_data(response: Response) -> data::ExecuteData {
-    let failure = failure_of(&response);
-    let sections: Vec<data::SectionData> = response.sections.into_iter().map(section).collect();
-    let tokens = response.tokens.map(tokens);
-    let mut attributes = facts(response.attributes);
-    if let Some(code) = attributes.get("exit_code").and_then(|code| code.as_str()?.parse::<i64>().ok()) {
-        attributes.insert("exit_code".to_string(), Value::from(code));
-    }
-    attributes.insert("sections".to_string(), value(&sections));
-    attributes.insert("tokens".to_string(), value(tokens));
-    attributes.insert("ended_by".to_string(), Value::from(response.ended_by));
-    attributes.insert("bytes".to_string(), json!([response.bytes.0, response.bytes.1]));
-    attributes.insert("started_at".to_string(), Value::from(seconds(response.time.0)));
-    attributes.insert("ended_at".to_string(), Value::from(seconds(response.time.1)));
-    let (error, error_type) = failure.unzip();
-    data::ExecuteData {
-        node_id: response.node,
-        turn: response.turn,
-        response: data::ResponseData {
-            raw: response.raw,
-            output: response.text.clone(),
-            text: response.text,
-            sections,
-            tokens,
-            is_complete: response.is_complete,
-            is_ready: response.is_ready,
-            source: response.source.to_string(),
-            delivery: response.delivery.to_string(),
-            success: error.is_none(),
-            error,
-            error_type: error_type.map(str::to_string),
-            attributes,
-        },
-    }
-}
-
-/// A turn that ended and did not do what it was asked: a command with another exit code than 0, or an agent that has nothing but
-/// errors to show. Retry, skip and fallback of the first nerve never saw these (facts: the wire).
-fn failure_of(response: &Response) -> Option<(String, &'static str)> {
-    if let Some(code) = response.attributes.get("exit_code").filter(|code| *code != "0") {
-        return Some((format!("the command ended with exit code {code}"), ErrorKind::Process.as_str()));
-    }
-    let of = |kind| response.sections.iter().find(move |section| section.kind == kind);
-    match (of(SectionKind::Error), of(SectionKind::Text)) {
-        (Some(error), None) => Some((error.content.clone(), "api_error")),
-        _ => None,
-    }
-}
-
-fn section(section: Section) -> data::SectionData {
-    let Section { kind, content, metadata } = section;
-    data::SectionData { kind: kind.as_str().to_string(), content, metadata: facts(metadata) }
-}
-
-fn tokens(tokens: Tokens) -> data::TokensData {
-    let Tokens { input, output, total } = tokens;
-    data::TokensData { input, output, total }
+    let (node_id, turn) = (response.node.clone(), response.turn);
+    // Its fields are those of the wire: there is nothing in it that could not be read.
+    let response = serde_json::from_value(response.into_value()).unwrap_or_else(|error| data::ResponseData {
+        error: Some(error.to_string()),
+        ..data::ResponseData::default()
+    });
+    data::ExecuteData { response, node_id, turn }
 }
 
 fn facts(facts: BTreeMap<String, String>) -> Map<String, Value> {
     facts.into_iter().map(|(key, fact)| (key, Value::from(fact))).collect()
-}
-
-/// The wire's types are maps with text keys, lists and plain values: they have no way to fail.
-fn value(data: impl Serialize) -> Value {
-    serde_json::to_value(data).unwrap_or(Value::Null)
 }

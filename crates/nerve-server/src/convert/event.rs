@@ -1,17 +1,21 @@
 //! From the engine's events to event messages.
 
-use nerve_core::command::{EngineEvent, EventKind};
+use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
 use nerve_core::session::DEFAULT;
 use nerve_proto::{EventMessage, EventType};
 use serde_json::{Value, json};
 
-use super::{now, seconds};
+use super::{now, seconds, value};
 
 /// An event as it goes to subscribers.
 pub(crate) fn event(event: EngineEvent) -> EventMessage {
     let EngineEvent { seq, at, node, session, kind } = event;
-    let session = node.as_ref().map(|_| session.unwrap_or_else(|| DEFAULT.to_string()));
+    // A node's event that names no session is one of the default session.
+    let session = session.or_else(|| node.as_ref().map(|_| DEFAULT.to_string()));
     let (event_type, data) = kind_and_data(kind);
+    // A step's event is one of its node too.
+    let node =
+        node.or_else(|| Some(data.get("node_id")?.as_str()?.to_string()).filter(|node| !node.is_empty()));
     EventMessage {
         event_type: event_type.as_str().to_string(),
         node_id: node,
@@ -57,7 +61,45 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
             json!({ "turn": turn, "sections": sections, "is_complete": is_complete }),
         ),
         EventKind::Activity(activity) => (EventType::NodeActivity, activity.to_json()),
+        EventKind::Graph(event) => graph_event(*event),
         EventKind::Error { message } => (EventType::Error, json!({ "error": message })),
         EventKind::ServerShutdown => (EventType::ServerShutdown, json!({})),
     }
+}
+
+fn graph_event(event: GraphEvent) -> (EventType, Value) {
+    let GraphEvent { run, graph, kind } = event;
+    let (event_type, more) = match kind {
+        GraphEventKind::Started { steps, resumed } => {
+            (EventType::GraphStarted, json!({ "steps": steps, "resumed": resumed }))
+        }
+        GraphEventKind::StepStarted { step, node, attempt, queued } => (
+            EventType::StepStarted,
+            json!({ "step_id": step, "node_id": node, "attempt": attempt, "queued": queued }),
+        ),
+        GraphEventKind::StepCompleted { step, node, how, ms, tokens } => (
+            EventType::StepCompleted,
+            json!({ "step_id": step, "node_id": node, "state": how, "duration_ms": ms, "tokens_used": tokens }),
+        ),
+        GraphEventKind::StepFailed { step, node, error, error_type, retry_in } => (
+            EventType::StepFailed,
+            json!({
+                "step_id": step, "node_id": node, "error": error, "error_type": error_type,
+                "retry_in": retry_in.map(|delay| delay.as_secs_f64()),
+            }),
+        ),
+        GraphEventKind::GateAsked(gate) => (EventType::GateAsked, value(super::graph::gate(gate))),
+        GraphEventKind::GateAnswered { step, choice, by } => {
+            (EventType::GateAnswered, json!({ "step_id": step, "choice": choice, "by": by }))
+        }
+        GraphEventKind::Ended { status, ms, tokens, error } => (
+            EventType::GraphCompleted,
+            json!({ "status": status.as_str(), "duration_ms": ms, "tokens_used": tokens, "error": error }),
+        ),
+    };
+    let mut data = json!({ "run_id": run, "graph_id": graph });
+    if let (Value::Object(data), Value::Object(more)) = (&mut data, more) {
+        data.extend(more);
+    }
+    (event_type, data)
 }

@@ -2,17 +2,22 @@
 
 mod answer;
 mod event;
+mod graph;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use std::time::SystemTime;
 
 use nerve_proto::data::ErrorData;
 use nerve_proto::{ErrorMessage, EventMessage, Message, ResultMessage, framing};
 use nerve_term::event::TsNs;
+use serde::Serialize;
+use serde_json::Value;
 
 pub(crate) use answer::{Answer, execute_data};
 pub(crate) use event::{event, events_dropped};
-pub(crate) use request::{Request, changes_nothing, may_answer_much, request, too_long};
+pub(crate) use request::{Request, changes_nothing, may_answer_much, may_end_with_much, request, too_long};
 
 /// A message as it is sent, line end included. One that is too long for a line becomes an error that says so.
 pub(crate) fn line_of(message: &Message) -> Vec<u8> {
@@ -42,6 +47,11 @@ pub(crate) fn error_line(error: impl Into<String>) -> Vec<u8> {
 fn seconds(time: TsNs) -> f64 {
     // Exact to well under a microsecond until the year 2100.
     time.0 as f64 / 1e9
+}
+
+/// The wire's types are maps with text keys, lists and plain values: they have no way to fail.
+fn value(data: impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or(Value::Null)
 }
 
 fn now() -> f64 {

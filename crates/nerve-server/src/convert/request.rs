@@ -13,7 +13,7 @@ use nerve_proto::{CommandType, DecodeError, EventType, Message, ResultMessage, p
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 
-use super::{Answer, line_of};
+use super::{Answer, graph, line_of};
 use crate::events::Filter;
 
 /// A request, understood.
@@ -30,7 +30,8 @@ pub(crate) enum Request {
 /// Reads a line. The error is the line that answers it.
 pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
     let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    let answer = Answer { request_id: request.request_id.clone(), warnings: request.warnings.clone() };
+    let answer =
+        Answer { request_id: request.request_id.clone(), warnings: request.warnings.clone(), last: None };
     understand(&request, answer.clone()).map_err(|problem| match problem {
         Problem::Decode(error) => {
             let data = ErrorData::of(ErrorData::INVALID_REQUEST);
@@ -57,6 +58,10 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
         | Command::WaitNode { .. }
         | Command::GetSession { .. }
         | Command::ListSessions
+        | Command::GetGraph(_)
+        | Command::ListGraphs { .. }
+        | Command::ListRuns
+        | Command::GetRun { .. }
         | Command::Ping => true,
         Command::CreateNode(_)
         | Command::StopNode(_)
@@ -69,13 +74,37 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
         | Command::AnswerNode { .. }
         | Command::CreateSession { .. }
         | Command::DeleteSession { .. }
+        | Command::StartNode(_)
+        | Command::StartSession { .. }
+        | Command::StopSession { .. }
+        | Command::CreateGraph { .. }
+        | Command::DeleteGraph(_)
+        // A run goes on when its client leaves: to end it is CANCEL_GRAPH's.
+        | Command::RunGraph(_)
+        | Command::ResumeRun(_)
+        | Command::CancelGraph { .. }
+        | Command::AnswerGate { .. }
         | Command::Shutdown { .. } => false,
     }
 }
 
 /// The answer may be megabytes long, at once.
 pub(crate) fn may_answer_much(command: &Command) -> bool {
-    matches!(command, Command::GetBuffer { .. } | Command::GetHistory(_))
+    matches!(
+        command,
+        Command::GetBuffer { .. }
+            | Command::GetHistory(_)
+            | Command::CreateGraph { .. }
+            | Command::GetGraph(_)
+            | Command::ListGraphs { .. }
+            | Command::ListRuns
+            | Command::GetRun { .. }
+    )
+}
+
+/// The answer may be megabytes long, after a time that may be hours.
+pub(crate) fn may_end_with_much(command: &Command) -> bool {
+    matches!(command, Command::RunGraph(_) | Command::ResumeRun(_))
 }
 
 /// Why a request cannot be done.
@@ -109,6 +138,11 @@ fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request,
             let params: params::ShutdownParams = request.read()?;
             Ok(Request::Shutdown { keep_nodes: params.keep_nodes, answer })
         }
+        CommandType::GetRun => {
+            let params: params::GetRunParams = request.read()?;
+            let answer = Answer { last: params.last, ..answer };
+            Ok(Request::Command { command: Command::GetRun { run: params.run_id }, answer })
+        }
         _ => Ok(Request::Command { command: command(request)?, answer }),
     }
 }
@@ -116,6 +150,7 @@ fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request,
 fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
     Ok(match request.command {
         CommandType::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
+        CommandType::StartNode => Command::StartNode(node_ref(request.read()?)),
         CommandType::StopNode => Command::StopNode(node_ref(request.read()?)),
         CommandType::ListNodes => {
             let params: params::ListNodesParams = request.read()?;
@@ -156,6 +191,18 @@ fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
         CommandType::GetSession => Command::GetSession { name: session(&request.read()?) },
         CommandType::ListSessions => Command::ListSessions,
         CommandType::DeleteSession => Command::DeleteSession { name: session(&request.read()?) },
+        CommandType::StartSession => Command::StartSession { name: session(&request.read()?) },
+        CommandType::StopSession => Command::StopSession { name: session(&request.read()?) },
+        CommandType::CreateGraph => graph::create(request.read()?),
+        CommandType::GetGraph => Command::GetGraph(graph::graph_ref(request.read()?)),
+        CommandType::ListGraphs => graph::list(request.read()?),
+        CommandType::DeleteGraph => Command::DeleteGraph(graph::graph_ref(request.read()?)),
+        CommandType::ExecuteGraph => graph::execute(request.read()?),
+        CommandType::RunGraph => graph::run(request.read()?),
+        CommandType::CancelGraph => graph::cancel(request.read()?)?,
+        CommandType::ListRuns => Command::ListRuns,
+        CommandType::ResumeRun => graph::resume(request.read()?),
+        CommandType::AnswerGate => graph::answer_gate(request.read()?),
         CommandType::Ping => Command::Ping,
         other => return Err(invalid(format!("{other} is not supported by this version")).into()),
     })
@@ -252,7 +299,8 @@ fn wait(params: params::WaitNodeParams) -> Result<Command, EngineError> {
 }
 
 fn state(name: &str) -> Result<StateName, EngineError> {
-    const STATES: [StateName; 7] = [
+    const STATES: [StateName; 8] = [
+        StateName::Created,
         StateName::Starting,
         StateName::Ready,
         StateName::Busy,
@@ -291,7 +339,8 @@ fn filter(params: params::SubscribeParams) -> Result<Filter, EngineError> {
             Some(names.iter().map(known).collect::<Result<Vec<_>, _>>()?)
         }
     };
-    Ok(Filter { node: params.node_id, session: params.session_id, types, aliases: params.aliases })
+    let params::SubscribeParams { node_id, session_id, run_id, aliases, .. } = params;
+    Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases })
 }
 
 fn parser(name: Option<String>) -> Result<Option<ParserKind>, EngineError> {

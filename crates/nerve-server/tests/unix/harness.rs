@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::node::factory::FactoryConfig;
 use nerve_server::error::ServerError;
 use nerve_server::paths::Places;
 use nerve_server::unix::{Server, ServerConfig};
@@ -23,6 +24,21 @@ pub(crate) fn places(home: &Path) -> Places {
     Places::under(home)
 }
 
+/// An engine whose nodes run in this process.
+pub(crate) fn engine(places: &Places) -> Engine {
+    Engine::new(EngineConfig {
+        nodes: FactoryConfig {
+            server: "test".to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+        },
+        runs_dir: Some(places.runs()),
+        sessions_file: Some(places.sessions_file()),
+    })
+}
+
 /// A running server. It stops when dropped; [`TestServer::stop`] waits for that.
 pub(crate) struct TestServer {
     pub(crate) home: TempDir,
@@ -37,18 +53,15 @@ impl TestServer {
     }
 
     pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> TestServer {
-        let home = tempfile::tempdir().unwrap();
+        TestServer::start_in(tempfile::tempdir().unwrap(), change)
+    }
+
+    fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> TestServer {
         let places = places(home.path());
         let mut config = ServerConfig::new("test", places.clone());
         change(&mut config);
         let server = Server::bind(&config).unwrap();
-        let engine = Engine::new(EngineConfig {
-            server: "test".to_string(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: None,
-            hook_relay: None,
-            hosting: None,
-        });
+        let engine = engine(&places);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
@@ -66,8 +79,19 @@ impl TestServer {
 
     /// Waits until the server has ended by itself.
     pub(crate) async fn ended(self) {
-        tokio::time::timeout(DEADLINE, self.task).await.expect("the server did not end").unwrap().unwrap();
+        ended(self.task).await;
     }
+
+    /// Stops it and starts another one in its place.
+    pub(crate) async fn restart(self) -> TestServer {
+        self.stop.cancel();
+        ended(self.task).await;
+        TestServer::start_in(self.home, |_| {})
+    }
+}
+
+async fn ended(task: JoinHandle<Result<(), ServerError>>) {
+    tokio::time::timeout(DEADLINE, task).await.expect("the server did not end").unwrap().unwrap();
 }
 
 /// One connection.

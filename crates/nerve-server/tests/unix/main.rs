@@ -4,5 +4,8 @@
 mod harness;
 
 mod bad_input;
+mod graphs;
+mod in_process;
 mod lifecycle;
+mod matrix;
 mod traffic;

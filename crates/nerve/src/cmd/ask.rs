@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::node::factory::FactoryConfig;
 use nerve_proto::data::ExecuteData;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
@@ -25,11 +26,14 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let places = Places::from_env();
     let engine = Engine::new(EngineConfig {
-        server: NAME.to_string(),
-        history_dir: Some(places.history.clone()),
-        profile_dir: Some(places.profiles()),
-        hook_relay: std::env::current_exe().ok(),
-        hosting: None,
+        nodes: FactoryConfig {
+            server: NAME.to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: Some(places.profiles()),
+            hook_relay: std::env::current_exe().ok(),
+            hosting: None,
+        },
+        ..EngineConfig::default()
     });
     let waiting = format!("asking {}", args.command);
     let stop = nerve_server::stop_signal();

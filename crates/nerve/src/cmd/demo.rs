@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode};
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::node::factory::FactoryConfig;
 use nerve_proto::EventMessage;
 use nerve_proto::data::{ExecuteData, HistoryData};
 use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
@@ -37,11 +38,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let places = Places::under(home.path());
     let server = Server::bind(&ServerConfig::new("demo", places.clone()))?;
     let engine = Engine::new(EngineConfig {
-        server: "demo".to_string(),
-        history_dir: Some(places.history.clone()),
-        profile_dir: Some(Places::from_env().profiles()),
-        hook_relay: std::env::current_exe().ok(),
-        hosting: None,
+        nodes: FactoryConfig {
+            server: "demo".to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: Some(Places::from_env().profiles()),
+            hook_relay: std::env::current_exe().ok(),
+            hosting: None,
+        },
+        ..EngineConfig::default()
     });
     let stop = CancellationToken::new();
     let told_to_stop = nerve_server::stop_signal();

@@ -141,7 +141,7 @@ impl<B: Backend> Actor<B> {
         };
         let message = format!("node '{}' is blocked ({})", self.spec.node.node, kind.as_str());
         let mut error = EngineError::new(ErrorKind::Blocked, message);
-        error.choices.clone_from(choices);
+        error.choices = choices.clone().into();
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
         let hint = if choices.is_empty() {
             "it offers no list to choose from: look at the screen, and type with `nerve server node write`"

@@ -22,6 +22,7 @@ use super::terminal::{Prompt, Status, TerminalSpec};
 use crate::backend::{Backend, Happened, Memory};
 use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
+use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 
 /// Output shares a look at the screen when it comes faster than this.
@@ -33,6 +34,7 @@ const MAX_FAULTS: usize = 8;
 pub(super) enum Request {
     Execute {
         prompt: Prompt,
+        call: Option<Call>,
         reply: oneshot::Sender<Result<Response, EngineError>>,
     },
     Write {
@@ -52,6 +54,10 @@ pub(super) enum Request {
     },
     Interrupt {
         reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Take a prompt back: out of the queue, or interrupt its turn.
+    Cancel {
+        ticket: u64,
     },
     Resize {
         size: Size,
@@ -78,6 +84,21 @@ pub(super) enum Request {
     Finished {
         response: Box<Response>,
     },
+}
+
+/// What a caller that can change its mind gives with a prompt.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// Its number, to cancel it by.
+    pub(super) ticket: u64,
+    /// Where pieces of the answer go.
+    pub(super) chunks: Option<ChunkSink>,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
 }
 
 /// Where the outcome of an answered dialog goes.

@@ -7,8 +7,9 @@ use nerve_term::event::{Origin, TsNs};
 use nerve_term::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
-use super::{Actor, AnswerReply, Request, tail_of};
+use super::{Actor, AnswerReply, Call, Request, tail_of};
 use crate::backend::Backend;
+use crate::cancellation::cancelled;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::queue::{Reply, Waiting};
@@ -18,7 +19,8 @@ impl<B: Backend> Actor<B> {
     pub(super) fn request(&mut self, request: Request) {
         let now = self.clock.now();
         match request {
-            Request::Execute { prompt, reply } => self.execute(now, prompt, reply),
+            Request::Execute { prompt, call, reply } => self.execute(now, prompt, call, reply),
+            Request::Cancel { ticket } => self.cancel(now, ticket),
             Request::Write { data, reply } => {
                 let (bytes, text) = (data.len(), self.for_history(&String::from_utf8_lossy(&data)));
                 let line = self.terminal.cursor_line().0;
@@ -80,7 +82,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn execute(&mut self, now: TsNs, prompt: Prompt, reply: Reply) {
+    fn execute(&mut self, now: TsNs, prompt: Prompt, call: Option<Call>, reply: Reply) {
         let error = if prompt.text.is_empty() {
             EngineError::new(ErrorKind::InvalidRequest, "the prompt is empty").hint("give it some text")
         } else if self.buried || self.stop.is_some() {
@@ -89,10 +91,24 @@ impl<B: Backend> Actor<B> {
             EngineError::new(ErrorKind::Busy, format!("node '{}' runs another turn", self.spec.node.node))
         } else {
             let timeout = prompt.timeout.unwrap_or(self.spec.response_timeout);
-            self.queue.push(Waiting { prompt, reply, deadline: now + timeout });
+            self.queue.push(Waiting { prompt, call, reply, deadline: now + timeout });
             return;
         };
         let _ = reply.send(Err(error));
+    }
+
+    /// Nobody wants the answer to a prompt any more. One whose turn has come is interrupted, and answered when that has had its
+    /// effect; others are not touched.
+    fn cancel(&mut self, now: TsNs, ticket: u64) {
+        let is_it = |call: &Option<Call>| call.as_ref().is_some_and(|call| call.ticket == ticket);
+        if self.active.as_ref().is_some_and(|active| is_it(&active.call) && active.finishing.is_none()) {
+            let line = self.terminal.cursor_line().0;
+            self.driver.interrupt(now, line);
+            let terminal = &self.terminal;
+            self.spec.journal.interrupted(now, || tail_of(terminal));
+        } else {
+            self.queue.remove(|waiting| is_it(&waiting.call), cancelled);
+        }
     }
 
     /// What is typed, as the history may have it: a password is none of its business.
@@ -136,7 +152,7 @@ impl<B: Backend> Actor<B> {
             Ok(picked) => picked,
             Err(message) => {
                 let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
-                error.choices = choices;
+                error.choices = choices.into();
                 let _ = reply.send(Err(error));
                 return;
             }

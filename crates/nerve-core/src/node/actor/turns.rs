@@ -46,7 +46,7 @@ impl<B: Backend> Actor<B> {
             return self.queue.unpop(waiting);
         }
         let (modes, line) = (self.terminal.modes(), self.terminal.cursor_line().0);
-        let Waiting { prompt, reply, deadline } = waiting;
+        let Waiting { prompt, call, reply, deadline } = waiting;
         let number = match self.driver.submit(now, &prompt.text, modes, line) {
             Ok(number) => number,
             Err(refused) => {
@@ -68,6 +68,7 @@ impl<B: Backend> Actor<B> {
         let preceding = self.spec.journal.before_send(now, || tail_of(terminal));
         self.active = Some(Active {
             prompt,
+            call,
             number,
             reply: Some(reply),
             deadline: Some(deadline),
@@ -233,7 +234,11 @@ impl<B: Backend> Actor<B> {
     }
 
     fn publish_chunks(&self, turn: u64, chunks: Vec<String>) {
+        let sink = self.active.as_ref().and_then(|active| active.call.as_ref()?.chunks.as_ref());
         for chunk in chunks {
+            if let Some(sink) = sink {
+                sink(&chunk);
+            }
             self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, chunk });
         }
     }

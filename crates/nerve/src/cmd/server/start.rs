@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::node::factory::FactoryConfig;
 use nerve_server::paths::{Places, private_directory};
 use nerve_server::unix::{Server, ServerConfig};
 use serde_json::{Value, json};
@@ -93,13 +94,18 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         Err(error) => return Err(error.into()),
     };
     let engine = Engine::new(EngineConfig {
-        server: config.name.clone(),
-        history_dir: Some(places.history.clone()),
-        profile_dir: Some(places.profiles()),
-        hook_relay: std::env::current_exe().ok(),
-        hosting: Some(places.hosting(program)?),
+        nodes: FactoryConfig {
+            server: config.name.clone(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: Some(places.profiles()),
+            hook_relay: std::env::current_exe().ok(),
+            hosting: Some(places.hosting(program)?),
+        },
+        runs_dir: Some(places.runs()),
+        sessions_file: Some(places.sessions_file()),
     });
     engine.adopt();
+    engine.resume_interrupted();
     if args.daemon {
         tell_starter(&json!({ "listening": true }));
         // From here on standard output is the log, like standard error.

@@ -1,0 +1,207 @@
+//! Graphs and their runs, seen from a client.
+
+use nerve_proto::CommandType;
+use nerve_proto::data::{CancelledData, GraphInfo, GraphsData, RunEndedData, RunInfo, RunsData};
+use nerve_proto::params::{
+    AnswerGateParams, CancelGraphParams, CreateGraphParams, ExecuteGraphParams, GetRunParams, GraphParams,
+    ListGraphsParams, ResumeRunParams, RunGraphParams,
+};
+use serde_json::{Map, Value, json};
+
+use crate::client::{NerveClient, value};
+use crate::error::ClientError;
+
+/// What may be said of a run beside its graph.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunOptions {
+    /// Where steps find nodes that the graph does not define; the server's default session if `None`.
+    pub session: Option<String>,
+    /// The graph's input.
+    pub input: Value,
+    /// Id of the run: 1–32 of `a-z 0-9 -`; made up if `None`.
+    pub run_id: Option<String>,
+    /// Answer with the trace too.
+    pub trace: bool,
+    /// Leave the graph's own nodes running when it ends.
+    pub keep_nodes: bool,
+}
+
+impl NerveClient {
+    /// Runs a graph, given as a graph file has it, and waits for its end. Dropping the future does not end the run:
+    /// [`NerveClient::cancel_run`] does.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`]. A run that failed or was cancelled is a [`crate::ServerError`] whose `run` has what was done.
+    pub async fn execute_graph(
+        &self,
+        definition: Map<String, Value>,
+        options: &RunOptions,
+    ) -> Result<RunEndedData, ClientError> {
+        self.call(CommandType::ExecuteGraph, &whole(definition, options, false)).await
+    }
+
+    /// The same without waiting: gives the run as it has begun.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn start_graph(
+        &self,
+        definition: Map<String, Value>,
+        options: &RunOptions,
+    ) -> Result<RunInfo, ClientError> {
+        self.call(CommandType::ExecuteGraph, &whole(definition, options, true)).await
+    }
+
+    /// Runs a registered graph of the session in `options`, and waits for its end.
+    ///
+    /// # Errors
+    /// As [`NerveClient::execute_graph`].
+    pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEndedData, ClientError> {
+        self.call(CommandType::RunGraph, &named(graph_id, options, false)).await
+    }
+
+    /// The same without waiting: gives the run as it has begun.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn start_registered_graph(
+        &self,
+        graph_id: &str,
+        options: &RunOptions,
+    ) -> Result<RunInfo, ClientError> {
+        self.call(CommandType::RunGraph, &named(graph_id, options, true)).await
+    }
+
+    /// Registers a graph in a session, under its own id.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`]; `already_exists_error` when the id is taken, by a node too.
+    pub async fn create_graph(
+        &self,
+        definition: Map<String, Value>,
+        session: Option<&str>,
+    ) -> Result<GraphInfo, ClientError> {
+        let params = CreateGraphParams { definition, session_id: session.map(str::to_string) };
+        self.call(CommandType::CreateGraph, &params).await
+    }
+
+    /// One registered graph, with its definition.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn get_graph(&self, graph_id: &str, session: Option<&str>) -> Result<GraphInfo, ClientError> {
+        self.call(CommandType::GetGraph, &graph(graph_id, session)).await
+    }
+
+    /// All graphs of a session, without their definitions.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
+        let params = ListGraphsParams { session_id: session.map(str::to_string) };
+        Ok(self.call::<GraphsData>(CommandType::ListGraphs, &params).await?.graphs_info)
+    }
+
+    /// Forgets a graph; its runs go on.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn delete_graph(&self, graph_id: &str, session: Option<&str>) -> Result<(), ClientError> {
+        self.request(CommandType::DeleteGraph, value(&graph(graph_id, session))?).await.map(drop)
+    }
+
+    /// Cancels all runs of a graph; gives their ids.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn cancel_graph(&self, graph_id: &str) -> Result<Vec<String>, ClientError> {
+        self.cancel(CancelGraphParams { run_id: None, graph_id: Some(graph_id.to_string()) }).await
+    }
+
+    /// Cancels a run; gives its id.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn cancel_run(&self, run_id: &str) -> Result<Vec<String>, ClientError> {
+        self.cancel(CancelGraphParams { run_id: Some(run_id.to_string()), graph_id: None }).await
+    }
+
+    /// All runs the server knows, newest first, without their steps.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
+        Ok(self.call::<RunsData>(CommandType::ListRuns, &json!({})).await?.runs)
+    }
+
+    /// A run as it is now. `last`: only so many of its steps, the latest.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
+        self.call(CommandType::GetRun, &GetRunParams { run_id: run_id.to_string(), last }).await
+    }
+
+    /// Goes on with a run whose server died, and waits for its end. `edited` takes the place of the run's own graph: what is
+    /// unchanged in it is not run again.
+    ///
+    /// # Errors
+    /// As [`NerveClient::execute_graph`].
+    pub async fn resume_run(
+        &self,
+        run_id: &str,
+        edited: Option<Map<String, Value>>,
+        trace: bool,
+    ) -> Result<RunEndedData, ClientError> {
+        let params = ResumeRunParams { run_id: run_id.to_string(), definition: edited, trace, detach: false };
+        self.call(CommandType::ResumeRun, &params).await
+    }
+
+    /// The same without waiting: gives the run as it goes on.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn restart_run(
+        &self,
+        run_id: &str,
+        edited: Option<Map<String, Value>>,
+    ) -> Result<RunInfo, ClientError> {
+        let run_id = run_id.to_string();
+        let params = ResumeRunParams { run_id, definition: edited, trace: false, detach: true };
+        self.call(CommandType::ResumeRun, &params).await
+    }
+
+    /// Answers a gate that a run waits at; gives the run as it goes on. `step` is its path; `None` where only one gate waits.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`]; `invalid_request_error` for what is none of its choices.
+    pub async fn answer_gate(
+        &self,
+        run_id: &str,
+        step: Option<&str>,
+        choice: &str,
+    ) -> Result<RunInfo, ClientError> {
+        let step_id = step.map(str::to_string);
+        let params = AnswerGateParams { run_id: run_id.to_string(), step_id, choice: choice.to_string() };
+        self.call(CommandType::AnswerGate, &params).await
+    }
+
+    async fn cancel(&self, params: CancelGraphParams) -> Result<Vec<String>, ClientError> {
+        Ok(self.call::<CancelledData>(CommandType::CancelGraph, &params).await?.runs)
+    }
+}
+
+fn graph(graph_id: &str, session: Option<&str>) -> GraphParams {
+    GraphParams { graph_id: graph_id.to_string(), session_id: session.map(str::to_string) }
+}
+
+fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraphParams {
+    let RunOptions { session, input, run_id, trace, keep_nodes } = options.clone();
+    ExecuteGraphParams { definition, session_id: session, input, run_id, trace, detach, keep_nodes }
+}
+
+fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraphParams {
+    let RunOptions { session, input, run_id, trace, keep_nodes } = options.clone();
+    let graph_id = graph_id.to_string();
+    RunGraphParams { graph_id, session_id: session, input, run_id, trace, detach, keep_nodes }
+}

@@ -1,0 +1,150 @@
+use nerve_client::{NerveClient, RunOptions};
+use nerve_proto::framing::LineReader;
+use serde_json::{Map, Value, json};
+
+use super::{Peer, connected};
+
+fn definition() -> Map<String, Value> {
+    json!({"graph": "g", "steps": [{"id": "a", "node": "sh", "input": "ls"}]}).as_object().unwrap().clone()
+}
+
+#[tokio::test]
+async fn every_helper_for_graphs_asks_for_what_it_says() {
+    let (client, mut peer) = connected().await;
+    let ended =
+        json!({"graph_id": "g", "run_id": "r", "status": "completed", "results": {"a": {"text": "done"}}});
+    let begun = json!({"graph_id": "g", "run_id": "r", "status": "running"});
+    let server = async {
+        let whole = |detach: bool| {
+            json!({"definition": definition(), "session_id": "work", "input": {"task": "x"}, "run_id": "r",
+                "trace": true, "detach": detach, "keep_nodes": true})
+        };
+        peer.expect("EXECUTE_GRAPH", whole(false), ended.clone()).await;
+        peer.expect("EXECUTE_GRAPH", whole(true), begun.clone()).await;
+        let named =
+            |detach: bool| json!({"graph_id": "g", "trace": false, "detach": detach, "keep_nodes": false});
+        peer.expect("RUN_GRAPH", named(false), ended.clone()).await;
+        peer.expect("RUN_GRAPH", named(true), begun.clone()).await;
+        peer.expect(
+            "CREATE_GRAPH",
+            json!({"definition": definition(), "session_id": "work"}),
+            json!({"graph_id": "g", "steps": ["a"]}),
+        )
+        .await;
+        peer.expect(
+            "GET_GRAPH",
+            json!({"graph_id": "g"}),
+            json!({"graph_id": "g", "definition": {"steps": []}}),
+        )
+        .await;
+        peer.expect(
+            "LIST_GRAPHS",
+            json!({"session_id": "work"}),
+            json!({"graphs": ["g"], "graphs_info": [{"graph_id": "g"}]}),
+        )
+        .await;
+        peer.expect("DELETE_GRAPH", json!({"graph_id": "g", "session_id": "work"}), json!({})).await;
+        peer.expect("CANCEL_GRAPH", json!({"graph_id": "g"}), json!({"cancelled": true, "runs": ["r", "s"]}))
+            .await;
+        peer.expect("CANCEL_GRAPH", json!({"run_id": "r"}), json!({"cancelled": true, "runs": ["r"]})).await;
+        peer.expect("LIST_RUNS", json!({}), json!({"runs": [begun]})).await;
+        peer.expect("GET_RUN", json!({"run_id": "r", "last": 5}), begun.clone()).await;
+        peer.expect(
+            "RESUME_RUN",
+            json!({"run_id": "r", "definition": definition(), "trace": true, "detach": false}),
+            ended.clone(),
+        )
+        .await;
+        peer.expect("RESUME_RUN", json!({"run_id": "r", "trace": false, "detach": true}), begun.clone())
+            .await;
+        peer.expect("ANSWER_GATE", json!({"run_id": "r", "step_id": "ok", "choice": "yes"}), begun.clone())
+            .await;
+        peer.expect("ANSWER_GATE", json!({"run_id": "r", "choice": "no"}), begun.clone()).await;
+        peer.expect("START_NODE", json!({"node_id": "a", "session_id": "work"}), json!({"node_id": "a"}))
+            .await;
+        peer.expect(
+            "START_SESSION",
+            json!({"name": "work"}),
+            json!({"nodes": ["a"], "failed": [{"node_id": "b", "error": "no such program"}]}),
+        )
+        .await;
+        peer.expect("STOP_SESSION", json!({"name": "work"}), json!({"nodes": ["a"], "failed": []})).await;
+    };
+    let asking = async {
+        let options = RunOptions {
+            session: Some("work".into()),
+            input: json!({"task": "x"}),
+            run_id: Some("r".into()),
+            trace: true,
+            keep_nodes: true,
+        };
+        let run = client.execute_graph(definition(), &options).await.unwrap();
+        assert_eq!((run.status.as_str(), &run.results["a"]["text"]), ("completed", &json!("done")));
+        assert_eq!(client.start_graph(definition(), &options).await.unwrap().status, "running");
+        let none = RunOptions::default();
+        assert_eq!(client.run_graph("g", &none).await.unwrap().run_id, "r");
+        assert_eq!(client.start_registered_graph("g", &none).await.unwrap().run_id, "r");
+        assert_eq!(client.create_graph(definition(), Some("work")).await.unwrap().steps, ["a"]);
+        assert!(client.get_graph("g", None).await.unwrap().definition.is_object());
+        assert_eq!(client.list_graphs(Some("work")).await.unwrap()[0].graph_id, "g");
+        client.delete_graph("g", Some("work")).await.unwrap();
+        assert_eq!(client.cancel_graph("g").await.unwrap(), ["r", "s"]);
+        assert_eq!(client.cancel_run("r").await.unwrap(), ["r"]);
+        assert_eq!(client.runs().await.unwrap()[0].run_id, "r");
+        assert_eq!(client.run_status("r", Some(5)).await.unwrap().status, "running");
+        assert_eq!(client.resume_run("r", Some(definition()), true).await.unwrap().status, "completed");
+        assert_eq!(client.restart_run("r", None).await.unwrap().status, "running");
+        assert_eq!(client.answer_gate("r", Some("ok"), "yes").await.unwrap().run_id, "r");
+        client.answer_gate("r", None, "no").await.unwrap();
+        assert_eq!(client.start_node("a", Some("work")).await.unwrap().id(), "a");
+        assert_eq!(client.start_session("work").await.unwrap().failed[0].node_id, "b");
+        assert_eq!(client.stop_session("work").await.unwrap().nodes, ["a"]);
+    };
+    tokio::join!(server, asking);
+}
+
+#[tokio::test]
+async fn a_run_that_failed_comes_with_the_results_it_has() {
+    let (client, mut peer) = connected().await;
+    let server = async {
+        let request = peer.request().await;
+        peer.send(json!({"type": "result", "success": false, "error": "Token limit exceeded: 12/10", "request_id": request["request_id"],
+            "data": {"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "status": "failed", "tokens_used": 12,
+                "results": {"a": {"text": "done"}},
+                "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {"tokens_used": 12}}}}))
+            .await;
+        let request = peer.request().await;
+        peer.send(json!({"type": "result", "success": false, "error": "no graph 'h'", "request_id": request["request_id"],
+            "data": {"error_type": "not_found_error"}}))
+            .await;
+    };
+    let asking = async {
+        let error = client.execute_graph(definition(), &RunOptions::default()).await.unwrap_err();
+        assert_eq!(error.to_string(), "Token limit exceeded: 12/10");
+        let server = error.server().unwrap();
+        assert_eq!(server.error_type, "budget_exceeded");
+        assert_eq!(server.exceeded.as_ref().unwrap().usage["tokens_used"], 12);
+        let run = server.run.as_ref().unwrap();
+        assert_eq!((run.run_id.as_str(), run.status.as_str(), run.tokens_used), ("r", "failed", 12));
+        assert_eq!(run.results["a"]["text"], "done");
+        // It never was a run.
+        let error = client.run_graph("h", &RunOptions::default()).await.unwrap_err();
+        assert_eq!(error.server().unwrap().run, None);
+    };
+    tokio::join!(server, asking);
+}
+
+#[tokio::test]
+async fn any_stream_will_do_and_is_closed_with_the_client() {
+    let (ours, theirs) = tokio::io::duplex(64);
+    let client = NerveClient::over(ours);
+    let (input, output) = tokio::io::split(theirs);
+    let mut peer = Peer { lines: LineReader::new(input), output, _folder: None };
+    let (pong, ()) = tokio::join!(client.ping(), async {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    });
+    assert!(pong.unwrap().pong);
+    drop(client);
+    let frame = peer.lines.next().await.unwrap();
+    assert_eq!(frame, nerve_proto::framing::Frame::Eof { partial: vec![] });
+}

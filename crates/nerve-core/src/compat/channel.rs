@@ -1,0 +1,264 @@
+//! Channel → Node (seed node-refactoring §6.1).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use nerve_term::parse::ParserKind;
+use serde_json::Value;
+
+use crate::cancellation::cancelled;
+use crate::command::{NodeInfo, StateName};
+use crate::context::ExecutionContext;
+use crate::node::terminal::{Prompt, TerminalNode};
+use crate::node::{Node, NodeFuture, Quiet};
+use crate::session::compat::warn_once;
+
+/// What a channel is a connection to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[deprecated(note = "use Node::kind")]
+pub enum ChannelType {
+    /// A program on a terminal.
+    #[default]
+    Terminal,
+    /// A database.
+    Sql,
+    /// A server that speaks HTTP.
+    Http,
+}
+
+/// Where a channel is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[deprecated(note = "use command::StateName")]
+pub enum ChannelState {
+    /// Not there yet: [`StateName::Starting`].
+    Connecting,
+    /// It can be sent something: [`StateName::Ready`].
+    Open,
+    /// It works on something: [`StateName::Busy`].
+    Busy,
+    /// It has ended: [`StateName::Stopped`].
+    Closed,
+}
+
+/// A connection to something that answers. [`ChannelNode`] makes a node of it.
+#[deprecated(note = "implement Node")]
+pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
+    /// Its name.
+    fn id(&self) -> &str;
+
+    /// What it is a connection to.
+    fn channel_type(&self) -> ChannelType {
+        ChannelType::default()
+    }
+
+    /// Where it is in its life.
+    fn state(&self) -> ChannelState;
+
+    /// It has not ended.
+    fn is_open(&self) -> bool {
+        self.state() != ChannelState::Closed
+    }
+
+    /// Sends something, waits for the answer, gives it parsed. `timeout`: of the whole.
+    ///
+    /// # Errors
+    /// What went wrong.
+    fn send<'a>(
+        &'a self,
+        input: &'a str,
+        parser: Option<ParserKind>,
+        timeout: Option<Duration>,
+    ) -> NodeFuture<'a>;
+
+    /// Sends a command and does not wait for its end.
+    ///
+    /// # Errors
+    /// It is closed.
+    fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()>;
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// It is closed.
+    fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()>;
+
+    /// All that came from it.
+    ///
+    /// # Errors
+    /// It is closed.
+    fn read(&self) -> NodeFuture<'_, String>;
+
+    /// The last `lines` lines of what came from it.
+    ///
+    /// # Errors
+    /// As [`Channel::read`].
+    fn read_tail(&self, lines: usize) -> NodeFuture<'_, String> {
+        Box::pin(async move {
+            let all = self.read().await?;
+            let rows: Vec<&str> = all.lines().collect();
+            Ok(rows[rows.len().saturating_sub(lines)..].join("\n"))
+        })
+    }
+
+    /// Interrupts what it does.
+    ///
+    /// # Errors
+    /// It is closed.
+    fn interrupt(&self) -> NodeFuture<'_, ()>;
+
+    /// Ends it; returns when it has ended. A second time does nothing.
+    ///
+    /// # Errors
+    /// It does not end.
+    fn close(&self) -> NodeFuture<'_, ()>;
+}
+
+/// A channel as a node: `send` is its `execute`, `close` its `stop`.
+#[derive(Debug, Clone)]
+#[deprecated(note = "implement Node")]
+pub struct ChannelNode {
+    channel: Arc<dyn Channel>,
+}
+
+impl ChannelNode {
+    /// The channel is open already, or opens by itself.
+    pub fn new(channel: Arc<dyn Channel>) -> ChannelNode {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Channel is deprecated, implement Node");
+        ChannelNode { channel }
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> &Arc<dyn Channel> {
+        &self.channel
+    }
+}
+
+impl Node for ChannelNode {
+    fn id(&self) -> &str {
+        self.channel.id()
+    }
+
+    fn kind(&self) -> &'static str {
+        "channel"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            let text = match &context.input {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let answer = self.channel.send(&text, context.parser, context.timeout);
+            tokio::pin!(answer);
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                () = context.cancellation().wait() => {}
+            }
+            // Closed meanwhile: then `send` ends by itself.
+            let _ = self.channel.interrupt().await;
+            let _ = answer.await;
+            Err(cancelled())
+        })
+    }
+
+    fn info(&self) -> NodeInfo {
+        let state = match self.channel.state() {
+            ChannelState::Connecting => StateName::Starting,
+            ChannelState::Open => StateName::Ready,
+            ChannelState::Busy => StateName::Busy,
+            ChannelState::Closed => StateName::Stopped,
+        };
+        NodeInfo {
+            id: self.id().to_string(),
+            session: String::new(),
+            kind: self.kind(),
+            state,
+            persistent: true,
+            metadata: Default::default(),
+        }
+    }
+
+    /// An interrupt has its effect in that time.
+    fn winds_down(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn stop<'a>(&'a self, _reason: &'a str) -> Quiet<'a> {
+        Box::pin(async move {
+            if let Err(error) = self.channel.close().await {
+                tracing::warn!(channel = self.id(), %error, "a channel was not closed");
+            }
+        })
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        self.channel.interrupt()
+    }
+}
+
+impl Channel for TerminalNode {
+    fn id(&self) -> &str {
+        Node::id(self)
+    }
+
+    fn state(&self) -> ChannelState {
+        match Node::info(self).state {
+            StateName::Created | StateName::Starting => ChannelState::Connecting,
+            StateName::Busy => ChannelState::Busy,
+            StateName::Stopping | StateName::Stopped => ChannelState::Closed,
+            _ => ChannelState::Open,
+        }
+    }
+
+    fn send<'a>(
+        &'a self,
+        input: &'a str,
+        parser: Option<ParserKind>,
+        timeout: Option<Duration>,
+    ) -> NodeFuture<'a> {
+        let prompt = Prompt {
+            text: input.to_string(),
+            parser,
+            stream: false,
+            timeout,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+        };
+        Box::pin(async move { Ok(TerminalNode::execute(self, prompt).await?.into_value()) })
+    }
+
+    fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()> {
+        Box::pin(TerminalNode::run(self, command.to_string()))
+    }
+
+    fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()> {
+        Box::pin(async move { TerminalNode::write(self, data.to_vec()).await.map(drop) })
+    }
+
+    fn read(&self) -> NodeFuture<'_, String> {
+        Box::pin(TerminalNode::read(self))
+    }
+
+    fn read_tail(&self, lines: usize) -> NodeFuture<'_, String> {
+        Box::pin(TerminalNode::read_tail(self, lines))
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        Box::pin(TerminalNode::interrupt(self))
+    }
+
+    fn close(&self) -> NodeFuture<'_, ()> {
+        Box::pin(async {
+            TerminalNode::stop(self, "its channel was closed").await;
+            Ok(())
+        })
+    }
+}

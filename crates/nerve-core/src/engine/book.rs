@@ -1,0 +1,227 @@
+//! Sessions and the definitions of their nodes, kept across restarts.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use super::graphs::without_secrets;
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
+use crate::events::Publisher;
+use crate::graph::file::GraphFile;
+use crate::session::manager::SessionManager;
+use crate::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
+use crate::session::{DEFAULT, Session};
+use nerve_term::event::Size;
+
+/// Keeps what sessions there are. What is noted is written by a thread, the latest state only: many changes at once are one write.
+#[derive(Debug)]
+pub(super) struct Book {
+    writer: Option<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    server: String,
+    /// Gone once nothing is noted any more.
+    next: Mutex<Option<watch::Sender<Vec<SessionMetadata>>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Book {
+    /// Puts the sessions of `server` that were kept into `sessions`, and keeps them from now on; nothing of that without a file.
+    pub(super) fn open(
+        file: Option<PathBuf>,
+        server: &str,
+        sessions: &SessionManager,
+        events: &Publisher,
+    ) -> Book {
+        let Some(file) = file else { return Book { writer: None } };
+        let complain = {
+            let events = events.clone();
+            move |message: String| {
+                tracing::warn!("{message}");
+                events.publish(None, EventKind::Error { message });
+            }
+        };
+        let store = match SessionStore::load(&file) {
+            Ok((store, report)) => {
+                report.problem.map(&complain);
+                for kept in store.of_server(server) {
+                    if let Err(error) = restore(kept, sessions) {
+                        complain(format!("session '{}' is not there again: {error}", kept.name));
+                    }
+                }
+                store
+            }
+            Err(error) => {
+                complain(format!("sessions are not kept: {error}"));
+                return Book { writer: None };
+            }
+        };
+        let (next, changes) = watch::channel(Vec::new());
+        let server = server.to_string();
+        let of = server.clone();
+        let thread = std::thread::Builder::new()
+            .name("sessions".to_string())
+            .spawn(move || write(store, &of, changes, complain))
+            .ok();
+        Book { writer: Some(Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) }) }
+    }
+
+    /// Takes down what there is now.
+    pub(super) fn note(&self, sessions: &SessionManager) {
+        let Some(writer) = &self.writer else { return };
+        let kept = sessions.list().into_iter().filter(Session::is_kept);
+        let all = kept.map(|session| metadata(&session, &writer.server)).collect();
+        if let Some(next) = &*writer.next.lock().unwrap_or_else(PoisonError::into_inner) {
+            next.send_replace(all);
+        }
+    }
+
+    /// Returns when everything noted is on the disk.
+    pub(super) async fn close(&self) {
+        let Some(writer) = &self.writer else { return };
+        writer.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = writer.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It has said what went wrong.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// Writes until nobody notes anything any more.
+fn write(
+    mut store: SessionStore,
+    server: &str,
+    mut changes: watch::Receiver<Vec<SessionMetadata>>,
+    complain: impl Fn(String),
+) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+    while runtime.block_on(changes.changed()).is_ok() {
+        let all = changes.borrow_and_update().clone();
+        let gone: Vec<String> = store
+            .of_server(server)
+            .into_iter()
+            .filter(|kept| !all.iter().any(|session| session.id == kept.id))
+            .map(|kept| kept.id.clone())
+            .collect();
+        for id in gone {
+            store.remove(&id);
+        }
+        for session in all {
+            if store.get(&session.id).is_some_and(|kept| is_same(kept, &session)) {
+                continue;
+            }
+            if let Err(error) = store.add(session) {
+                complain(error.to_string());
+            }
+        }
+        match store.save() {
+            Ok(report) => drop(report.problem.map(&complain)),
+            Err(error) => complain(format!("sessions are not kept: {error}")),
+        }
+    }
+}
+
+fn is_same(kept: &SessionMetadata, now: &SessionMetadata) -> bool {
+    SessionMetadata { updated_at: kept.updated_at, created_at: kept.created_at, ..now.clone() } == *kept
+}
+
+fn metadata(session: &Session, server: &str) -> SessionMetadata {
+    let info = session.info();
+    let graphs = session.nodes().into_iter().filter_map(|(name, node)| {
+        let definition = without_secrets(node.as_graph()?.definition()?.clone());
+        Some(GraphRecord { name, definition })
+    });
+    SessionMetadata {
+        id: format!("{server}/{}", info.name),
+        name: info.name,
+        server: server.to_string(),
+        description: info.description,
+        tags: info.tags,
+        created_at: info.created,
+        updated_at: crate::clock::Clock::start().now(),
+        nodes: session.definitions().into_iter().map(|(name, spec)| record(name, spec)).collect(),
+        graphs: graphs.collect(),
+    }
+}
+
+fn restore(kept: &SessionMetadata, sessions: &SessionManager) -> Result<(), crate::error::EngineError> {
+    let session = match sessions.find_by_name(&kept.name) {
+        // The default one is always there.
+        Some(session) => session,
+        None => {
+            let session = Session::created_at(&kept.name, kept.created_at);
+            sessions.insert(session.clone())?;
+            session
+        }
+    };
+    session.describe(kept.description.clone(), kept.tags.clone());
+    session.keep();
+    for node in &kept.nodes {
+        session.define(&node.name, Some(spec(node, &kept.name)));
+    }
+    for graph in &kept.graphs {
+        let compiled = GraphFile::from_value(graph.definition.clone()).and_then(|file| file.compile());
+        match compiled {
+            Ok(compiled) => {
+                let graph_node = compiled.graph.with_definition(graph.definition.clone());
+                session.register(Arc::new(graph_node), Some(&graph.name))?;
+            }
+            Err(error) => tracing::warn!(graph = %graph.name, %error, "a kept graph is not there again"),
+        }
+    }
+    Ok(())
+}
+
+fn record(name: String, spec: NodeSpec) -> NodeRecord {
+    let backend = match spec.backend {
+        BackendKind::Pty => "pty",
+        BackendKind::Bash => "bash",
+    };
+    NodeRecord {
+        name,
+        backend: Some(backend.to_string()),
+        command: Some(spec.command),
+        cwd: spec.cwd.or_else(|| std::env::current_dir().ok()),
+        env: spec.env,
+        env_omitted: Vec::new(),
+        cols: Some(spec.size.cols),
+        rows: Some(spec.size.rows),
+        profile: spec.profile,
+        parser: spec.parser.map(|parser| parser.to_string()),
+        history: Some(spec.history),
+        record: Some(spec.record),
+        ready_timeout: Some(spec.ready_timeout),
+        response_timeout: Some(spec.response_timeout),
+    }
+}
+
+/// Variables whose values were not kept are taken from our own environment, where they are set.
+fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
+    let size = Size::default();
+    let env = node.env.clone().into_iter();
+    let omitted = node.env_omitted.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    NodeSpec {
+        node: NodeRef {
+            session: Some(session.to_string()).filter(|session| session != DEFAULT),
+            node: node.name.clone(),
+        },
+        command: node.command.clone().unwrap_or(CommandLine::Argv(Vec::new())),
+        backend: match node.backend.as_deref() {
+            Some("bash") => BackendKind::Bash,
+            _ => BackendKind::Pty,
+        },
+        cwd: node.cwd.clone(),
+        env: env.chain(omitted).collect(),
+        size: Size::new(node.cols.unwrap_or(size.cols), node.rows.unwrap_or(size.rows)),
+        profile: node.profile.clone(),
+        parser: node.parser.as_deref().and_then(|parser| parser.parse().ok()),
+        history: node.history.unwrap_or(true),
+        record: node.record.unwrap_or(true),
+        ready_timeout: node.ready_timeout.unwrap_or(NodeSpec::READY_TIMEOUT),
+        response_timeout: node.response_timeout.unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+    }
+}

@@ -1,0 +1,511 @@
+//! Graphs: registered, run, cancelled, resumed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::event::Size;
+use serde_json::{Map, Value, json};
+
+use super::Engine;
+use super::runs::{Run, not_found};
+use crate::command::{
+    BackendKind, CommandLine, EventKind, GraphEventKind, GraphInfo, GraphSource, NodeRef, NodeSpec, Outcome,
+    Reply, ResumeRun, RunEnded, RunGraph, RunStatus,
+};
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::graph::file::{
+    BashDefinition, CommandDefinition, Compiled, GraphFile, NodeDefinition, OnRestart, TerminalDefinition,
+};
+use crate::graph::journal::{Fact, Head, Journal, Past, new_run_id};
+use crate::graph::{Graph, GraphRun};
+use crate::node::NodeHandle;
+use crate::node::factory::named;
+use crate::session::store::is_secret;
+use crate::session::{DEFAULT, Session, check_name, stop_all};
+use crate::trace::{TraceStatus, Tracer};
+
+/// A run that is about to begin.
+struct Beginning {
+    graph: Graph,
+    nodes: Vec<(String, NodeDefinition)>,
+    run: Arc<Run>,
+    outer: Session,
+    input: Value,
+    past: Option<Past>,
+    options: Options,
+}
+
+/// How a run was asked for; kept in its journal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Options {
+    trace: bool,
+    keep_nodes: bool,
+}
+
+impl Options {
+    fn to_value(self) -> Value {
+        json!({ "trace": self.trace, "keep_nodes": self.keep_nodes })
+    }
+
+    fn of(value: &Value) -> Options {
+        let is = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
+        Options { trace: is("trace"), keep_nodes: is("keep_nodes") }
+    }
+}
+
+impl Engine {
+    pub(super) fn create_graph(&self, session: Option<&str>, definition: Value) -> Outcome {
+        let session = self.inner.sessions.get(session)?;
+        let (file, compiled) = read(definition)?;
+        let definition = file.to_value();
+        let graph = compiled.graph.with_definition(definition);
+        let info = graph_info(&graph, &session);
+        session.register(Arc::new(graph), None)?;
+        self.inner.book.note(&self.inner.sessions);
+        Ok(Reply::Graph(Box::new(info)))
+    }
+
+    pub(super) fn get_graph(&self, at: &NodeRef) -> Outcome {
+        let session = self.inner.sessions.get(at.session.as_deref())?;
+        let node = self.graph_node(&session, &at.node)?;
+        let graph = node.as_graph().ok_or_else(|| no_graph(&at.node, &session))?;
+        Ok(Reply::Graph(Box::new(graph_info(graph, &session))))
+    }
+
+    pub(super) fn list_graphs(&self, session: Option<&str>) -> Outcome {
+        let session = self.inner.sessions.get(session)?;
+        let nodes = session.nodes();
+        let graphs = nodes.iter().filter_map(|(_, node)| Some(graph_info(node.as_graph()?, &session)));
+        Ok(Reply::Graphs(graphs.collect()))
+    }
+
+    pub(super) fn delete_graph(&self, at: &NodeRef) -> Outcome {
+        let session = self.inner.sessions.get(at.session.as_deref())?;
+        self.graph_node(&session, &at.node)?;
+        session.unregister(&at.node);
+        self.inner.book.note(&self.inner.sessions);
+        Ok(Reply::Done)
+    }
+
+    fn graph_node(&self, session: &Session, id: &str) -> Result<NodeHandle, EngineError> {
+        session.get(id).filter(|node| node.as_graph().is_some()).ok_or_else(|| no_graph(id, session))
+    }
+
+    /// Runs a graph.
+    pub(super) async fn run_graph(&self, asked: RunGraph) -> Outcome {
+        let RunGraph { graph, session, input, run, trace, detach, keep_nodes } = asked;
+        let outer = self.inner.sessions.get(session.as_deref())?;
+        let definition = match graph {
+            GraphSource::Whole(definition) => definition,
+            GraphSource::Named(id) => {
+                let node = self.graph_node(&outer, &id)?;
+                let definition = node.as_graph().and_then(Graph::definition).cloned();
+                definition.ok_or_else(|| no_graph(&id, &outer))?
+            }
+        };
+        let (file, compiled) = read(definition)?;
+        let input = file.input(input)?;
+        let id = match run {
+            Some(id) => {
+                check_name(&id, "run")?;
+                id
+            }
+            None => new_run_id(self.inner.runs.clock.now()),
+        };
+        let options = Options { trace, keep_nodes };
+        let head = Head {
+            at: self.inner.clock.now(),
+            run: id.clone(),
+            graph: file.graph.clone(),
+            session,
+            definition: without_secrets(file.to_value()),
+            input: input.clone(),
+            options: options.to_value(),
+        };
+        let journal = match self.inner.runs.journal(&id) {
+            Some(path) => Some(blocking(move || Journal::create(&path, &head)).await??),
+            None => None,
+        };
+        let Compiled { graph, nodes } = compiled;
+        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), journal)?;
+        run.publish(GraphEventKind::Started { steps: graph.len(), resumed: false });
+        self.go(Beginning { graph, nodes, run, outer, input, past: None, options }, detach).await
+    }
+
+    /// Goes on with a run whose server is gone, or that failed or was cancelled.
+    pub(super) async fn resume_run(&self, asked: ResumeRun) -> Outcome {
+        let ResumeRun { run: id, graph, trace, detach } = asked;
+        check_name(&id, "run")?;
+        if self.inner.runs.get(&id).is_some_and(|run| run.goes_on()) {
+            let message = format!("run '{id}' goes on: there is nothing to resume");
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("`nerve server graph status` says how far it is"));
+        }
+        let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
+        let (journal, past) = blocking(move || Journal::resume(&path)).await??;
+        if past.status() == "completed" && graph.is_none() {
+            return Err(EngineError::new(ErrorKind::InvalidRequest, format!("run '{id}' is completed"))
+                .hint("run the graph again, or resume it with an edited one"));
+        }
+        let edited = graph.is_some();
+        let (file, compiled) = read(graph.unwrap_or_else(|| past.definition().clone()))?;
+        if let Some(cut) = past.cut() {
+            let message =
+                format!("run '{id}': the last {cut} bytes of its journal were cut and are left out");
+            tracing::warn!("{message}");
+            self.inner.events.publish(None, EventKind::Error { message });
+        }
+        let input = file.input(past.head().input.clone())?;
+        let definition = edited.then(|| without_secrets(file.to_value()));
+        journal.record(&Fact::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
+        let outer = self.inner.sessions.ensure(past.head().session.as_deref())?;
+        let mut options = Options::of(past.options());
+        options.trace |= trace;
+        let Compiled { graph, nodes } = compiled;
+        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), Some(journal))?;
+        run.publish(GraphEventKind::Started { steps: graph.len(), resumed: true });
+        self.go(Beginning { graph, nodes, run, outer, input, past: Some(past), options }, detach).await
+    }
+
+    /// Goes on with the runs of a server that is gone, as their graphs say. Must be called on a runtime, after
+    /// [`Engine::adopt`].
+    pub fn resume_interrupted(&self) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let runs = engine.clone();
+            let Ok(paths) = blocking(move || runs.inner.runs.interrupted()).await else { return };
+            for path in paths {
+                let read = blocking(move || Past::read(&path)).await;
+                let Ok(Ok(past)) = read else { continue };
+                let id = past.head().run.clone();
+                let resumes = GraphFile::from_value(past.definition().clone())
+                    .is_ok_and(|file| file.on_restart == OnRestart::Resume);
+                if !resumes {
+                    tracing::info!(run = %id, "interrupted: `nerve server graph resume` goes on with it");
+                    continue;
+                }
+                let asked = ResumeRun { run: id.clone(), graph: None, trace: false, detach: true };
+                if let Err(error) = engine.resume_run(asked).await {
+                    let message = format!("run '{id}' was not resumed: {error}");
+                    tracing::warn!("{message}");
+                    engine.inner.events.publish(None, EventKind::Error { message });
+                }
+            }
+        });
+    }
+
+    /// A run goes on when nobody waits for it any more.
+    async fn go(&self, beginning: Beginning, detach: bool) -> Outcome {
+        let run = Arc::clone(&beginning.run);
+        let engine = self.clone();
+        let task = tokio::spawn(async move { engine.drive(beginning).await });
+        let watched = Arc::clone(&run);
+        tokio::spawn(async move {
+            if let Err(error) = task.await {
+                let error = EngineError::new(ErrorKind::Internal, format!("the run's task ended: {error}"));
+                watched.end(RunStatus::Failed, 0, ended(&watched, Map::new(), Some(error), None));
+            }
+        });
+        if detach {
+            return Ok(Reply::Run(Box::new(run.info())));
+        }
+        let ended = run.wait().await;
+        Ok(Reply::RunEnded(Box::new(RunEnded::clone(&ended))))
+    }
+
+    /// Makes the graph's nodes, runs it, ends its nodes, says what came of it.
+    async fn drive(&self, beginning: Beginning) {
+        let Beginning { graph, nodes, run, outer, input, past, options } = beginning;
+        let tracer = options.trace.then(|| Tracer::new(graph.id()));
+        let session = self.run_session(&run.id, &outer, nodes.is_empty());
+        let made = match &session {
+            Ok(session) => self.make_nodes(&run, session, &nodes).await,
+            Err(error) => Err(error.clone()),
+        };
+        let session = session.unwrap_or_else(|_| outer.clone());
+        let outcome = match made {
+            Ok(()) => {
+                let context = context(&run, &session, input, past, tracer.clone());
+                graph.run(&context).await
+            }
+            Err(error) => {
+                let status = match error.kind {
+                    ErrorKind::Cancelled => TraceStatus::Cancelled,
+                    _ => TraceStatus::Failed,
+                };
+                GraphRun { results: Map::new(), status, error: Some(error), usage: Default::default() }
+            }
+        };
+        // The nodes of a run that is interrupted are kept or stopped with the server's.
+        if !run.was_interrupted() && session.name() == run.id {
+            self.end_nodes(&session, &nodes, options.keep_nodes).await;
+        }
+        let GraphRun { results, status, error, usage } = outcome;
+        let status = match status {
+            TraceStatus::Completed => RunStatus::Completed,
+            _ if run.was_interrupted() => RunStatus::Interrupted,
+            TraceStatus::Cancelled => RunStatus::Cancelled,
+            TraceStatus::Failed | TraceStatus::Running => RunStatus::Failed,
+        };
+        if let Some(journal) = run.journal() {
+            if status.is_end() {
+                let message = error.as_ref().map(ToString::to_string);
+                let at = self.inner.clock.now();
+                journal.record(&Fact::Ended { at, status: status.as_str(), error: message.as_deref() });
+            }
+            if let Err(fault) = journal.settle().await {
+                let message = format!("run '{}': {fault}", run.id);
+                self.inner.events.publish(None, EventKind::Error { message });
+            }
+        }
+        let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
+        run.end(status, usage.tokens_used(), ended(&run, results, error, trace));
+    }
+
+    /// The session of a run: the graph's own nodes are in it, and what is not there is looked for in the one it uses.
+    fn run_session(&self, run: &str, outer: &Session, no_nodes: bool) -> Result<Session, EngineError> {
+        if no_nodes {
+            return Ok(outer.clone());
+        }
+        let session = self.inner.sessions.ensure(Some(run))?;
+        session.set_outer(outer.clone());
+        session.describe(format!("the nodes of run {run}"), Vec::new());
+        Ok(session)
+    }
+
+    /// Starts the graph's nodes at the same time; those that outlived their server are there already.
+    async fn make_nodes(
+        &self,
+        run: &Arc<Run>,
+        session: &Session,
+        nodes: &[(String, NodeDefinition)],
+    ) -> Result<(), EngineError> {
+        let mut starts = Vec::new();
+        for (name, definition) in nodes {
+            let Some(spec) = spec(session.name(), name, definition) else { continue };
+            if session.contains(name) && session.list_ready_nodes().contains(name) {
+                continue;
+            }
+            let engine = self.clone();
+            let (session, limit) = (session.clone(), bash_limit(definition));
+            let name = name.clone();
+            starts.push(tokio::spawn(async move { engine.make_node(&session, &name, spec, limit).await }));
+        }
+        let mut failure = None;
+        for start in starts {
+            let made = start.await.unwrap_or_else(|error| {
+                Err(EngineError::new(ErrorKind::Internal, format!("a start ended: {error}")))
+            });
+            failure = failure.or(made.err());
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => run.cancellation.check(),
+        }
+    }
+
+    async fn make_node(
+        &self,
+        session: &Session,
+        name: &str,
+        spec: NodeSpec,
+        limit: Option<Duration>,
+    ) -> Result<(), EngineError> {
+        let reservation = session.reserve(name)?;
+        let at = spec.node.clone();
+        let made: Result<NodeHandle, EngineError> = match (spec.backend, limit) {
+            (BackendKind::Bash, Some(limit)) => self
+                .inner
+                .factory
+                .create_bash(spec)
+                .map(|node| Arc::new(node.with_timeout(limit)) as NodeHandle),
+            _ => self.inner.factory.create(spec).await,
+        };
+        let node = made.inspect_err(|_| session.release(name, reservation))?;
+        let kind = node.kind();
+        if !session.fill(name, reservation, Arc::clone(&node)) {
+            node.stop("the server was shut down").await;
+            return Err(EngineError::new(ErrorKind::Cancelled, "the server is shutting down"));
+        }
+        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind });
+        Ok(())
+    }
+
+    /// Stops the run's nodes but for those that are to be kept, and forgets its session when it is empty.
+    async fn end_nodes(&self, session: &Session, nodes: &[(String, NodeDefinition)], keep_all: bool) {
+        let kept = |name: &str| {
+            let definition = nodes.iter().find(|(known, _)| known == name).map(|(_, definition)| definition);
+            keep_all
+                || matches!(
+                    definition,
+                    Some(NodeDefinition::Claude(terminal) | NodeDefinition::Pty(terminal)) if terminal.keep
+                )
+        };
+        let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !kept(name)).collect();
+        stop_all(ending.iter().map(|(_, node)| Arc::clone(node)).collect(), "its run ended").await;
+        for (name, node) in &ending {
+            session.forget(name, node);
+        }
+        if session.is_empty() {
+            self.inner.sessions.forget(session.name());
+        }
+    }
+
+    /// Cancels a run, or all runs of a graph.
+    pub(super) fn cancel_graph(&self, id: &str) -> Outcome {
+        let runs = self.inner.runs.going_on(id);
+        if runs.is_empty() {
+            let message = format!("no run '{id}' goes on, and no run of a graph of that name");
+            return Err(EngineError::new(ErrorKind::NotFound, message)
+                .hint("`nerve server graph list --runs` lists runs"));
+        }
+        for run in &runs {
+            run.cancellation.cancel();
+        }
+        Ok(Reply::Cancelled { runs: runs.iter().map(|run| run.id.clone()).collect() })
+    }
+
+    pub(super) async fn list_runs(&self) -> Outcome {
+        let engine = self.clone();
+        Ok(Reply::Runs(blocking(move || engine.inner.runs.list()).await?))
+    }
+
+    pub(super) async fn get_run(&self, id: &str) -> Outcome {
+        check_name(id, "run")?;
+        let (engine, id) = (self.clone(), id.to_string());
+        Ok(Reply::Run(Box::new(blocking(move || engine.inner.runs.info(&id)).await??)))
+    }
+
+    pub(super) fn answer_gate(&self, id: &str, step: Option<&str>, choice: &str) -> Outcome {
+        let run = self.inner.runs.get(id).filter(|run| run.goes_on()).ok_or_else(|| not_found(id))?;
+        run.gates.answer(step, choice)?;
+        Ok(Reply::Run(Box::new(run.info())))
+    }
+}
+
+fn context(
+    run: &Arc<Run>,
+    session: &Session,
+    input: Value,
+    past: Option<Past>,
+    tracer: Option<Tracer>,
+) -> ExecutionContext {
+    let observed = Arc::clone(run);
+    let mut context = ExecutionContext::new(session)
+        .with_input(input)
+        .with_cancellation(run.cancellation.clone())
+        .with_gates(run.gates.clone())
+        .with_observer(Arc::new(move |event| observed.observe(&event)));
+    if let Some(journal) = run.journal() {
+        context = context.with_journal(journal, past);
+    }
+    match tracer {
+        Some(tracer) => context.with_trace(tracer),
+        None => context,
+    }
+}
+
+fn read(definition: Value) -> Result<(GraphFile, Compiled), EngineError> {
+    let file = GraphFile::from_value(definition)?;
+    let compiled = file.compile()?;
+    Ok((file, compiled))
+}
+
+/// Takes the values of variables out whose names look secret, in nested graphs too: they are not for the disk. A run that is resumed
+/// has them from its server's environment.
+pub(super) fn without_secrets(mut definition: Value) -> Value {
+    let mut graphs = vec![&mut definition];
+    while let Some(graph) = graphs.pop() {
+        let nodes = graph.get_mut("nodes").and_then(Value::as_object_mut);
+        for (_, node) in nodes.into_iter().flatten() {
+            let Some(node) = node.as_object_mut() else { continue };
+            if let Some(env) = node.get_mut("env").and_then(Value::as_object_mut) {
+                env.retain(|name, _| !is_secret(name));
+            }
+            graphs.extend(node.get_mut("graph"));
+        }
+    }
+    definition
+}
+
+fn ended(
+    run: &Run,
+    results: Map<String, Value>,
+    error: Option<EngineError>,
+    trace: Option<Box<crate::trace::ExecutionTrace>>,
+) -> RunEnded {
+    RunEnded { info: run.info(), results, error, trace }
+}
+
+fn graph_info(graph: &Graph, session: &Session) -> GraphInfo {
+    GraphInfo {
+        id: graph.id().to_string(),
+        session: session.name().to_string(),
+        steps: graph.execution_order().unwrap_or_else(|_| graph.list_steps()),
+        definition: graph.definition().cloned().unwrap_or_default(),
+    }
+}
+
+fn no_graph(id: &str, session: &Session) -> EngineError {
+    let graphs = session.info().graphs;
+    let hint = match graphs.is_empty() {
+        true => "it has no graphs".to_string(),
+        false => format!("it has: {}", graphs.join(", ")),
+    };
+    EngineError::new(ErrorKind::NotFound, format!("no graph '{id}' in session '{}'", session.name()))
+        .hint(hint)
+}
+
+/// How a node of a graph file is made; `None` for what is no node of a session (templates, graphs).
+fn spec(session: &str, name: &str, definition: &NodeDefinition) -> Option<NodeSpec> {
+    let node =
+        NodeRef { session: Some(session.to_string()).filter(|name| name != DEFAULT), node: name.to_string() };
+    match definition {
+        NodeDefinition::Claude(terminal) => Some(terminal_spec(node, terminal, Some("claude"))),
+        NodeDefinition::Pty(terminal) => Some(terminal_spec(node, terminal, None)),
+        NodeDefinition::Bash(BashDefinition { cwd, env, .. }) => {
+            let bash =
+                TerminalDefinition { cwd: cwd.clone(), env: env.clone(), ..TerminalDefinition::default() };
+            Some(NodeSpec { backend: BackendKind::Bash, ..terminal_spec(node, &bash, None) })
+        }
+        NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
+    }
+}
+
+fn terminal_spec(node: NodeRef, terminal: &TerminalDefinition, program: Option<&str>) -> NodeSpec {
+    let size = Size::default();
+    let seconds = |given: Option<f64>| given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    NodeSpec {
+        node,
+        command: match (&terminal.command, program) {
+            (Some(CommandDefinition::Text(text)), _) => CommandLine::Text(text.clone()),
+            (Some(CommandDefinition::Words(words)), _) => CommandLine::Argv(words.clone()),
+            (None, Some(program)) => CommandLine::Argv(vec![program.to_string()]),
+            (None, None) => CommandLine::Argv(Vec::new()),
+        },
+        backend: BackendKind::Pty,
+        cwd: terminal.cwd.clone().map(Into::into),
+        env: terminal.env.clone(),
+        size: Size::new(terminal.cols.unwrap_or(size.cols), terminal.rows.unwrap_or(size.rows)),
+        profile: terminal.profile.clone().or_else(|| program.map(str::to_string)),
+        parser: terminal.parser.map(Into::into),
+        history: terminal.history,
+        record: terminal.record,
+        ready_timeout: seconds(terminal.ready_timeout).unwrap_or(NodeSpec::READY_TIMEOUT),
+        response_timeout: seconds(terminal.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+    }
+}
+
+fn bash_limit(definition: &NodeDefinition) -> Option<Duration> {
+    match definition {
+        NodeDefinition::Bash(bash) => Duration::try_from_secs_f64(bash.timeout?).ok(),
+        _ => None,
+    }
+}
+
+/// On a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))
+}

@@ -1,0 +1,437 @@
+//! Runs of graphs: those that go on, and those whose journals are there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::cancellation::CancellationToken;
+use crate::clock::Clock;
+use crate::command::{
+    EventKind, GateInfo, GraphEvent, GraphEventKind, RunEnded, RunInfo, RunStatus, RunStep,
+};
+use crate::error::{EngineError, ErrorKind};
+use crate::events::Publisher;
+use crate::graph::event::{How, StepEvent, StepEventKind};
+use crate::graph::journal::{Journal, Question, Summary, journal_path, journals};
+use crate::node::gate::Gates;
+use crate::session::DEFAULT;
+
+/// Steps of one run that are remembered; of more, those that are done are forgotten, the oldest first. Journal and trace have all.
+const STEPS: usize = 2048;
+/// Ended runs that are remembered with their results.
+const ENDED: usize = 64;
+/// Runs that are listed.
+const LISTED: usize = 1000;
+
+/// The runs of a server.
+#[derive(Debug)]
+pub(super) struct Runs {
+    folder: Option<PathBuf>,
+    pub(super) clock: Clock,
+    events: Publisher,
+    known: Mutex<BTreeMap<String, Arc<Run>>>,
+}
+
+/// A run of this server.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) id: String,
+    pub(super) graph: String,
+    pub(super) cancellation: CancellationToken,
+    pub(super) gates: Gates,
+    session: String,
+    /// While it goes on.
+    journal: Mutex<Option<Journal>>,
+    events: Publisher,
+    clock: Clock,
+    state: Mutex<State>,
+    ended: watch::Sender<Option<Arc<RunEnded>>>,
+    /// Its server goes down: it is not ended, and can be resumed.
+    interrupted: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    info: RunInfo,
+    /// Places in `info.steps`.
+    places: HashMap<String, usize>,
+}
+
+impl Runs {
+    pub(super) fn new(folder: Option<PathBuf>, server: &str, clock: Clock, events: Publisher) -> Runs {
+        let folder = folder.map(|folder| folder.join(server));
+        Runs { folder, clock, events, known: Mutex::default() }
+    }
+
+    /// Where the journal of a run is.
+    pub(super) fn journal(&self, run: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| journal_path(folder, run))
+    }
+
+    /// Takes a run in.
+    ///
+    /// # Errors
+    /// AlreadyExists: one of that id goes on.
+    pub(super) fn begin(
+        &self,
+        id: &str,
+        graph: &str,
+        session: Option<&str>,
+        total: usize,
+        journal: Option<Journal>,
+    ) -> Result<Arc<Run>, EngineError> {
+        let info = RunInfo {
+            run: id.to_string(),
+            graph: graph.to_string(),
+            session: session.unwrap_or(DEFAULT).to_string(),
+            status: RunStatus::Running,
+            started: self.clock.now(),
+            ended: None,
+            steps: Vec::new(),
+            total,
+            done: 0,
+            gates: Vec::new(),
+            tokens: 0,
+            error: None,
+            journal: journal.as_ref().map(|journal| journal.path().to_path_buf()),
+            faults: Vec::new(),
+        };
+        let run = Arc::new(Run {
+            id: id.to_string(),
+            graph: graph.to_string(),
+            cancellation: CancellationToken::new(),
+            gates: Gates::new(),
+            session: session.unwrap_or(DEFAULT).to_string(),
+            journal: Mutex::new(journal),
+            events: self.events.clone(),
+            clock: self.clock,
+            state: Mutex::new(State { info, places: HashMap::new() }),
+            ended: watch::Sender::new(None),
+            interrupted: false.into(),
+        });
+        let mut known = self.lock();
+        if known.get(id).is_some_and(|run| run.goes_on()) {
+            return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' goes on already"))
+                .hint("take another id, or cancel it first"));
+        }
+        known.insert(id.to_string(), Arc::clone(&run));
+        let ended: Vec<String> =
+            known.iter().filter(|(_, run)| !run.goes_on()).map(|(id, _)| id.clone()).collect();
+        for id in ended.iter().take(ended.len().saturating_sub(ENDED)) {
+            known.remove(id);
+        }
+        Ok(run)
+    }
+
+    /// A run of this server's life.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Runs that go on of that id, or of a graph of that id.
+    pub(super) fn going_on(&self, id: &str) -> Vec<Arc<Run>> {
+        let known = self.lock();
+        let runs = known.values().filter(|run| run.goes_on() && (run.id == id || run.graph == id));
+        runs.cloned().collect()
+    }
+
+    /// All runs, newest first; those of earlier servers from their journals. Blocks on the disk.
+    pub(super) fn list(&self) -> Vec<RunInfo> {
+        let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
+        let files = self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED);
+        for path in files {
+            let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if infos.iter().any(|info| info.run == id) {
+                continue;
+            }
+            match Summary::read(&path) {
+                Ok(summary) => infos.push(from_journal(summary, path)),
+                Err(error) => tracing::warn!(%error, "a journal cannot be read"),
+            }
+        }
+        infos.sort_by(|one, other| other.started.cmp(&one.started).then(other.run.cmp(&one.run)));
+        infos.truncate(LISTED);
+        infos
+    }
+
+    /// What is known of a run. Blocks on the disk.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub(super) fn info(&self, id: &str) -> Result<RunInfo, EngineError> {
+        if let Some(run) = self.get(id) {
+            return Ok(run.info());
+        }
+        let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| not_found(id))?;
+        let summary = Summary::read(&path);
+        let summary =
+            summary.map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        Ok(from_journal(summary, path))
+    }
+
+    /// Runs that nobody has ended, by their journals: of a server that is gone. Blocks on the disk.
+    pub(super) fn interrupted(&self) -> Vec<PathBuf> {
+        let files = self.folder.iter().flat_map(|folder| journals(folder));
+        files.filter(|path| Summary::read(path).is_ok_and(|summary| summary.ending.is_none())).collect()
+    }
+
+    /// The server goes down: what goes on stops, and can be resumed. Returns when it has stopped. With `keep_nodes` nothing is
+    /// interrupted on the terminals.
+    pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
+        let runs: Vec<Arc<Run>> = self.lock().values().filter(|run| run.goes_on()).cloned().collect();
+        for run in &runs {
+            run.interrupted.store(true, std::sync::atomic::Ordering::Release);
+            // A step whose node goes down with us has not failed.
+            run.journal().iter().for_each(Journal::seal);
+            if !keep_nodes {
+                run.cancellation.cancel();
+            }
+        }
+        for run in runs.iter().filter(|_| !keep_nodes) {
+            run.wait().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Run>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn not_found(id: &str) -> EngineError {
+    EngineError::new(ErrorKind::NotFound, format!("no run '{id}'"))
+        .hint("`nerve server graph list --runs` lists them")
+}
+
+impl Run {
+    /// What is known of it now.
+    pub(super) fn info(&self) -> RunInfo {
+        let mut info = self.lock().info.clone();
+        info.gates = self.gates.waiting();
+        let runs = |step: &RunStep| {
+            matches!(step.state, "running" | "queued")
+                && !info.gates.iter().any(|gate| gate.step == step.step)
+        };
+        if info.status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(runs) {
+            info.status = RunStatus::Waiting;
+        }
+        info.faults.extend(
+            self.journal().as_ref().and_then(Journal::fault).map(|fault| format!("journal: {fault}")),
+        );
+        info
+    }
+
+    /// Its journal, while it goes on.
+    pub(super) fn journal(&self) -> Option<Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.interrupted.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Waits for its end.
+    pub(super) async fn wait(&self) -> Arc<RunEnded> {
+        let mut ended = self.ended.subscribe();
+        loop {
+            if let Some(ended) = &*ended.borrow_and_update() {
+                return Arc::clone(ended);
+            }
+            if ended.changed().await.is_err() {
+                // The sender is part of us.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Takes in what happened to a step, and tells subscribers.
+    pub(super) fn observe(&self, event: &StepEvent) {
+        let (step, node) = (event.step.to_string(), event.node.to_string());
+        let kind = {
+            let mut state = self.lock();
+            state.observe(event);
+            match event.kind {
+                StepEventKind::Chunk => return,
+                StepEventKind::Asked => {
+                    let Some(gate) = self.gates.waiting().into_iter().find(|gate| gate.step == step) else {
+                        return;
+                    };
+                    GraphEventKind::GateAsked(gate)
+                }
+                StepEventKind::Answered { by } => {
+                    GraphEventKind::GateAnswered { step, choice: words(&event.data), by }
+                }
+                StepEventKind::Start { queued } => {
+                    GraphEventKind::StepStarted { step, node, attempt: 1, queued }
+                }
+                StepEventKind::Complete { how, ms, tokens } => {
+                    GraphEventKind::StepCompleted { step, node, how: how.as_str(), ms, tokens }
+                }
+                StepEventKind::Error { error_type } => GraphEventKind::StepFailed {
+                    step,
+                    node,
+                    error: words(&event.data),
+                    error_type,
+                    retry_in: None,
+                },
+                StepEventKind::Retry { delay_ms, error_type, .. } => {
+                    let retry_in = Some(std::time::Duration::from_millis(delay_ms));
+                    GraphEventKind::StepFailed { step, node, error: words(&event.data), error_type, retry_in }
+                }
+            }
+        };
+        self.publish(kind);
+    }
+
+    pub(super) fn publish(&self, kind: GraphEventKind) {
+        let (run, graph) = (self.id.clone(), self.graph.clone());
+        let event = EventKind::Graph(Box::new(GraphEvent { run, graph, kind }));
+        self.events.publish_in(&self.session, event);
+    }
+
+    /// Says how it ended, to everybody who waits.
+    pub(super) fn end(&self, status: RunStatus, tokens: u64, mut ended: RunEnded) {
+        let now = self.clock.now();
+        let error = ended.error.as_ref().map(ToString::to_string);
+        let ms = {
+            let mut state = self.lock();
+            let info = &mut state.info;
+            info.status = status;
+            info.ended = Some(now);
+            info.tokens = tokens;
+            info.error.clone_from(&error);
+            for step in &mut info.steps {
+                if matches!(step.state, "running" | "queued") {
+                    step.state = "cancelled";
+                    step.ended = Some(now);
+                }
+            }
+            now.0.saturating_sub(info.started.0) / 1_000_000
+        };
+        ended.info = self.info();
+        // Others can go on with it from here on.
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Who waits for its end has heard of it before.
+        self.publish(GraphEventKind::Ended { status, ms, tokens, error });
+        self.ended.send_replace(Some(Arc::new(ended)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn observe(&mut self, event: &StepEvent) {
+        let place = match self.places.get(&*event.step) {
+            Some(place) => *place,
+            None => self.add(event),
+        };
+        let info = &mut self.info;
+        let step = &mut info.steps[place];
+        match event.kind {
+            StepEventKind::Chunk | StepEventKind::Asked | StepEventKind::Answered { .. } => {}
+            StepEventKind::Start { queued } => {
+                step.state = if queued { "queued" } else { "running" };
+                step.started = event.at;
+            }
+            StepEventKind::Complete { how, tokens, .. } => {
+                step.state = how.as_str();
+                step.ended = Some(event.at);
+                step.tokens = tokens;
+                // Items and rounds of a step are not steps of the graph.
+                info.done += usize::from(!step.step.contains(['/', '[', '#']));
+                if how != How::Reused && !step.step.contains('/') {
+                    info.tokens += tokens;
+                }
+            }
+            StepEventKind::Error { .. } => {
+                step.state = "failed";
+                step.ended = Some(event.at);
+                step.error = Some(words(&event.data));
+            }
+            StepEventKind::Retry { attempt, .. } => {
+                step.attempt = attempt;
+                step.error = Some(words(&event.data));
+            }
+        }
+    }
+
+    fn add(&mut self, event: &StepEvent) -> usize {
+        if self.info.steps.len() >= 2 * STEPS {
+            let steps = &mut self.info.steps;
+            let mut spare = steps.len() - STEPS;
+            steps.retain(|step| {
+                let goes = spare > 0 && matches!(step.state, "completed" | "reused" | "skipped");
+                spare -= usize::from(goes);
+                !goes
+            });
+            self.places = steps.iter().enumerate().map(|(at, step)| (step.step.clone(), at)).collect();
+        }
+        let place = self.info.steps.len();
+        self.info.steps.push(RunStep {
+            step: event.step.to_string(),
+            node: event.node.to_string(),
+            state: "running",
+            started: event.at,
+            ended: None,
+            attempt: 1,
+            tokens: 0,
+            error: None,
+        });
+        self.places.insert(event.step.to_string(), place);
+        place
+    }
+}
+
+fn words(data: &Value) -> String {
+    data.as_str().unwrap_or_default().to_string()
+}
+
+/// A run of a server that is gone.
+fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
+    let (status, ended, error) = match summary.ending {
+        Some(ending) => {
+            let status = match ending.status.as_str() {
+                "completed" => RunStatus::Completed,
+                "cancelled" => RunStatus::Cancelled,
+                _ => RunStatus::Failed,
+            };
+            (status, Some(ending.at), ending.error)
+        }
+        None => (RunStatus::Interrupted, None, None),
+    };
+    let gate = |gate: Question| GateInfo {
+        step: gate.step,
+        question: gate.text,
+        choices: gate.choices,
+        default: gate.default,
+        deadline: gate.deadline,
+    };
+    RunInfo {
+        run: summary.run,
+        graph: summary.graph,
+        session: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
+        status,
+        started: summary.started,
+        ended: ended.or(Some(summary.last).filter(|_| status.is_end())),
+        steps: Vec::new(),
+        total: 0,
+        done: usize::try_from(summary.steps.finished + summary.steps.skipped).unwrap_or(usize::MAX),
+        gates: summary.open_gates.into_iter().map(gate).collect(),
+        tokens: summary.tokens,
+        error,
+        journal: Some(journal),
+        faults: summary
+            .cut
+            .map(|bytes| format!("the last {bytes} bytes of its journal are cut"))
+            .into_iter()
+            .collect(),
+    }
+}

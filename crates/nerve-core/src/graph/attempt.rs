@@ -1,0 +1,717 @@
+//! One step, from its condition to its result: items, rounds, attempts.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use nerve_term::event::TsNs;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::event::{How, StepEvent, StepEventKind};
+use super::journal::{self, Fact};
+use super::step::{Flow, ForEach, OnResume, Scope, Step, Target, Until};
+use super::upstream::Upstream;
+use crate::budget::Budget;
+use crate::cancellation::cancelled;
+use crate::command::{GateInfo, StateName};
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::node::{NodeHandle, gate};
+use crate::policy::{ErrorPolicy, OnError};
+use crate::trace::StepTrace;
+
+/// Who keeps a limit of time by itself has so much longer before it is kept for it.
+const MARGIN: Duration = Duration::from_secs(5);
+/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// How a step ended.
+pub(super) enum StepEnd {
+    /// With a result. `at`: when, if anybody wanted to know.
+    Done { value: Value, at: Option<TsNs> },
+    /// For good.
+    Failed(EngineError),
+    /// The run stops.
+    Cancelled,
+}
+
+/// Runs one step.
+pub(super) async fn run_step(
+    graph: &ExecutionContext,
+    step: &Step,
+    upstream: Upstream,
+    began: Option<TsNs>,
+) -> StepEnd {
+    let run = graph.run();
+    let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
+    let mut context = graph.of_step(upstream);
+    context.parser = step.parser;
+    if let Some(budget) = &step.sub_budget {
+        let stop = graph.cancellation().child();
+        context = context.with_sub_budget(Budget::clone(budget)).with_cancellation(stop);
+    } else if watched {
+        context = context.with_pool(graph.pool().part());
+    }
+    if watched || run.gates.is_some() {
+        context.step = Some(path(graph.step.as_ref(), &step.id));
+    }
+    let times = run.tracer.is_some() || run.observer.is_some();
+    let doing = Doing { step, graph, context, began, times, ended: AtomicU64::new(0) };
+    let came = match (&step.sub_budget, &step.flow) {
+        (None, None) => doing.leaf(doing.scope(), &doing.context).await,
+        // Seldom, and large: every step would have the room for it.
+        (None, Some(flow)) => Box::pin(doing.flow(flow)).await,
+        (Some(_), flow) => Box::pin(doing.within_budget(flow.as_deref())).await,
+    };
+    doing.end(came)
+}
+
+/// The path of a step in the step that its graph is.
+fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
+    match outer {
+        Some(outer) => format!("{outer}/{id}").into(),
+        None => Arc::clone(id),
+    }
+}
+
+/// A step on its way.
+struct Doing<'a> {
+    step: &'a Step,
+    /// Of the graph.
+    graph: &'a ExecutionContext,
+    /// Of the step, without its input.
+    context: ExecutionContext,
+    began: Option<TsNs>,
+    /// Somebody wants to know when.
+    times: bool,
+    /// When its last execution ended; 0 if nobody wants to know.
+    ended: AtomicU64,
+}
+
+impl Doing<'_> {
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            input: &self.graph.input,
+            upstream: &self.context.upstream,
+            direct: &self.step.depends_on,
+            item: None,
+            index: 0,
+            round: 0,
+            result: None,
+        }
+    }
+
+    fn end(&self, came: Result<Value, EngineError>) -> StepEnd {
+        let at = Some(TsNs(self.ended.load(Ordering::Relaxed))).filter(|at| at.0 > 0);
+        let cancelled = || self.graph.cancellation().is_cancelled();
+        match came {
+            Ok(value) => StepEnd::Done { value, at },
+            Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepEnd::Cancelled,
+            Err(error) => StepEnd::Failed(error),
+        }
+    }
+
+    /// A step with a budget of its own: not begun, and ended in the middle, when that is used up.
+    async fn within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
+        let pool = self.context.pool();
+        pool.check_own(true).map_err(|error| self.refused(&self.context, error))?;
+        let work = async {
+            match flow {
+                None => self.leaf(self.scope(), &self.context).await,
+                Some(flow) => self.flow(flow).await,
+            }
+        };
+        tokio::pin!(work);
+        let value = match pool.own_deadline() {
+            None => work.await?,
+            Some(at) => tokio::select! {
+                biased;
+                value = &mut work => value?,
+                () = tokio::time::sleep_until(at) => {
+                    self.context.cancellation().cancel();
+                    // It is given the time to end; what it says is too late.
+                    let late = work.await.err().unwrap_or_else(cancelled);
+                    return Err(pool.check_own(false).err().unwrap_or(late));
+                }
+            },
+        };
+        pool.check_own(false).map_err(|error| self.refused(&self.context, error))?;
+        Ok(value)
+    }
+
+    /// Says of a step, an item or a round why it was not executed, or why that does not count.
+    fn refused(&self, context: &ExecutionContext, error: EngineError) -> EngineError {
+        let (kind, message) = (StepEventKind::Error { error_type: error.kind.as_str() }, error.to_string());
+        self.tell(context.step.as_ref(), kind, Value::from(message.as_str()));
+        self.trace_only(context, Some(message), Map::new());
+        error
+    }
+
+    /// A step with a condition, items or rounds.
+    async fn flow(&self, flow: &Flow) -> Result<Value, EngineError> {
+        let scope = self.scope();
+        if let Some(when) = &flow.when
+            && !self.made("when", || when(&scope)).map_err(|error| self.refused(&self.context, error))?
+        {
+            let path = self.context.step.clone();
+            self.tell(
+                path.as_ref(),
+                StepEventKind::Complete { how: How::Skipped, ms: 0, tokens: 0 },
+                Value::Null,
+            );
+            self.trace_only(&self.context, None, facts("skipped", Value::Bool(true)));
+            return Ok(Value::Null);
+        }
+        if flow.foreach.is_none() && flow.until.is_none() {
+            return self.leaf(scope, &self.context).await;
+        }
+        // Its items and rounds tell of themselves; this is the step as a whole.
+        let step = self.context.step.as_ref();
+        self.tell(step, StepEventKind::Start { queued: false }, Value::Null);
+        let began = self.graph.run().clock.now();
+        let came = match (&flow.foreach, &flow.until) {
+            (Some(foreach), until) => self.items(foreach, until.as_ref(), scope).await,
+            (None, Some(until)) => self.rounds(until, scope, &self.context).await,
+            (None, None) => self.leaf(scope, &self.context).await,
+        };
+        let ms = self.graph.run().clock.now().0.saturating_sub(began.0) / 1_000_000;
+        let tokens = self.context.usage().tokens_used();
+        let (kind, data) = match &came {
+            Ok(value) => (StepEventKind::Complete { how: How::Completed, ms, tokens }, value.clone()),
+            Err(error) => {
+                (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
+            }
+        };
+        self.tell(step, kind, data);
+        came
+    }
+
+    /// Once for each item; the results in the order of the items.
+    async fn items(
+        &self,
+        foreach: &ForEach,
+        until: Option<&Until>,
+        scope: Scope<'_>,
+    ) -> Result<Value, EngineError> {
+        let items = self.made("foreach", || (foreach.items)(&scope))?;
+        // What has failed takes the other items with it.
+        let stop = self.context.cancellation().child();
+        let all = self.context.clone().with_cancellation(stop.clone());
+        let mut results: Vec<Value> = vec![Value::Null; items.len()];
+        let mut failure: Option<EngineError> = None;
+        let mut running = FuturesUnordered::new();
+        let mut next = 0;
+        loop {
+            while failure.is_none() && next < items.len() && running.len() < foreach.parallel {
+                let index = next;
+                next += 1;
+                if index > 0 {
+                    if let Err(error) = all.check_cancelled().and_then(|()| all.check_budget()) {
+                        // Those that have begun may end, unless more than steps is used up.
+                        if all.pool().check(false).is_err() {
+                            stop.cancel();
+                        }
+                        failure = Some(error);
+                        break;
+                    }
+                    all.pool().add_step();
+                }
+                let scope = Scope { item: Some(&items[index]), index, ..scope };
+                let mut context = all.clone();
+                context.step = context.step.map(|path| format!("{path}[{index}]").into());
+                running.push(async move {
+                    let came = match until {
+                        Some(until) => self.rounds(until, scope, &context).await,
+                        None => self.leaf(scope, &context).await,
+                    };
+                    (index, came)
+                });
+            }
+            // A million items that never wait must not keep everything else of this thread waiting.
+            tokio::task::coop::consume_budget().await;
+            let Some((index, came)) = running.next().await else { break };
+            match came {
+                Ok(came) => results[index] = came,
+                Err(error) => {
+                    stop.cancel();
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        drop(running);
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Value::Array(results)),
+        }
+    }
+
+    /// Again until the condition holds.
+    async fn rounds(
+        &self,
+        until: &Until,
+        scope: Scope<'_>,
+        context: &ExecutionContext,
+    ) -> Result<Value, EngineError> {
+        let mut result = None;
+        for round in 1..=until.max_rounds {
+            let mut context = context.clone();
+            context.step = context.step.map(|path| format!("{path}#{round}").into());
+            if round > 1 {
+                // Rounds that never wait must not keep everything else of this thread waiting.
+                tokio::task::coop::consume_budget().await;
+                context.check_cancelled()?;
+                context.check_budget()?;
+                context.pool().add_step();
+            }
+            let came = self.leaf(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
+            let now = Scope { round, result: Some(&came), ..scope };
+            if self.made("until", || (until.condition)(&now))? {
+                return Ok(came);
+            }
+            result = Some(came);
+        }
+        let message =
+            format!("step '{}': its condition did not hold after {} rounds", self.step.id, until.max_rounds);
+        Err(EngineError::new(ErrorKind::Process, message)
+            .hint("give `until` more max_rounds, or another condition"))
+    }
+
+    /// One execution of the node, with its attempts.
+    async fn leaf(&self, scope: Scope<'_>, base: &ExecutionContext) -> Result<Value, EngineError> {
+        let mut context = base.clone();
+        let refused = |error| self.refused(base, error);
+        context.input = match &self.step.input_fn {
+            Some(make) => self.made("input", || make(&scope)).map_err(refused)?,
+            None => self.step.input.clone().unwrap_or_default(),
+        };
+        let node = self.resolve(&self.step.target).map_err(refused)?;
+        // The first of its runs counts too; a graph's are its steps.
+        if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && node.as_graph().is_none()
+        {
+            context.pool().add_own_step();
+        }
+        let begin = self.begin(&node, &mut context).await.map_err(refused)?;
+        let began = match begin {
+            Begin::Reused(value) => {
+                // What was used for it counts, before the interruption or after.
+                context.add_tokens(tokens_of(&value).unwrap_or(0));
+                self.tell(
+                    context.step.as_ref(),
+                    StepEventKind::Complete { how: How::Reused, ms: 0, tokens: 0 },
+                    value.clone(),
+                );
+                self.trace(&node, &context, self.began, Ok((&value, How::Reused)), 0);
+                return Ok(value);
+            }
+            Begin::At(began) => began,
+        };
+        let mut attempts = 0;
+        let done = self.attempts(&node, &context, &mut attempts).await;
+        self.finish(&node, &context, began, attempts, done).await
+    }
+
+    /// Everything before the first attempt: what is known from before, what is written down, who is told.
+    async fn begin(&self, node: &NodeHandle, context: &mut ExecutionContext) -> Result<Begin, EngineError> {
+        let began = self.times.then(|| self.began.unwrap_or_else(|| self.graph.run().clock.now()));
+        let leaf = node.as_graph().is_none();
+        if let Some((journal, past)) = self.graph.run().journal.clone().filter(|_| leaf) {
+            let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
+            let parser = context.parser.map(|parser| parser.to_string());
+            context.key = journal::key(self.step.definition, parser.as_deref(), &context.input);
+            let key = context.key;
+            if let Some(value) = past.as_ref().and_then(|past| past.result(&path, key)) {
+                return Ok(Begin::Reused(value.clone()));
+            }
+            if node.persistent()
+                && self.step.on_resume == OnResume::Ask
+                && past.as_ref().is_some_and(|past| past.was_running(&path, key))
+                && let Some(value) = self.ask_again(node, context, &path).await?
+            {
+                return Ok(Begin::Reused(value));
+            }
+            let at = self.graph.run().clock.now();
+            let (node_id, persistent) = (&*self.step.node, node.persistent());
+            journal.record(&Fact::Started { at, step: &path, key, node: node_id, persistent });
+            if persistent {
+                if let Err(error) = journal.settle().await {
+                    tracing::warn!(%error, "a run goes on without its journal");
+                }
+                context.check_cancelled()?;
+            }
+        }
+        if self.graph.run().observer.is_some() {
+            let queued = node.persistent() && crate::node::state_of(&**node) == StateName::Busy;
+            self.tell(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
+            if let Some(observer) =
+                self.graph.run().observer.as_ref().filter(|_| self.graph.run().tells_chunks)
+            {
+                let (observer, step, node) = (observer.clone(), context.step.clone(), self.step.node.clone());
+                let clock = self.graph.run().clock;
+                *context = context.clone().with_chunks(Arc::new(move |chunk: &str| {
+                    let step = step.clone().unwrap_or_default();
+                    let data = Value::from(chunk);
+                    observer(StepEvent {
+                        kind: StepEventKind::Chunk,
+                        step,
+                        node: node.clone(),
+                        data,
+                        at: clock.now(),
+                    });
+                }));
+            }
+        }
+        Ok(Begin::At(began))
+    }
+
+    /// A step on a node that keeps state ran when the run was interrupted: a person says what becomes of it.
+    async fn ask_again(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        path: &Arc<str>,
+    ) -> Result<Option<Value>, EngineError> {
+        let info = GateInfo {
+            step: path.to_string(),
+            question: format!(
+                "Step '{path}' was running on node '{}' when the run was interrupted. Run it again?",
+                node.id()
+            ),
+            choices: ["rerun", "skip", "fail"].map(str::to_string).to_vec(),
+            default: None,
+            deadline: None,
+        };
+        // Another key than the step's own: a gate's answer is its result.
+        let key = context.key.rotate_left(1);
+        let (choice, _) = gate::ask(context, &self.step.node, info, key, false).await?;
+        match choice.as_str() {
+            "rerun" => Ok(None),
+            "skip" => Ok(Some(Value::Null)),
+            _ => Err(EngineError::new(
+                ErrorKind::Interrupted,
+                format!("step '{path}' was running when the run was interrupted, and is not run again"),
+            )),
+        }
+    }
+
+    /// As often as the policy says.
+    async fn attempts(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        attempts: &mut u32,
+    ) -> Result<(Value, How), EngineError> {
+        let none = ErrorPolicy::default();
+        let policy = self.step.error_policy.as_deref().unwrap_or(&none);
+        let error = loop {
+            *attempts += 1;
+            let error = match attempt(node, context, policy.timeout).await {
+                Ok(value) => return Ok((value, How::Completed)),
+                Err(error) => error,
+            };
+            let ends = matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget);
+            if ends || *attempts > policy.retry_count {
+                break error;
+            }
+            let delay = policy.delay(*attempts - 1);
+            let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            let retry =
+                StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind.as_str() };
+            self.tell(context.step.as_ref(), retry, Value::from(error.to_string()));
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = context.cancellation().wait() => return Err(cancelled()),
+            }
+            context.check_cancelled()?;
+            // A retry is no further step.
+            context.pool().check(false)?;
+        };
+        if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
+            return Err(error);
+        }
+        match (policy.on_error, &policy.fallback_node) {
+            (OnError::Skip, _) => Ok((policy.fallback_value.clone(), How::Skipped)),
+            (OnError::Fallback, Some(stand_in)) => {
+                let stand_in = self.resolve(stand_in)?;
+                Ok((attempt(&stand_in, context, policy.timeout).await?, How::Completed))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Everything after the last attempt.
+    async fn finish(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        began: Option<TsNs>,
+        attempts: u32,
+        done: Result<(Value, How), EngineError>,
+    ) -> Result<Value, EngineError> {
+        let run = self.graph.run();
+        let tokens = if context.step.is_some() { context.usage().tokens_used() } else { 0 };
+        let at = if self.times || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
+        self.ended.store(at.0, Ordering::Relaxed);
+        let ms = began.map_or(0, |began| at.0.saturating_sub(began.0) / 1_000_000);
+        if let Some((journal, _)) = run.journal.as_ref().filter(|_| node.as_graph().is_none()) {
+            let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
+            match &done {
+                Ok((value, How::Skipped)) => {
+                    let reason = "it failed, and its policy says to go on";
+                    journal.record(&Fact::Skipped { at, step, key, value: Some(value), reason });
+                }
+                Ok((value, _)) => {
+                    let tokens = (tokens > 0).then_some(tokens);
+                    journal.record(&Fact::Finished { at, step, key, value, ms, tokens });
+                }
+                // It has no end of its own: resumed, it runs again.
+                Err(error) if error.kind == ErrorKind::Cancelled => {}
+                Err(error) => {
+                    let (error, error_type) = (error.to_string(), error.kind.as_str());
+                    journal.record(&Fact::Failed { at, step, key, error: &error, error_type });
+                }
+            }
+            if node.persistent()
+                && let Err(error) = journal.settle().await
+            {
+                tracing::warn!(%error, "a run goes on without its journal");
+            }
+        }
+        if run.observer.is_some() {
+            let (kind, data) = match &done {
+                Ok((value, how)) => (StepEventKind::Complete { how: *how, ms, tokens }, value.clone()),
+                Err(error) => {
+                    (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
+                }
+            };
+            self.tell(context.step.as_ref(), kind, data);
+        }
+        let outcome = done.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
+        self.trace_at(node, context, began, at, outcome, attempts);
+        done.map(|(value, _)| value)
+    }
+
+    fn resolve(&self, target: &Target) -> Result<NodeHandle, EngineError> {
+        match target {
+            Target::Node(node) => Ok(Arc::clone(node)),
+            Target::Name(name) => self.graph.session().find(name).map_err(|mut error| {
+                error.message = format!("step '{}': {}", self.step.id, error.message);
+                error
+            }),
+        }
+    }
+
+    /// What one of the step's own functions makes; says of which an error is. One that panics fails the step, not the run.
+    fn made<T>(&self, part: &str, make: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+        let made = std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+            let message = format!("panicked: {}", words_of(&*panic));
+            Err(EngineError::new(ErrorKind::Internal, message))
+        });
+        made.map_err(|mut error| {
+            error.message = format!("step '{}': {part}: {}", self.step.id, error.message);
+            error
+        })
+    }
+
+    fn tell(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
+        let run = self.graph.run();
+        let Some(observer) = &run.observer else { return };
+        let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
+        observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
+    }
+
+    /// Of what was not executed.
+    fn trace_only(&self, context: &ExecutionContext, error: Option<String>, metadata: Map<String, Value>) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let now = self.graph.run().clock.now();
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            // Nobody has the name: that may be the error.
+            node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
+            input: Value::Null,
+            output: Value::Null,
+            error,
+            start_time: now,
+            end_time: now,
+            tokens_used: 0,
+            metadata,
+        });
+    }
+
+    fn trace(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        began: Option<TsNs>,
+        outcome: Result<(&Value, How), String>,
+        attempts: u32,
+    ) {
+        if self.graph.trace().is_some() {
+            self.trace_at(node, context, began, self.graph.run().clock.now(), outcome, attempts);
+        }
+    }
+
+    fn trace_at(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        began: Option<TsNs>,
+        at: TsNs,
+        outcome: Result<(&Value, How), String>,
+        attempts: u32,
+    ) {
+        let Some(tracer) = self.graph.trace() else { return };
+        let mut metadata = match &outcome {
+            Ok((_, How::Skipped)) => facts("skipped", Value::Bool(true)),
+            Ok((_, How::Reused)) => facts("reused", Value::Bool(true)),
+            _ => Map::new(),
+        };
+        if attempts > 1 {
+            metadata.insert("attempts".to_string(), Value::from(attempts));
+        }
+        // The turn on the node: finds its entry in the audit log (decision D13).
+        if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
+            metadata.insert("turn".to_string(), turn.clone());
+        }
+        let (output, error) = match outcome {
+            // The results of its steps are in its steps' traces.
+            Ok((value, _)) if node.as_graph().is_none() => (value.clone(), None),
+            Ok(_) => (Value::Null, None),
+            Err(error) => (Value::Null, Some(error)),
+        };
+        tracer.record(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::clone(&self.step.node),
+            node_type: node.kind(),
+            input: context.input.clone(),
+            output,
+            error,
+            start_time: began.unwrap_or(at),
+            end_time: at,
+            tokens_used: context.usage().tokens_used(),
+            metadata,
+        });
+    }
+}
+
+fn facts(key: &str, value: Value) -> Map<String, Value> {
+    Map::from_iter([(key.to_string(), value)])
+}
+
+enum Begin {
+    /// It was done before.
+    Reused(Value),
+    /// It begins.
+    At(Option<TsNs>),
+}
+
+/// One execution. However a node says that it failed, it is an error.
+pub(crate) async fn attempt(
+    node: &NodeHandle,
+    context: &ExecutionContext,
+    limit: Option<Duration>,
+) -> Result<Value, EngineError> {
+    let value = match limit {
+        None => until_cancelled(node, context).await?,
+        Some(limit) => {
+            let stop = context.cancellation().child();
+            let mut context = context.clone().with_cancellation(stop.clone());
+            context.timeout = Some(limit);
+            // Who keeps its limit itself has a better error, with a screen.
+            let own = !node.winds_down().is_zero();
+            let limit_here = if own { limit.saturating_add(MARGIN) } else { limit };
+            let at = Instant::now() + limit_here.min(FAR);
+            let execution = until_cancelled(node, &context);
+            tokio::pin!(execution);
+            tokio::select! {
+                biased;
+                value = &mut execution => value?,
+                () = tokio::time::sleep_until(at) => {
+                    stop.cancel();
+                    // What it still says is too late.
+                    let _ = execution.await;
+                    let message = format!("node '{}' did not end within {limit:?}", node.id());
+                    return Err(EngineError::new(ErrorKind::Timeout, message).hint("give the step a longer timeout_ms"));
+                }
+            }
+        }
+    };
+    // A graph's results are named by its steps, whatever these are called.
+    if node.as_graph().is_some() {
+        return Ok(value);
+    }
+    if let Some(tokens) = tokens_of(&value) {
+        context.add_tokens(tokens);
+    }
+    match failure_of(&value) {
+        Some(error) => Err(error),
+        None => Ok(value),
+    }
+}
+
+/// An execution, ended when its context is cancelled: by itself if it can, else dropped.
+async fn until_cancelled(node: &NodeHandle, context: &ExecutionContext) -> Result<Value, EngineError> {
+    // Its making can panic too.
+    let execution = AssertUnwindSafe(async { node.execute(context).await }).catch_unwind();
+    tokio::pin!(execution);
+    let caught = tokio::select! {
+        biased;
+        caught = &mut execution => caught,
+        () = context.cancellation().wait() => match within(node.winds_down(), execution).await {
+            Some(caught) => caught,
+            None => return Err(cancelled()),
+        },
+    };
+    caught.unwrap_or_else(|panic| {
+        let message = format!("node '{}' panicked: {}", node.id(), words_of(&*panic));
+        Err(EngineError::new(ErrorKind::Internal, message))
+    })
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+    words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
+    match time {
+        Duration::ZERO => None,
+        Duration::MAX => Some(work.await),
+        time => tokio::time::timeout(time, work).await.ok(),
+    }
+}
+
+/// What a response says it used.
+fn tokens_of(value: &Value) -> Option<u64> {
+    let tokens = value.as_object()?.get("tokens")?;
+    if let Some(all) = tokens.as_u64() {
+        return Some(all);
+    }
+    let part = |name: &str| tokens.get(name).and_then(Value::as_u64);
+    part("total").or_else(|| match (part("input"), part("output")) {
+        (None, None) => None,
+        (input, output) => Some(input.unwrap_or(0) + output.unwrap_or(0)),
+    })
+}
+
+/// A value that says that it is a failure (facts: the wire; retry, skip and fallback of the first nerve never saw these).
+fn failure_of(value: &Value) -> Option<EngineError> {
+    let object = value.as_object()?;
+    if object.get("success")? != &Value::Bool(false) {
+        return None;
+    }
+    let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let kind = text("error_type").map_or(ErrorKind::Process, ErrorKind::parse);
+    let mut error = EngineError::new(kind, text("error").unwrap_or("the node says that it failed"));
+    let stderr =
+        object.get("attributes").and_then(|attributes| attributes.get("stderr")).and_then(Value::as_str);
+    error.screen = stderr.or(text("raw")).filter(|shown| !shown.trim().is_empty()).map(str::to_string);
+    Some(error)
+}

@@ -1,0 +1,143 @@
+//! Steps, each by itself.
+
+use std::collections::HashSet;
+
+use nerve_record::name;
+use serde_json::Value;
+
+use super::super::origin::{Path, Report};
+use super::super::tree::quoted;
+use super::super::types::{GateDefinition, GraphFile, NodeDefinition, StepDefinition};
+use super::limits;
+
+/// Bytes of a step's id.
+const MAX_ID: usize = 200;
+/// They are part of the paths of steps: `outer/inner`, `each[3]`, `loop#2`.
+const NOT_IN_IDS: [char; 4] = ['/', '[', ']', '#'];
+
+pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
+    let steps = Path::Root.key("steps");
+    for (index, step) in file.steps.iter().enumerate() {
+        let at = steps.index(index);
+        id(&step.id, at, report);
+        doer(file, step, at, report);
+        if let Some(policy) = &step.error_policy {
+            let policy_at = at.key("error_policy");
+            limits::policy(policy, policy_at, report);
+            if let Some(node) = &policy.fallback_node {
+                node_name(file, node, policy_at.key("fallback_node"), report);
+            }
+        }
+        limits::budget(&step.budget, at.key("budget"), report);
+        flow(step, at, report);
+    }
+}
+
+fn id(id: &str, at: Path<'_>, report: &mut Report<'_>) {
+    let at = at.key("id");
+    if id.trim().is_empty() {
+        report.say(at, "Empty step_id not allowed");
+    } else if id.len() > MAX_ID {
+        report
+            .say(at, format!("Step {}: an id has at most {MAX_ID} bytes, this one {}", quoted(id), id.len()));
+    } else if id.contains(NOT_IN_IDS) || id.chars().any(char::is_control) {
+        report.say(at, format!("Step {}: an id cannot have / [ ] # or control characters", quoted(id)));
+    }
+}
+
+fn doer(file: &GraphFile, step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    let id = &step.id;
+    match (&step.node, &step.gate) {
+        (None, None) => report.say(at, format!("Step '{id}' needs a node, or a gate")),
+        (Some(_), Some(_)) => {
+            report.say(at.key("gate"), format!("Step '{id}' has a node and a gate: keep one"))
+        }
+        (Some(node), None) => {
+            node_name(file, node, at.key("node"), report);
+            inputs(file, step, node, at, report);
+        }
+        (None, Some(gate)) => {
+            if !step.input.is_null() {
+                let message = format!("Step '{id}': a gate is given nothing: put it into its question");
+                report.say(at.key("input"), message);
+            }
+            if step.parser.is_some() {
+                report.say(at.key("parser"), format!("Step '{id}': a gate's answer is not parsed"));
+            }
+            self::gate(gate, at.key("gate"), report);
+        }
+    }
+}
+
+/// A name that is not in the file may be one of the session, if it can be a name.
+fn node_name(file: &GraphFile, node: &str, at: Path<'_>, report: &mut Report<'_>) {
+    if !file.nodes.contains_key(node)
+        && let Err(error) = name::check("node", node)
+    {
+        report.say(at, error.to_string());
+    }
+}
+
+/// A graph that says what it is given must be given that.
+fn inputs(file: &GraphFile, step: &StepDefinition, node: &str, at: Path<'_>, report: &mut Report<'_>) {
+    let Some(NodeDefinition::Graph(nested)) = file.nodes.get(node) else { return };
+    let Some(inputs) = nested.graph.as_deref().and_then(|graph| graph.inputs.as_ref()) else { return };
+    let required = || inputs.iter().filter(|(_, input)| input.default.is_none()).map(|(name, _)| name);
+    let given = match &step.input {
+        Value::Object(given) => given,
+        Value::Null if required().next().is_none() => return,
+        _ => {
+            let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
+            let message =
+                format!("Step '{}': graph '{node}' is given a mapping with {}", step.id, names.join(", "));
+            return report.say(at.key("input"), message);
+        }
+    };
+    for name in required().filter(|name| !given.contains_key(*name)) {
+        let message = format!("Step '{}' does not give '{name}' to graph '{node}'", step.id);
+        report.advise(at.key("input"), message, format!("add `{name}:` to its input"));
+    }
+    for name in given.keys().filter(|name| !inputs.contains_key(*name)) {
+        let message = format!("Step '{}': graph '{node}' has no input {}", step.id, quoted(name));
+        report.say(at.key("input").name(name), message);
+    }
+}
+
+fn gate(gate: &GateDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    if gate.question.trim().is_empty() {
+        report.say(at.key("question"), "the question is empty");
+    }
+    let mut seen = HashSet::new();
+    for (index, choice) in gate.choices.iter().enumerate() {
+        if choice.trim().is_empty() {
+            report.say(at.key("choices").index(index), "a choice cannot be empty");
+        } else if !seen.insert(choice) {
+            report
+                .say(at.key("choices").index(index), format!("the choice {} is there twice", quoted(choice)));
+        }
+    }
+    if let Some(default) =
+        gate.default.as_ref().filter(|default| !gate.choices.is_empty() && !gate.choices.contains(default))
+    {
+        let message = format!("the default {} is none of the choices", quoted(default));
+        report.advise(at.key("default"), message, format!("choices are {}", gate.choices.join(", ")));
+    }
+    limits::seconds(gate.timeout_seconds, at.key("timeout_seconds"), report);
+}
+
+fn flow(step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    if let Some(parallel) = step.parallel {
+        limits::count(parallel, 1..=limits::MAX_PARALLEL, at.key("parallel"), report);
+        if step.foreach.is_none() {
+            let message = format!("Step '{}': parallel is for a step with foreach", step.id);
+            report.advise(
+                at.key("parallel"),
+                message,
+                "max_parallel of the graph is how many steps run at once",
+            );
+        }
+    }
+    if let Some(until) = &step.until {
+        limits::count(until.max_rounds, 1..=limits::MAX_ROUNDS, at.key("until").key("max_rounds"), report);
+    }
+}

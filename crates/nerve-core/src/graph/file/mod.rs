@@ -1,0 +1,28 @@
+//! Graph files: YAML or JSON, by the same types.
+//!
+//! A file becomes a [`tree`] of values that know their places, the tree becomes a [`GraphFile`] ([`read`]), which is checked
+//! ([`check`]) and compiled into a graph ([`compile`]). Each says all that is wrong, with line and column.
+
+mod check;
+mod compile;
+mod inputs;
+mod load;
+mod origin;
+mod problem;
+mod read;
+mod schema;
+mod shape;
+mod suggest;
+pub(crate) mod templates;
+mod tree;
+mod types;
+
+pub use compile::Compiled;
+pub use load::Format;
+pub use problem::{GraphFileError, Position, Problem};
+pub use schema::json_schema;
+pub use types::{
+    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+};

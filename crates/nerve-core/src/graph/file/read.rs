@@ -1,0 +1,317 @@
+//! The types of a graph file, read from its tree. A list of fields here is the list of fields there: a test holds them together.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::origin::{Path, Report, spellings};
+use super::shape::{Fields, Loose, Read, either, expected, word};
+use super::suggest::near;
+use super::tree::{Kind, Tree, quoted};
+use super::types::{
+    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
+};
+
+/// Types that a later version may have.
+const NOT_YET: [&str; 3] = ["tmux", "wezterm", "chat"];
+
+impl Read for GraphFile {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
+        if matches!(at, Path::Root) && matches!(tree.kind, Kind::Null) {
+            report.advise(at, "the file is empty", "a graph needs `graph: <id>` and `steps:`");
+            return None;
+        }
+        let mut fields = Fields::of(tree, &at, "a graph", report)?;
+        let graph = fields.required(spellings("graph"), report);
+        let description = fields.or("description", String::new(), report);
+        let inputs = fields.optional("inputs", report);
+        let max_parallel = fields.or("max_parallel", one(), report);
+        let on_failure = fields.or("on_failure", OnFailure::default(), report);
+        let on_restart = fields.or("on_restart", OnRestart::default(), report);
+        let budget = fields.or("budget", BudgetDefinition::default(), report);
+        let nodes = fields.or("nodes", BTreeMap::new(), report);
+        let steps = fields.required(&["steps"], report);
+        fields.finish(report);
+        Some(GraphFile {
+            graph: graph?,
+            description,
+            inputs,
+            max_parallel,
+            on_failure,
+            on_restart,
+            budget,
+            nodes,
+            steps: steps?,
+            origin: report.origin.inside(at),
+        })
+    }
+}
+
+impl Read for InputDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<InputDefinition> {
+        if matches!(tree.kind, Kind::Null) {
+            return Some(InputDefinition::default());
+        }
+        let mut fields = Fields::of(tree, &at, "an input", report)?;
+        let description = fields.or("description", String::new(), report);
+        // A default of null is one.
+        let default = fields.take(&["default"], report).map(|(tree, _)| tree.to_value());
+        fields.finish(report);
+        Some(InputDefinition { description, default })
+    }
+}
+
+impl Read for NodeDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
+        let mut fields = Fields::of(tree, &at, "a node", report)?;
+        let Some((kind, kind_at)) = fields.take(&["type"], report) else {
+            let hint = format!("one of {}", NodeDefinition::TYPES.join(", "));
+            report.advise(at, "a node needs `type`", hint);
+            return None;
+        };
+        let name = match &kind.kind {
+            Kind::Text(name) => name.as_str(),
+            _ => return expected("the type of a node", kind, kind_at, report),
+        };
+        let definition = match name {
+            "claude" => NodeDefinition::Claude(terminal(&mut fields, report)),
+            "pty" => NodeDefinition::Pty(terminal(&mut fields, report)),
+            "bash" => NodeDefinition::Bash(BashDefinition {
+                cwd: fields.optional("cwd", report),
+                env: env(&mut fields, report),
+                timeout: fields.optional("timeout", report),
+            }),
+            "template" => {
+                let template = fields.required(&["template"], report);
+                fields.finish(report);
+                return Some(NodeDefinition::Template(TemplateDefinition { template: template? }));
+            }
+            "graph" => NodeDefinition::Graph(NestedDefinition {
+                file: fields.optional("file", report),
+                graph: fields.optional::<GraphFile>("graph", report).map(Box::new),
+            }),
+            _ => {
+                unknown_type(name, kind_at, report);
+                return None;
+            }
+        };
+        fields.finish(report);
+        Some(definition)
+    }
+}
+
+fn unknown_type(name: &str, at: Path<'_>, report: &mut Report<'_>) {
+    if NOT_YET.contains(&name) {
+        let hint = format!("use {}", either(&NodeDefinition::TYPES));
+        return report.advise(at, format!("this version has no {name} nodes"), hint);
+    }
+    let hint = match near(name, NodeDefinition::TYPES.into_iter().chain(NOT_YET)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use {}", either(&NodeDefinition::TYPES)),
+    };
+    report.advise(at, format!("there is no node type {}", quoted(name)), hint);
+}
+
+fn terminal<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> TerminalDefinition {
+    TerminalDefinition {
+        command: fields.optional("command", report),
+        cwd: fields.optional("cwd", report),
+        env: env(fields, report),
+        profile: fields.optional("profile", report),
+        parser: fields.optional("parser", report),
+        cols: fields.optional("cols", report),
+        rows: fields.optional("rows", report),
+        history: fields.or("history", true, report),
+        record: fields.or("record", true, report),
+        ready_timeout: fields.optional("ready_timeout", report),
+        response_timeout: fields.optional("response_timeout", report),
+        keep: fields.or("keep", false, report),
+    }
+}
+
+fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+    let env: BTreeMap<String, Loose> = fields.or("env", BTreeMap::new(), report);
+    env.into_iter().map(|(name, Loose(value))| (name, value)).collect()
+}
+
+impl Read for CommandDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandDefinition> {
+        match &tree.kind {
+            Kind::Text(text) => Some(CommandDefinition::Text(text.clone())),
+            Kind::List(_) => {
+                let words = Vec::<Loose>::read(tree, at, report)?;
+                Some(CommandDefinition::Words(words.into_iter().map(|Loose(word)| word).collect()))
+            }
+            _ => expected("a command (a text, or a list of words)", tree, at, report),
+        }
+    }
+}
+
+impl Read for StepDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
+        let mut fields = Fields::of(tree, &at, "a step", report)?;
+        let id = fields.required(spellings("id"), report);
+        let step = StepDefinition {
+            id: String::new(),
+            node: fields
+                .take(spellings("node"), report)
+                .and_then(|(tree, at)| String::read(tree, at, report)),
+            input: fields.take(spellings("input"), report).map_or(Value::Null, |(tree, _)| tree.to_value()),
+            depends_on: fields
+                .optional("depends_on", report)
+                .map(|OneOrMore(steps)| steps)
+                .unwrap_or_default(),
+            parser: fields.optional("parser", report),
+            error_policy: fields.optional("error_policy", report),
+            budget: fields.or("budget", BudgetDefinition::default(), report),
+            when: expression(&mut fields, "when", report),
+            foreach: expression(&mut fields, "foreach", report),
+            parallel: fields.optional("parallel", report),
+            until: fields.optional("until", report),
+            gate: fields.optional("gate", report),
+            on_resume: fields.or("on_resume", OnResume::default(), report),
+        };
+        fields.finish(report);
+        Some(StepDefinition { id: id?, ..step })
+    }
+}
+
+/// An expression; `when: false` is one too.
+fn expression<'t: 'p, 'p>(
+    fields: &mut Fields<'t, 'p>,
+    name: &'static str,
+    report: &mut Report<'_>,
+) -> Option<String> {
+    let (tree, at) = fields.take(&[name], report)?;
+    match &tree.kind {
+        Kind::Null => None,
+        Kind::Bool(truth) => Some(truth.to_string()),
+        Kind::List(_) => {
+            let message = "expected an expression, found a list";
+            report.advise(at, message, format!("put it in quotes: {name}: '{}'", quoted_list(tree)));
+            None
+        }
+        _ => String::read(tree, at, report),
+    }
+}
+
+fn quoted_list(tree: &Tree) -> String {
+    let written = tree.to_value().to_string();
+    if written.len() > 60 { "[…]".to_string() } else { written }
+}
+
+/// A list of texts; one may be written without the list.
+struct OneOrMore(Vec<String>);
+
+impl Read for OneOrMore {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OneOrMore> {
+        match &tree.kind {
+            Kind::Text(text) => Some(OneOrMore(vec![text.clone()])),
+            _ => Vec::read(tree, at, report).map(OneOrMore),
+        }
+    }
+}
+
+impl Read for PolicyDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<PolicyDefinition> {
+        let default = PolicyDefinition::default();
+        let mut fields = Fields::of(tree, &at, "an error policy", report)?;
+        let policy = PolicyDefinition {
+            on_error: fields.or("on_error", default.on_error, report),
+            retry_count: fields.or("retry_count", default.retry_count, report),
+            retry_delay_ms: fields.or("retry_delay_ms", default.retry_delay_ms, report),
+            retry_backoff: fields.or("retry_backoff", default.retry_backoff, report),
+            timeout_ms: fields.optional("timeout_ms", report),
+            fallback_value: fields.or("fallback_value", Value::Null, report),
+            fallback_node: fields.optional("fallback_node", report),
+        };
+        fields.finish(report);
+        Some(policy)
+    }
+}
+
+impl Read for BudgetDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
+        let mut fields = Fields::of(tree, &at, "a budget", report)?;
+        let budget = BudgetDefinition {
+            max_tokens: fields.optional("max_tokens", report),
+            max_time_seconds: fields.optional("max_time_seconds", report),
+            max_steps: fields.optional("max_steps", report),
+            max_api_calls: fields.optional("max_api_calls", report),
+            max_cost_dollars: fields.optional("max_cost_dollars", report),
+        };
+        fields.finish(report);
+        Some(budget)
+    }
+}
+
+impl Read for UntilDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<UntilDefinition> {
+        let mut fields = Fields::of(tree, &at, "until", report)?;
+        let condition = fields.required(&["condition"], report);
+        let max_rounds = fields.required(&["max_rounds"], report);
+        fields.finish(report);
+        Some(UntilDefinition { condition: condition?, max_rounds: max_rounds? })
+    }
+}
+
+impl Read for GateDefinition {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GateDefinition> {
+        let mut fields = Fields::of(tree, &at, "a gate", report)?;
+        let question = fields.required(&["question"], report);
+        let choices: Vec<Loose> = fields.or("choices", Vec::new(), report);
+        let default: Option<Loose> = fields.optional("default", report);
+        let timeout_seconds = fields.optional("timeout_seconds", report);
+        fields.finish(report);
+        Some(GateDefinition {
+            question: question?,
+            choices: choices.into_iter().map(|Loose(choice)| choice).collect(),
+            default: default.map(|Loose(default)| default),
+            timeout_seconds,
+        })
+    }
+}
+
+impl Read for ParserName {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ParserName> {
+        let words = [
+            ("claude", ParserName::Claude),
+            ("codex", ParserName::Codex),
+            ("gemini", ParserName::Gemini),
+            ("none", ParserName::None),
+        ];
+        word(&words, tree, at, report)
+    }
+}
+
+impl Read for OnFailure {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
+        word(&[("stop", OnFailure::Stop), ("finish", OnFailure::Finish)], tree, at, report)
+    }
+}
+
+impl Read for OnRestart {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnRestart> {
+        word(&[("wait", OnRestart::Wait), ("resume", OnRestart::Resume)], tree, at, report)
+    }
+}
+
+impl Read for OnResume {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnResume> {
+        word(&[("ask", OnResume::Ask), ("rerun", OnResume::Rerun)], tree, at, report)
+    }
+}
+
+impl Read for OnErrorName {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnErrorName> {
+        let words = [
+            ("fail", OnErrorName::Fail),
+            ("retry", OnErrorName::Retry),
+            ("skip", OnErrorName::Skip),
+            ("fallback", OnErrorName::Fallback),
+        ];
+        word(&words, tree, at, report)
+    }
+}

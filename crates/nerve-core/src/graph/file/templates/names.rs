@@ -1,0 +1,325 @@
+//! Which names a template uses, and where.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast::{self, Expr, Spanned, Stmt};
+use minijinja::machinery::{Token, parse, parse_expr, tokenize};
+
+use super::engine;
+
+/// Operators, fields, filters and brackets of one expression. The engine goes as deep into a chain of them as it is long, and a stack
+/// is only so deep.
+const MAX_OPERATORS: usize = 500;
+
+/// What a template looks at.
+#[derive(Debug, Default)]
+pub(in crate::graph::file) struct Uses {
+    /// Names that it does not set itself.
+    pub(in crate::graph::file) variables: Vec<Variable>,
+    /// Filters, tests and functions.
+    pub(in crate::graph::file) calls: Vec<Called>,
+    /// The expression is nothing but its one variable.
+    pub(in crate::graph::file) plain: bool,
+}
+
+/// A name, with the fields of it that are named by constants: `steps.ask.text`, `steps['ask'].text`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::graph::file) struct Variable {
+    /// `steps`, `ask`, `text`.
+    pub(in crate::graph::file) path: Vec<String>,
+    /// Bytes of the source.
+    pub(in crate::graph::file) span: Range<usize>,
+}
+
+/// Something that is called by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::graph::file) struct Called {
+    pub(in crate::graph::file) kind: CalledKind,
+    pub(in crate::graph::file) name: String,
+    /// Bytes of the source.
+    pub(in crate::graph::file) span: Range<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::graph::file) enum CalledKind {
+    Filter,
+    Test,
+    Function,
+}
+
+/// A template that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Malformed {
+    pub(crate) message: String,
+    /// Bytes of the source.
+    pub(crate) span: Range<usize>,
+}
+
+/// The names in a template.
+pub(in crate::graph::file) fn of_template(source: &str) -> Result<Uses, Malformed> {
+    check_length(source, false)?;
+    match parse(source, "template", engine::syntax()) {
+        Ok(statement) => {
+            let mut walk = Walk::new(source);
+            walk.statement(&statement);
+            Ok(walk.uses)
+        }
+        Err(error) => Err(malformed(&error, source)),
+    }
+}
+
+/// The names in an expression.
+pub(in crate::graph::file) fn of_expression(source: &str) -> Result<Uses, Malformed> {
+    check_length(source, true)?;
+    match parse_expr(source) {
+        Ok(expression) => {
+            let mut walk = Walk::new(source);
+            walk.expression(&expression);
+            let mut uses = walk.uses;
+            uses.plain = uses.variables.len() == 1 && chain(&expression).is_some();
+            Ok(uses)
+        }
+        Err(error) => Err(malformed(&error, source)),
+    }
+}
+
+fn check_length(source: &str, expression: bool) -> Result<(), Malformed> {
+    let mut operators = 0;
+    // What is no token is said by the parser.
+    for (token, span) in tokenize(source, expression, engine::syntax()).map_while(Result::ok) {
+        match token {
+            Token::VariableStart | Token::BlockStart => operators = 0,
+            Token::TemplateData(_)
+            | Token::Str(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Float(_)
+            | Token::Comma => {}
+            _ => operators += 1,
+        }
+        if operators > MAX_OPERATORS {
+            let at = span.start_offset as usize;
+            let message = format!("the expression is too long: at most {MAX_OPERATORS} names and operators");
+            return Err(Malformed { message, span: at..span.end_offset as usize });
+        }
+    }
+    Ok(())
+}
+
+fn malformed(error: &minijinja::Error, source: &str) -> Malformed {
+    let message = error.detail().map_or_else(|| error.kind().to_string(), ToString::to_string);
+    let line_start = || {
+        let line = error.line()?.checked_sub(1)?;
+        Some(source.split_inclusive('\n').take(line).map(str::len).sum::<usize>())
+    };
+    let span = error.range().unwrap_or_else(|| {
+        let start = line_start().unwrap_or(0).min(source.len());
+        start..source[start..].find('\n').map_or(source.len(), |end| start + end)
+    });
+    Malformed { message, span }
+}
+
+struct Walk<'s> {
+    source: &'s str,
+    uses: Uses,
+    /// Names that are set, by block.
+    set: Vec<Vec<&'s str>>,
+}
+
+impl<'s> Walk<'s> {
+    fn new(source: &'s str) -> Walk<'s> {
+        Walk { source, uses: Uses::default(), set: vec![Vec::new()] }
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.set.iter().any(|block| block.contains(&name))
+    }
+
+    /// Names that `inner` sets are not known after it.
+    fn block(&mut self, inner: impl FnOnce(&mut Walk<'s>)) {
+        self.set.push(Vec::new());
+        inner(self);
+        self.set.pop();
+    }
+
+    fn statements(&mut self, statements: &[Stmt<'s>]) {
+        statements.iter().for_each(|statement| self.statement(statement));
+    }
+
+    fn statement(&mut self, statement: &Stmt<'s>) {
+        match statement {
+            Stmt::Template(template) => self.statements(&template.children),
+            Stmt::EmitExpr(emit) => self.expression(&emit.expr),
+            Stmt::EmitRaw(_) => {}
+            Stmt::ForLoop(each) => {
+                self.expression(&each.iter);
+                self.block(|walk| {
+                    walk.assign_name("loop");
+                    walk.assign(&each.target);
+                    each.filter_expr.iter().for_each(|filter| walk.expression(filter));
+                    walk.statements(&each.body);
+                });
+                self.block(|walk| walk.statements(&each.else_body));
+            }
+            Stmt::IfCond(condition) => {
+                // What is set in a branch is known after it.
+                self.expression(&condition.expr);
+                self.statements(&condition.true_body);
+                self.statements(&condition.false_body);
+            }
+            Stmt::WithBlock(with) => self.block(|walk| {
+                for (target, value) in &with.assignments {
+                    walk.expression(value);
+                    walk.assign(target);
+                }
+                walk.statements(&with.body);
+            }),
+            Stmt::Set(set) => {
+                self.expression(&set.expr);
+                self.assign(&set.target);
+            }
+            Stmt::SetBlock(set) => {
+                self.block(|walk| walk.statements(&set.body));
+                set.filter.iter().for_each(|filter| self.expression(filter));
+                self.assign(&set.target);
+            }
+            Stmt::AutoEscape(escape) => {
+                self.expression(&escape.enabled);
+                self.block(|walk| walk.statements(&escape.body));
+            }
+            Stmt::FilterBlock(filter) => {
+                self.expression(&filter.filter);
+                self.block(|walk| walk.statements(&filter.body));
+            }
+            Stmt::Do(call) => self.call(&call.call),
+        }
+    }
+
+    fn assign(&mut self, target: &Expr<'s>) {
+        match target {
+            Expr::Var(variable) => self.assign_name(variable.id),
+            Expr::List(list) => list.items.iter().for_each(|item| self.assign(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.assign(item)),
+            // `{% set ns.x = … %}`: the name itself must be known.
+            other => self.expression(other),
+        }
+    }
+
+    fn assign_name(&mut self, name: &'s str) {
+        if let Some(block) = self.set.last_mut() {
+            block.push(name);
+        }
+    }
+
+    fn expression(&mut self, expression: &Expr<'s>) {
+        if let Some((path, start)) = chain(expression) {
+            if !self.is_set(&path[0]) {
+                let span = start..expression.span().end_offset as usize;
+                self.uses.variables.push(Variable { path, span });
+            }
+            return;
+        }
+        match expression {
+            Expr::Var(_) | Expr::Const(_) => {}
+            Expr::Slice(slice) => {
+                self.expression(&slice.expr);
+                let bounds = [&slice.start, &slice.stop, &slice.step];
+                bounds.into_iter().flatten().for_each(|bound| self.expression(bound));
+            }
+            Expr::UnaryOp(operation) => self.expression(&operation.expr),
+            Expr::BinOp(operation) => {
+                self.expression(&operation.left);
+                self.expression(&operation.right);
+            }
+            Expr::Compare(compare) => {
+                self.expression(&compare.expr);
+                compare.ops.iter().for_each(|operation| self.expression(&operation.expr));
+            }
+            Expr::IfExpr(choice) => {
+                self.expression(&choice.test_expr);
+                self.expression(&choice.true_expr);
+                choice.false_expr.iter().for_each(|other| self.expression(other));
+            }
+            Expr::Filter(filter) => {
+                filter.expr.iter().for_each(|input| self.expression(input));
+                self.arguments(&filter.args);
+                self.called(CalledKind::Filter, filter.name, expression);
+            }
+            Expr::Test(test) => {
+                self.expression(&test.expr);
+                self.arguments(&test.args);
+                self.called(CalledKind::Test, test.name, expression);
+            }
+            Expr::GetAttr(get) => self.expression(&get.expr),
+            Expr::GetItem(get) => {
+                self.expression(&get.expr);
+                self.expression(&get.subscript_expr);
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => list.items.iter().for_each(|item| self.expression(item)),
+            Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.expression(item)),
+            Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(|item| self.expression(item)),
+        }
+    }
+
+    fn call(&mut self, call: &Spanned<ast::Call<'s>>) {
+        match &call.expr {
+            Expr::Var(function) if !self.is_set(function.id) => {
+                let span = function.span();
+                self.uses.calls.push(Called {
+                    kind: CalledKind::Function,
+                    name: function.id.to_string(),
+                    span: span.start_offset as usize..span.end_offset as usize,
+                });
+            }
+            // The name of a method is no field.
+            Expr::GetAttr(method) => self.expression(&method.expr),
+            other => self.expression(other),
+        }
+        self.arguments(&call.args);
+    }
+
+    fn arguments(&mut self, arguments: &[ast::CallArg<'s>]) {
+        for argument in arguments {
+            match argument {
+                ast::CallArg::Pos(value)
+                | ast::CallArg::Kwarg(_, value)
+                | ast::CallArg::PosSplat(value)
+                | ast::CallArg::KwargSplat(value) => self.expression(value),
+            }
+        }
+    }
+
+    fn called(&mut self, kind: CalledKind, name: &str, expression: &Expr<'s>) {
+        let span = expression.span();
+        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        // The name is the last thing of it, but for its arguments.
+        let at = self.source.get(start..end).and_then(|text| text.rfind(name)).map_or(start, |at| start + at);
+        self.uses.calls.push(Called { kind, name: name.to_string(), span: at..at + name.len() });
+    }
+}
+
+/// `a.b['c']` as its names, and the byte at which it begins.
+fn chain(expression: &Expr<'_>) -> Option<(Vec<String>, usize)> {
+    let mut path = Vec::new();
+    let mut at = expression;
+    loop {
+        match at {
+            Expr::Var(variable) => {
+                path.push(variable.id.to_string());
+                path.reverse();
+                return Some((path, variable.span().start_offset as usize));
+            }
+            Expr::GetAttr(get) => {
+                path.push(get.name.to_string());
+                at = &get.expr;
+            }
+            Expr::GetItem(get) => {
+                let Expr::Const(name) = &get.subscript_expr else { return None };
+                path.push(name.value.as_str()?.to_string());
+                at = &get.expr;
+            }
+            _ => return None,
+        }
+    }
+}

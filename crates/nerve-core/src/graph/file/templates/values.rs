@@ -1,0 +1,117 @@
+//! Results of steps as the values of templates: only what a template looks at is copied.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::Value as Rendered;
+use minijinja::value::{Enumerator, Object};
+use serde_json::Value;
+
+use super::names::Variable;
+
+/// Which parts of a value are looked at.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Need {
+    /// None yet.
+    #[default]
+    Nothing,
+    /// These fields.
+    Fields(BTreeMap<String, Need>),
+    /// All of it.
+    Whole,
+}
+
+impl Need {
+    /// What the variables of some templates need, by name.
+    pub(super) fn of<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> Need {
+        let mut need = Need::Fields(BTreeMap::new());
+        variables.into_iter().for_each(|variable| need.add(&variable.path));
+        need
+    }
+
+    fn add(&mut self, path: &[String]) {
+        let Some((name, rest)) = path.split_first() else {
+            *self = Need::Whole;
+            return;
+        };
+        if matches!(self, Need::Nothing) {
+            *self = Need::Fields(BTreeMap::new());
+        }
+        if let Need::Fields(fields) = self {
+            fields.entry(name.clone()).or_default().add(rest);
+        }
+    }
+}
+
+/// The needed part of a value.
+pub(super) fn part(value: &Value, need: &Need) -> Rendered {
+    match (value, need) {
+        (Value::Object(entries), Need::Fields(fields)) => Rendered::from_pairs(
+            fields.iter().filter_map(|(name, need)| Some((name.as_str(), part(entries.get(name)?, need)))),
+        ),
+        _ => whole(value),
+    }
+}
+
+/// A value as templates have it.
+pub(super) fn whole(value: &Value) -> Rendered {
+    match value {
+        Value::Null => Rendered::from(()),
+        Value::Bool(truth) => Rendered::from(*truth),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => Rendered::from(number),
+            (None, Some(number)) => Rendered::from(number),
+            (None, None) => Rendered::from(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Rendered::from(text.as_str()),
+        Value::Array(items) => items.iter().map(whole).collect(),
+        Value::Object(entries) => {
+            let fields = entries.iter().map(|(name, value)| (name.as_str(), whole(value)));
+            match response_text(value) {
+                Some(text) => Rendered::from_object(Response {
+                    text: text.into(),
+                    fields: fields.map(|(name, value)| (Arc::from(name), value)).collect(),
+                }),
+                None => Rendered::from_pairs(fields),
+            }
+        }
+    }
+}
+
+/// The text of a terminal's or bash node's response.
+pub(super) fn response_text(value: &Value) -> Option<&str> {
+    let entries = value.as_object()?;
+    let text = entries.get("text")?.as_str()?;
+    (entries.contains_key("raw") && entries.contains_key("sections")).then_some(text)
+}
+
+/// A response: a mapping that prints as its text.
+struct Response {
+    text: Arc<str>,
+    fields: BTreeMap<Arc<str>, Rendered>,
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Object for Response {
+    fn get_value(self: &Arc<Self>, key: &Rendered) -> Option<Rendered> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Rendered> {
+        self.fields.get(key).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.fields.keys().map(|name| Rendered::from(Arc::clone(name))).collect())
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

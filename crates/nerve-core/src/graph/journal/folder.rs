@@ -1,0 +1,155 @@
+//! The folder of journals: `<state>/runs/<server>/<run id>.jsonl`, files 0600 in a folder 0700.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nerve_record::name;
+use nerve_term::event::TsNs;
+use rustix::fs::OFlags;
+use uuid::Uuid;
+
+use super::error::JournalError;
+
+const EXTENSION: &str = "jsonl";
+
+/// A server that ends gives its locks up with its last breath; one that starts at that moment waits so long for them.
+const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// A new run's id: within the rule for names, 18 characters, and ids sort by time (`now`, to the millisecond).
+pub fn new_run_id(now: TsNs) -> String {
+    // 36⁹ milliseconds end in the year 5188.
+    let time = base36::<9>(now.0 / 1_000_000);
+    let random = base36::<6>(Uuid::new_v4().as_u64_pair().1);
+    format!("r-{time}-{random}")
+}
+
+/// The last `DIGITS` digits of a number to the base of 36.
+fn base36<const DIGITS: usize>(mut number: u64) -> String {
+    let mut digits = [0; DIGITS];
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdefghijklmnopqrstuvwxyz"[(number % 36) as usize];
+        number /= 36;
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+/// The journal of a run in a folder.
+pub fn journal_path(folder: &Path, run: &str) -> PathBuf {
+    folder.join(format!("{run}.{EXTENSION}"))
+}
+
+/// The journals in a folder, newest first. None if the folder is not there.
+pub fn journals(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_journal(path)).collect();
+    paths.sort_unstable_by(|a, b| b.cmp(a));
+    paths
+}
+
+fn is_journal(path: &Path) -> bool {
+    let run = path.file_stem().and_then(|stem| stem.to_str());
+    path.extension().is_some_and(|extension| extension == EXTENSION)
+        && run.is_some_and(|run| name::check("run", run).is_ok())
+}
+
+/// Makes a journal that is not there yet, and its folder.
+pub(super) fn create(path: &Path) -> Result<File, JournalError> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(JournalError::io("made: its folder is missing", path))?;
+    }
+    OpenOptions::new()
+        .create_new(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(JournalError::io("made", path))
+}
+
+/// Opens a journal that is there.
+pub(super) fn open(path: &Path, append: bool) -> Result<File, JournalError> {
+    // Not a link to somewhere else, and not a pipe that waits for a writer.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .append(append)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(JournalError::io("opened", path))?;
+    if !file.metadata().map_err(JournalError::io("opened", path))?.is_file() {
+        let not_a_file = io::Error::new(io::ErrorKind::InvalidInput, "it is not a file");
+        return Err(JournalError::io("opened", path)(not_a_file));
+    }
+    Ok(file)
+}
+
+/// Takes the lock that says: this server drives the run.
+pub(super) fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(JournalError::Locked { path: path.into() }),
+            Err(TryLockError::Error(source)) => return Err(JournalError::io("locked", path)(source)),
+        }
+    }
+}
+
+/// Puts the name of a new file on the disk.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{journal_path, journals, new_run_id};
+    use nerve_record::name;
+    use nerve_term::event::TsNs;
+    use std::collections::BTreeSet;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn run_ids_are_names_that_sort_by_time() {
+        let times = [0, 1, 35, 36, 1_790_000_000_000, 1_790_000_000_001, 18_446_744_073_709];
+        let ids: Vec<String> = times.iter().map(|ms| new_run_id(TsNs(ms * MS))).collect();
+        assert!(ids.is_sorted(), "{ids:?}");
+        for id in &ids {
+            name::check("run", id).unwrap();
+            assert_eq!(id.len(), 18, "{id}");
+        }
+    }
+
+    #[test]
+    fn run_ids_of_one_moment_differ() {
+        let ids: BTreeSet<String> = (0..1000).map(|_| new_run_id(TsNs(MS))).collect();
+        assert!(ids.len() > 990, "{}", ids.len());
+    }
+
+    #[test]
+    fn journals_are_listed_newest_first_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs: Vec<String> = (1..4).map(|ms| new_run_id(TsNs(ms * MS))).collect();
+        for run in &runs {
+            std::fs::write(journal_path(folder.path(), run), "").unwrap();
+        }
+        for other in ["notes.txt", "UPPER.jsonl", "r-1.jsonl.bak", ".jsonl"] {
+            std::fs::write(folder.path().join(other), "").unwrap();
+        }
+        let expected: Vec<_> = runs.iter().rev().map(|run| journal_path(folder.path(), run)).collect();
+        assert_eq!(journals(folder.path()), expected);
+        assert!(journals(&folder.path().join("none")).is_empty());
+    }
+}

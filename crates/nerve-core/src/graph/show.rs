@@ -1,0 +1,323 @@
+//! A graph file for the eye: as a text, for Mermaid, for Graphviz. Pure.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use super::file::{
+    BudgetDefinition, CommandDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnRestart,
+    PolicyDefinition, StepDefinition,
+};
+use super::plan::Plan;
+
+/// Characters of a line that may be long: a prompt, a question.
+const SHORT: usize = 70;
+
+/// The graph in words: what it is given, its nodes, and its steps in the order in which they can run.
+pub fn text(file: &GraphFile) -> String {
+    let mut out = String::new();
+    line(&mut out, 0, &format!("graph {}", clean(&file.graph)));
+    if !file.description.is_empty() {
+        line(&mut out, 1, &short(&file.description));
+    }
+    line(&mut out, 1, &settings(file));
+    inputs(&mut out, file);
+    nodes(&mut out, file);
+    if file.steps.is_empty() {
+        line(&mut out, 0, "no steps");
+        return out;
+    }
+    line(&mut out, 0, "steps");
+    let width = file.steps.len().to_string().len();
+    for (number, place) in order(file).into_iter().enumerate() {
+        step(&mut out, file, &file.steps[place], number + 1, width);
+    }
+    out
+}
+
+/// The graph as a Mermaid flowchart.
+pub fn mermaid(file: &GraphFile) -> String {
+    let mut out = format!("---\ntitle: \"{}\"\n---\nflowchart TD\n", mermaid_text(&file.graph));
+    for (place, step) in file.steps.iter().enumerate() {
+        let label: Vec<String> = label(file, step).iter().map(|text| mermaid_text(text)).collect();
+        let (open, close) = match shape(file, step) {
+            Shape::Gate => ("{\"", "\"}"),
+            Shape::Graph => ("[[\"", "\"]]"),
+            Shape::Step => ("[\"", "\"]"),
+        };
+        let _ = writeln!(out, "    s{place}{open}{}{close}", label.join("<br/>"));
+    }
+    for (from, to) in edges(file) {
+        let _ = writeln!(out, "    s{from} --> s{to}");
+    }
+    out
+}
+
+/// The graph in the language of Graphviz.
+pub fn dot(file: &GraphFile) -> String {
+    let mut out = format!(
+        "digraph \"{}\" {{\n    rankdir=TB;\n    node [shape=box, style=rounded];\n",
+        dot_text(&file.graph)
+    );
+    for (place, step) in file.steps.iter().enumerate() {
+        let label: Vec<String> = label(file, step).iter().map(|text| dot_text(text)).collect();
+        let shape = match shape(file, step) {
+            Shape::Gate => ", shape=diamond, style=solid",
+            Shape::Graph => ", shape=box3d, style=solid",
+            Shape::Step => "",
+        };
+        let _ = writeln!(out, "    s{place} [label=\"{}\"{shape}];", label.join("\\n"));
+    }
+    for (from, to) in edges(file) {
+        let _ = writeln!(out, "    s{from} -> s{to};");
+    }
+    out.push_str("}\n");
+    out
+}
+
+enum Shape {
+    Step,
+    Gate,
+    Graph,
+}
+
+fn shape(file: &GraphFile, step: &StepDefinition) -> Shape {
+    match (&step.gate, step.node.as_deref().and_then(|node| file.nodes.get(node))) {
+        (Some(_), _) => Shape::Gate,
+        (None, Some(NodeDefinition::Graph(_))) => Shape::Graph,
+        _ => Shape::Step,
+    }
+}
+
+/// Lines in the box of a step.
+fn label(file: &GraphFile, step: &StepDefinition) -> Vec<String> {
+    let mut lines = vec![short(&step.id)];
+    match &step.gate {
+        Some(gate) => lines.push(short(&gate.question)),
+        None => lines.push(doer(file, step)),
+    }
+    lines.extend(flow(step));
+    lines
+}
+
+fn settings(file: &GraphFile) -> String {
+    let mut parts = vec![match file.max_parallel {
+        1 => "one step at a time".to_string(),
+        many => format!("{many} steps at once"),
+    }];
+    parts.push(match file.on_failure {
+        OnFailure::Stop => "a failure stops the other branches".to_string(),
+        OnFailure::Finish => "other branches go on after a failure".to_string(),
+    });
+    parts.push(match file.on_restart {
+        OnRestart::Wait => "waits after a crash of the server".to_string(),
+        OnRestart::Resume => "resumes after a crash of the server".to_string(),
+    });
+    parts.extend(budget(&file.budget));
+    parts.join(" · ")
+}
+
+fn inputs(out: &mut String, file: &GraphFile) {
+    let Some(inputs) = &file.inputs else { return };
+    line(out, 0, "inputs");
+    for (name, input) in inputs {
+        let mut text = clean(name);
+        match &input.default {
+            Some(default) => text.push_str(&format!(" = {}", short(&default.to_string()))),
+            None => text.push_str(" (required)"),
+        }
+        if !input.description.is_empty() {
+            text.push_str(&format!(": {}", short(&input.description)));
+        }
+        line(out, 1, &text);
+    }
+}
+
+fn nodes(out: &mut String, file: &GraphFile) {
+    if file.nodes.is_empty() {
+        return;
+    }
+    line(out, 0, "nodes");
+    for (name, definition) in &file.nodes {
+        let what = match definition {
+            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => match &node.command {
+                Some(CommandDefinition::Text(command)) => command.clone(),
+                Some(CommandDefinition::Words(words)) => shell_words::join(words),
+                None => String::new(),
+            },
+            NodeDefinition::Bash(_) => String::new(),
+            NodeDefinition::Template(node) => node.template.clone(),
+            NodeDefinition::Graph(node) => match (&node.graph, &node.file) {
+                (Some(graph), _) => format!("{} ({} steps)", graph.graph, graph.steps.len()),
+                (None, file) => file.clone().unwrap_or_default(),
+            },
+        };
+        let colon = if what.is_empty() { "" } else { ": " };
+        line(out, 1, &format!("{} ({}){colon}{}", clean(name), definition.type_name(), short(&what)));
+    }
+}
+
+fn step(out: &mut String, file: &GraphFile, step: &StepDefinition, number: usize, width: usize) {
+    let id = clean(&step.id);
+    line(out, 1, &format!("{number:>width$}. {id}: {}", doer(file, step)));
+    let mut detail = |text: String| {
+        let _ = writeln!(out, "{:indent$}{text}", "", indent = 4 + width);
+    };
+    if !step.depends_on.is_empty() {
+        let after: Vec<String> = step.depends_on.iter().map(|id| clean(id)).collect();
+        detail(format!("after {}", after.join(", ")));
+    }
+    if let Some(gate) = &step.gate {
+        detail(format!("asks {}", short(&gate.question)));
+        if !gate.choices.is_empty() {
+            let choices: Vec<String> = gate.choices.iter().map(|choice| short(choice)).collect();
+            detail(format!("choices {}", choices.join(", ")));
+        }
+        let seconds = gate.timeout_seconds.map(|seconds| format!("after {seconds} s "));
+        match (seconds, &gate.default) {
+            (Some(after), Some(default)) => detail(format!("{after}the answer is {}", short(default))),
+            (Some(after), None) => detail(format!("{after}it has failed")),
+            (None, _) => {}
+        }
+    }
+    if !step.input.is_null() {
+        let input = step.input.as_str().map_or_else(|| step.input.to_string(), ToString::to_string);
+        detail(format!("input {}", short(&input)));
+    }
+    flow(step).into_iter().for_each(&mut detail);
+    step.error_policy.iter().for_each(|policy| detail(error_policy(policy)));
+    budget(&step.budget).into_iter().for_each(detail);
+}
+
+fn doer(file: &GraphFile, step: &StepDefinition) -> String {
+    match (&step.gate, step.node.as_deref()) {
+        (Some(_), _) => "gate".to_string(),
+        (None, Some(name)) => match file.nodes.get(name) {
+            Some(definition) => format!("{} ({})", clean(name), definition.type_name()),
+            None => format!("{} (of the session)", short(name)),
+        },
+        (None, None) => "nobody".to_string(),
+    }
+}
+
+/// When and how often.
+fn flow(step: &StepDefinition) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(step.when.as_ref().map(|when| format!("when {}", short(when))));
+    lines.extend(step.foreach.as_ref().map(|list| match step.parallel.unwrap_or(1) {
+        1 => format!("for each of {}", short(list)),
+        many => format!("for each of {}, {many} at once", short(list)),
+    }));
+    lines.extend(
+        step.until
+            .as_ref()
+            .map(|until| format!("until {}, at most {} rounds", short(&until.condition), until.max_rounds)),
+    );
+    lines
+}
+
+fn error_policy(policy: &PolicyDefinition) -> String {
+    let mut parts = Vec::new();
+    parts.extend(policy.timeout_ms.map(|limit| format!("fails after {limit} ms")));
+    if policy.retry_count > 0 {
+        parts.push(format!(
+            "tries {} more times, first after {} ms, then {} times as long",
+            policy.retry_count, policy.retry_delay_ms, policy.retry_backoff
+        ));
+    }
+    parts.push(match (policy.on_error, &policy.fallback_node) {
+        (OnErrorName::Fail | OnErrorName::Retry, _) => "then the run fails".to_string(),
+        (OnErrorName::Skip, _) => format!("then its result is {}", short(&policy.fallback_value.to_string())),
+        (OnErrorName::Fallback, Some(node)) => format!("then {} does it", short(node)),
+        (OnErrorName::Fallback, None) => "then nobody does it".to_string(),
+    });
+    parts.join(", ")
+}
+
+fn budget(budget: &BudgetDefinition) -> Option<String> {
+    let limits = [
+        budget.max_tokens.map(|limit| format!("{limit} tokens")),
+        budget.max_time_seconds.map(|limit| format!("{limit} s")),
+        budget.max_steps.map(|limit| format!("{limit} steps")),
+        budget.max_api_calls.map(|limit| format!("{limit} API calls")),
+        budget.max_cost_dollars.map(|limit| format!("${limit}")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    (!limits.is_empty()).then(|| format!("at most {}", limits.join(", ")))
+}
+
+/// Places of steps in the order in which they can run; as written if there is no such order.
+fn order(file: &GraphFile) -> Vec<usize> {
+    let mut deps = vec![Vec::new(); file.steps.len()];
+    for (from, to) in edges(file) {
+        deps[to].push(from as u32);
+    }
+    match Plan::new(&deps).order() {
+        Ok(order) => order.into_iter().map(|place| place as usize).collect(),
+        Err(_) => (0..file.steps.len()).collect(),
+    }
+}
+
+/// Who comes before whom; dependencies that are not there are left out.
+fn edges(file: &GraphFile) -> Vec<(usize, usize)> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (place, step) in file.steps.iter().enumerate() {
+        places.entry(&step.id).or_insert(place);
+    }
+    let mut edges = Vec::new();
+    for (place, step) in file.steps.iter().enumerate() {
+        let mut before: Vec<usize> =
+            step.depends_on.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+        before.sort_unstable();
+        before.dedup();
+        edges.extend(before.into_iter().map(|from| (from, place)));
+    }
+    edges
+}
+
+fn line(out: &mut String, level: usize, text: &str) {
+    let _ = writeln!(out, "{:indent$}{text}", "", indent = level * 2);
+}
+
+/// One line, without characters that do something to a terminal.
+fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => clean.push(' '),
+            c if c.is_control()
+                || ('\u{202a}'..='\u{202e}').contains(&c)
+                || ('\u{2066}'..='\u{2069}').contains(&c) =>
+            {
+                clean.extend(c.escape_default());
+            }
+            c => clean.push(c),
+        }
+    }
+    clean
+}
+
+fn short(text: &str) -> String {
+    let text = clean(text.trim());
+    match text.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// Mermaid reads `#` and a number as a character, and nearly everything else as something of its own.
+fn mermaid_text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in clean(text).chars() {
+        match character {
+            c if c.is_alphanumeric() || " _-.,:…$".contains(c) => safe.push(c),
+            c => {
+                let _ = write!(safe, "#{};", u32::from(c));
+            }
+        }
+    }
+    safe
+}
+
+fn dot_text(text: &str) -> String {
+    clean(text).replace('\\', "\\\\").replace('"', "\\\"")
+}

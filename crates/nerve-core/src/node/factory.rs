@@ -1,0 +1,280 @@
+//! Makes nodes, and does not register them (seed REQ-F1).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nerve_record::history::HistoryWriter;
+use nerve_term::parse::ParserKind;
+use serde_json::Value;
+
+use super::NodeHandle;
+use super::function::FunctionNode;
+use crate::backend::{Program, SpawnError};
+use crate::clock::Clock;
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::events::Publisher;
+use crate::graph::Graph;
+use crate::host::hosting::{Hosting, Label};
+use crate::node::bash::BashNode;
+use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
+use crate::profiles::Loaded;
+use crate::session::{DEFAULT, check_name};
+
+/// Makes nodes of all kinds. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct NodeFactory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    history_dir: PathBuf,
+    profile_dir: Option<PathBuf>,
+    hook_relay: Option<PathBuf>,
+    hosting: Option<Hosting>,
+    events: Publisher,
+    clock: Clock,
+}
+
+/// What a factory gives the nodes it makes.
+#[derive(Debug, Clone)]
+pub struct FactoryConfig {
+    /// Name of the server: 1–32 of `a-z 0-9 -`; part of the paths of histories.
+    pub server: String,
+    /// Where histories go; `.nerve/history` under the current directory if `None`.
+    pub history_dir: Option<PathBuf>,
+    /// Folder with the user's own profiles (`*.toml`), if there is one.
+    pub profile_dir: Option<PathBuf>,
+    /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
+    pub hook_relay: Option<PathBuf>,
+    /// Nodes run in host processes, which outlive this one; without it, in this process.
+    pub hosting: Option<Hosting>,
+}
+
+impl Default for FactoryConfig {
+    fn default() -> FactoryConfig {
+        FactoryConfig {
+            server: DEFAULT.to_string(),
+            history_dir: None,
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+        }
+    }
+}
+
+impl Default for NodeFactory {
+    /// Of a program that has no server: nodes in this process, histories under the current directory.
+    fn default() -> NodeFactory {
+        NodeFactory::new(FactoryConfig::default())
+    }
+}
+
+impl NodeFactory {
+    /// A factory whose nodes' events nobody hears.
+    pub fn new(config: FactoryConfig) -> NodeFactory {
+        let clock = Clock::start();
+        NodeFactory::publishing(config, Publisher::new(clock), clock)
+    }
+
+    pub(crate) fn publishing(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
+        let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
+        let shared = Shared {
+            server: config.server,
+            // Relative folders mean the folder of now, not of whenever a node is made.
+            history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
+            profile_dir: config.profile_dir,
+            hook_relay: config.hook_relay,
+            hosting: config.hosting,
+            events,
+            clock,
+        };
+        NodeFactory { shared: Arc::new(shared) }
+    }
+
+    /// Makes a node as it is specified, started and ready to be worked with (not yet to be ready).
+    ///
+    /// # Errors
+    /// InvalidRequest, NotFound (a profile), Process: nothing was started.
+    pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
+        match spec.backend {
+            BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
+            BackendKind::Pty => Ok(Arc::new(self.create_terminal(spec).await?)),
+        }
+    }
+
+    /// Makes a terminal node; its program runs.
+    ///
+    /// # Errors
+    /// As [`NodeFactory::create`].
+    pub async fn create_terminal(&self, spec: NodeSpec) -> Result<TerminalNode, EngineError> {
+        let shared = &self.shared;
+        let node = named(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        let journal = self.journal(&spec.node, spec.history)?;
+        let argv = words(spec.command)?;
+        let profile = self.profiles().find(spec.profile.as_deref(), &argv)?;
+        let mut env = spec.env;
+        let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
+        // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
+        if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
+            env.extend(profile.env.clone());
+        }
+        let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
+        let program = Program { argv, cwd: spec.cwd, env, env_remove: profile.env_remove.clone() };
+        let label = Label {
+            server: shared.server.clone(),
+            session: spec.node.session.clone(),
+            node: spec.node.node.clone(),
+            argv: program.argv.clone(),
+            env_home: program.env.get("HOME").cloned(),
+            profile: profile.name.clone(),
+            parser: parser.to_string(),
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
+            history: spec.history,
+        };
+        let terminal = TerminalSpec {
+            node: node.clone(),
+            program,
+            size: spec.size,
+            profile,
+            parser,
+            ready_timeout: spec.ready_timeout,
+            response_timeout: spec.response_timeout,
+            journal,
+            adopted: None,
+            answers: true,
+            events: shared.events.clone(),
+        };
+        let relay = shared.hook_relay.as_deref();
+        let terminal = match &shared.hosting {
+            Some(hosting) => hosting.start(terminal, &label, relay, spec.record, shared.clock.now()).await,
+            None => TerminalNode::start(terminal, relay, Vec::new()),
+        };
+        terminal.map_err(|error| not_startable(&node, &error))
+    }
+
+    /// Makes a node of one-shot commands.
+    ///
+    /// # Errors
+    /// InvalidRequest; Process: no such folder.
+    pub fn create_bash(&self, spec: NodeSpec) -> Result<BashNode, EngineError> {
+        let node = named(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        let journal = self.journal(&spec.node, spec.history)?;
+        Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
+    }
+
+    /// Makes a node of a function.
+    pub fn create_function(
+        &self,
+        id: &str,
+        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + Sync + 'static,
+    ) -> FunctionNode {
+        FunctionNode::new(id, function)
+    }
+
+    /// Makes a graph without steps.
+    pub fn create_graph(&self, id: &str) -> Graph {
+        Graph::new(id)
+    }
+
+    /// A log that cannot be opened costs the log, not the node (seed channel-history §6.1).
+    pub(crate) fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
+        if !history {
+            return Ok(Journal::off());
+        }
+        let shared = &self.shared;
+        check_name(&shared.server, "server")?;
+        let session = at.session.as_deref().filter(|session| *session != DEFAULT);
+        let (dir, server, id) = (&shared.history_dir, &shared.server, &at.node);
+        match HistoryWriter::create_in_session(dir, server, session, id) {
+            Ok(writer) => Ok(Journal::new(writer)),
+            Err(error) => {
+                tracing::warn!(node = %at.node, %error, "no history is kept");
+                let message = format!("no history is kept: {error}");
+                shared.events.publish(Some(&named(at)), EventKind::Error { message });
+                Ok(Journal::off())
+            }
+        }
+    }
+
+    /// Profiles are read when a node is made: an edited file counts for the next node.
+    pub(crate) fn profiles(&self) -> Loaded {
+        let loaded = Loaded::from_folder(self.shared.profile_dir.as_deref());
+        for message in loaded.broken.iter().cloned() {
+            tracing::warn!("{message}");
+            self.shared.events.publish(None, EventKind::Error { message });
+        }
+        loaded
+    }
+
+    /// Name of the server, for the paths of histories.
+    pub fn server_name(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// Where histories are.
+    pub fn history_base_dir(&self) -> &Path {
+        &self.shared.history_dir
+    }
+
+    pub(crate) fn hosting(&self) -> Option<&Hosting> {
+        self.shared.hosting.as_ref()
+    }
+}
+
+/// The same node with its session named.
+pub(crate) fn named(at: &NodeRef) -> NodeRef {
+    NodeRef {
+        session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())),
+        node: at.node.clone(),
+    }
+}
+
+fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
+    match cwd.filter(|cwd| !cwd.is_dir()) {
+        Some(cwd) => Err(not_startable(node, &SpawnError::NoDirectory(cwd.to_path_buf()))),
+        None => Ok(()),
+    }
+}
+
+fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
+    let kind = match error {
+        SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
+        SpawnError::NoProgram { .. }
+        | SpawnError::NoDirectory(_)
+        | SpawnError::Host(_)
+        | SpawnError::System { .. } => ErrorKind::Process,
+    };
+    let hint = match error {
+        SpawnError::NoProgram { .. } => {
+            "check the spelling; `nerve doctor` lists the agents found on this machine"
+        }
+        SpawnError::NoDirectory(_) => "make the directory first, or give another one",
+        _ => "nothing was started",
+    };
+    EngineError::new(kind, format!("node '{}' was not started: {error}", node.node)).hint(hint)
+}
+
+/// Splits a command as a shell would, without running one. Empty means the user's shell.
+fn words(command: CommandLine) -> Result<Vec<String>, EngineError> {
+    let argv = match command {
+        CommandLine::Argv(argv) => argv,
+        CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {
+            let message = format!("cannot split the command '{text}': {error}");
+            EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("close the quote, or give the command as a list")
+        })?,
+    };
+    if argv.is_empty() {
+        return Ok(vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_string())]);
+    }
+    Ok(argv)
+}

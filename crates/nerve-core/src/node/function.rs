@@ -1,0 +1,97 @@
+//! A function as a node (seed REQ-N3a): no state, so it can run many times at once.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Node, NodeFuture};
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+
+type Sync = dyn Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
+type Async = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + std::marker::Sync;
+
+/// A function as a node.
+pub struct FunctionNode {
+    id: String,
+    function: Function,
+}
+
+enum Function {
+    Sync(Box<Sync>),
+    Async(Box<Async>),
+}
+
+impl FunctionNode {
+    /// Of a function that is done at once. It must not block: nothing else of its graph runs meanwhile. See
+    /// [`FunctionNode::blocking`].
+    ///
+    /// ```
+    /// use nerve_core::node::function::FunctionNode;
+    /// use serde_json::json;
+    /// let upper = FunctionNode::new("upper", |context| {
+    ///     Ok(json!(context.input.as_str().unwrap_or_default().to_uppercase()))
+    /// });
+    /// ```
+    pub fn new(
+        id: impl Into<String>,
+        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode {
+        FunctionNode { id: id.into(), function: Function::Sync(Box::new(function)) }
+    }
+
+    /// Of a function that waits for something. When its step is cancelled or its time is over, it is dropped where it waits.
+    pub fn asynchronous<F>(
+        id: impl Into<String>,
+        function: impl Fn(ExecutionContext) -> F + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode
+    where
+        F: Future<Output = Result<Value, EngineError>> + Send + 'static,
+    {
+        let function = move |context| -> NodeFuture<'static> { Box::pin(function(context)) };
+        FunctionNode { id: id.into(), function: Function::Async(Box::new(function)) }
+    }
+
+    /// Of a function that blocks its thread: it gets one of its own. It cannot be stopped, only not waited for.
+    pub fn blocking(
+        id: impl Into<String>,
+        function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
+    ) -> FunctionNode {
+        let function = Arc::new(function);
+        FunctionNode::asynchronous(id, move |context| {
+            let function = Arc::clone(&function);
+            async move {
+                let done = tokio::task::spawn_blocking(move || function(&context)).await;
+                done.unwrap_or_else(|error| {
+                    let message = format!("a function did not come to its end: {error}");
+                    Err(EngineError::new(ErrorKind::Internal, message))
+                })
+            }
+        })
+    }
+}
+
+impl Node for FunctionNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn kind(&self) -> &'static str {
+        "function"
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        match &self.function {
+            Function::Sync(function) => Box::pin(async move { function(context) }),
+            Function::Async(function) => function(context.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for FunctionNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionNode").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,74 @@
+//! A node that puts its input into a text.
+
+use serde_json::Value;
+
+use super::{Node, NodeFuture};
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::graph::file::templates::Template;
+use crate::graph::step::Scope;
+
+/// A template over `input`; its result is the text.
+///
+/// ```
+/// use nerve_core::context::ExecutionContext;
+/// use nerve_core::node::{Node, template::TemplateNode};
+/// use nerve_core::session::Session;
+/// use serde_json::json;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let node = TemplateNode::new("greet", "Hello {{ input.name }}!").unwrap();
+/// let context = ExecutionContext::new(&Session::new("demo")).with_input(json!({"name": "you"}));
+/// assert_eq!(node.execute(&context).await.unwrap(), json!("Hello you!"));
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct TemplateNode {
+    id: String,
+    template: Template,
+}
+
+impl TemplateNode {
+    /// A node of this template (minijinja).
+    ///
+    /// # Errors
+    /// InvalidRequest: it is no template.
+    pub fn new(id: impl Into<String>, template: &str) -> Result<TemplateNode, EngineError> {
+        let id = id.into();
+        let template = Template::compile(template).map_err(|malformed| {
+            let message = format!("template of node '{id}': {}", malformed.message);
+            EngineError::new(ErrorKind::InvalidRequest, message)
+        })?;
+        Ok(TemplateNode { id, template })
+    }
+
+    fn render(&self, context: &ExecutionContext) -> Result<Value, EngineError> {
+        let scope = Scope {
+            input: &context.input,
+            upstream: &context.upstream,
+            direct: &[],
+            item: None,
+            index: 0,
+            round: 1,
+            result: None,
+        };
+        self.template.render(&scope).map_err(|mut error| {
+            error.message = format!("template of node '{}': {}", self.id, error.message);
+            error
+        })
+    }
+}
+
+impl Node for TemplateNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn kind(&self) -> &'static str {
+        "template"
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(std::future::ready(self.render(context)))
+    }
+}

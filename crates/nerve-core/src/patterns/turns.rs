@@ -1,0 +1,109 @@
+//! Turns of agents, one after the other, within the limits of a context.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::event::TsNs;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::text::message_of;
+use crate::context::ExecutionContext;
+use crate::error::{EngineError, ErrorKind};
+use crate::graph::attempt::attempt;
+use crate::node::NodeHandle;
+use crate::trace::{StepTrace, TraceStatus};
+
+/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// The turns of one loop.
+pub(super) struct Turns<'a> {
+    context: &'a ExecutionContext,
+    /// Of one turn.
+    limit: Option<Duration>,
+    /// Of all of them.
+    deadline: Option<Instant>,
+}
+
+impl<'a> Turns<'a> {
+    /// `limit`: how long a turn may take. All together may take as long as the context says.
+    pub(super) fn new(context: &'a ExecutionContext, limit: Option<Duration>) -> Turns<'a> {
+        let timeout = context.timeout.map(|timeout| Instant::now() + timeout.min(FAR));
+        let deadline = [timeout, context.pool().deadline()].into_iter().flatten().min();
+        Turns { context, limit, deadline }
+    }
+
+    /// Gives a node a prompt, and gives what it says. A step of the trace, and of the budget.
+    ///
+    /// # Errors
+    /// Cancelled, Budget, Timeout, and what the node says.
+    pub(super) async fn take(
+        &self,
+        node: &NodeHandle,
+        step: &str,
+        prompt: String,
+    ) -> Result<String, EngineError> {
+        self.context.check_cancelled()?;
+        self.context.check_budget()?;
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let limit = [self.limit, left].into_iter().flatten().min();
+        let mut context = self.context.clone().with_input(prompt).with_pool(self.context.pool().part());
+        context.timeout = None;
+        context.step = Some(match &self.context.step {
+            Some(outer) => format!("{outer}/{step}").into(),
+            None => step.into(),
+        });
+        context.pool().add_step();
+        let began = context.run().clock.now();
+        let done = attempt(node, &context, limit).await.map_err(|error| match error.kind {
+            // The time that was over was the budget's.
+            ErrorKind::Timeout => self.context.pool().check(false).err().unwrap_or(error),
+            _ => error,
+        });
+        self.record(node, &context, began, &done);
+        done.map(|value| message_of(&value))
+    }
+
+    fn record(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        began: TsNs,
+        done: &Result<Value, EngineError>,
+    ) {
+        if context.trace().is_none() {
+            return;
+        }
+        // The turn on the node: finds its entry in the audit log (decision D13).
+        let turn = done.as_ref().ok().and_then(|value| value.get("turn"));
+        let metadata: Map<String, Value> =
+            turn.map(|turn| ("turn".to_string(), turn.clone())).into_iter().collect();
+        context.record_step(StepTrace {
+            step_id: context.step.clone().unwrap_or_default(),
+            node_id: Arc::from(node.id()),
+            node_type: node.kind(),
+            input: context.input.clone(),
+            output: done.as_ref().cloned().unwrap_or_default(),
+            error: done.as_ref().err().map(ToString::to_string),
+            start_time: began,
+            end_time: context.run().clock.now(),
+            tokens_used: context.usage().tokens_used(),
+            metadata,
+        });
+    }
+
+    /// Says in the trace how the loop ended; a loop inside a graph leaves that to the graph.
+    pub(super) fn end(&self, error: Option<&EngineError>) {
+        let run = self.context.run();
+        let Some(tracer) = run.tracer.as_ref().filter(|_| run.nest.is_none()) else { return };
+        let status = match error.map(|error| error.kind) {
+            None => TraceStatus::Completed,
+            Some(ErrorKind::Cancelled) => TraceStatus::Cancelled,
+            Some(_) => TraceStatus::Failed,
+        };
+        let usage = self.context.usage();
+        let error = error.map(ToString::to_string);
+        tracer.end(run.clock.now(), status, usage.tokens_used(), usage.cost_dollars(), error);
+    }
+}

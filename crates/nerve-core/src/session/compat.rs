@@ -1,0 +1,87 @@
+//! What sessions were asked in the words of the first nerve (seed REQ-S3). Each old word warns once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nerve_term::parse::ParserKind;
+use serde_json::Value;
+
+use super::{Session, stop_all};
+use crate::context::ExecutionContext;
+use crate::error::EngineError;
+use crate::node::NodeHandle;
+
+impl Session {
+    /// Deprecated: [`Session::register`].
+    ///
+    /// # Errors
+    /// As [`Session::register`].
+    #[deprecated(note = "use Session::register(node, Some(name))")]
+    pub fn add(&self, name: &str, node: NodeHandle) -> Result<(), EngineError> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Session::add is deprecated, use Session::register");
+        self.register(node, Some(name))
+    }
+
+    /// Deprecated: [`Session::get`].
+    #[deprecated(note = "use Session::get")]
+    pub fn get_channel(&self, name: &str) -> Option<NodeHandle> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Session::get_channel is deprecated, use Session::get");
+        self.get(name)
+    }
+
+    /// Deprecated: [`Session::list_nodes`].
+    #[deprecated(note = "use Session::list_nodes")]
+    pub fn list_channels(&self) -> Vec<String> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Session::list_channels is deprecated, use Session::list_nodes");
+        self.list_nodes()
+    }
+
+    /// Deprecated: [`crate::node::Node::execute`] of the node.
+    ///
+    /// # Errors
+    /// NotFound, and what the node says.
+    #[deprecated(note = "use Session::find and Node::execute")]
+    pub async fn send(
+        &self,
+        name: &str,
+        input: &str,
+        parser: Option<ParserKind>,
+        timeout: Option<Duration>,
+    ) -> Result<Value, EngineError> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Session::send is deprecated, use Node::execute");
+        let mut context = ExecutionContext::new(self).with_input(input);
+        context.parser = parser;
+        context.timeout = timeout;
+        self.find(name)?.execute(&context).await
+    }
+
+    /// Deprecated: [`crate::node::Node::stop`] of a node and [`Session::unregister`], or [`Session::stop`] for all (`None`).
+    ///
+    /// # Errors
+    /// NotFound.
+    #[deprecated(note = "use Node::stop and Session::unregister, or Session::stop")]
+    pub async fn close(&self, name: Option<&str>) -> Result<(), EngineError> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        warn_once(&WARNED, "Session::close is deprecated, use Node::stop or Session::stop");
+        let nodes = match name {
+            Some(name) => vec![(name.to_string(), self.find(name)?)],
+            None => self.nodes(),
+        };
+        for (name, _) in &nodes {
+            self.unregister(name);
+        }
+        stop_all(nodes.into_iter().map(|(_, node)| node).collect(), "closed").await;
+        Ok(())
+    }
+}
+
+/// Says so the first time.
+pub(crate) fn warn_once(warned: &AtomicBool, message: &'static str) {
+    if !warned.swap(true, Ordering::Relaxed) {
+        tracing::warn!("{message}");
+    }
+}

@@ -1,0 +1,159 @@
+//! All sessions of a server, by name.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{DEFAULT, Session, check_name, stop_all};
+use crate::command::NodeRef;
+use crate::error::{EngineError, ErrorKind};
+use crate::node::NodeHandle;
+use crate::node::factory::NodeFactory;
+
+/// All sessions of a server: the default one, and those that were made. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct SessionManager {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sessions: Mutex<BTreeMap<String, Session>>,
+    factory: NodeFactory,
+}
+
+impl SessionManager {
+    /// The default session, empty. `factory` makes nodes for whoever asks for one.
+    pub fn new(factory: NodeFactory) -> SessionManager {
+        let default = Session::new(DEFAULT);
+        default.keep();
+        let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
+        SessionManager { shared: Arc::new(Shared { sessions, factory }) }
+    }
+
+    /// Makes nodes; does not register them.
+    pub fn node_factory(&self) -> &NodeFactory {
+        &self.shared.factory
+    }
+
+    /// Deprecated: [`SessionManager::node_factory`].
+    #[deprecated(note = "use SessionManager::node_factory")]
+    pub fn channels(&self) -> &NodeFactory {
+        static WARNED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+        super::compat::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        self.node_factory()
+    }
+
+    /// Makes a session.
+    ///
+    /// # Errors
+    /// A bad name, or one that is taken.
+    pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
+        check_name(name, "session")?;
+        let mut sessions = self.lock();
+        if sessions.contains_key(name) {
+            let message = format!("session '{name}' exists already");
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+        }
+        let session = Session::new(name);
+        session.describe(description, tags);
+        session.keep();
+        sessions.insert(name.to_string(), session.clone());
+        Ok(session)
+    }
+
+    /// The session of a name, made if there is none; the default one if no name is given.
+    ///
+    /// # Errors
+    /// A bad name.
+    pub fn ensure(&self, name: Option<&str>) -> Result<Session, EngineError> {
+        match self.find_by_name(name.unwrap_or(DEFAULT)) {
+            Some(session) => Ok(session),
+            None => {
+                let session = Session::new(name.unwrap_or(DEFAULT));
+                self.insert(session.clone())?;
+                Ok(session)
+            }
+        }
+    }
+
+    /// Puts a session in that was made elsewhere.
+    ///
+    /// # Errors
+    /// A bad name, or one that is taken.
+    pub fn insert(&self, session: Session) -> Result<(), EngineError> {
+        check_name(session.name(), "session")?;
+        let mut sessions = self.lock();
+        if sessions.contains_key(session.name()) {
+            let message = format!("session '{}' exists already", session.name());
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
+        }
+        sessions.insert(session.name().to_string(), session);
+        Ok(())
+    }
+
+    /// One session; the default one if no name is given.
+    ///
+    /// # Errors
+    /// NotFound; the names there are, are named.
+    pub fn get(&self, name: Option<&str>) -> Result<Session, EngineError> {
+        let name = name.unwrap_or(DEFAULT);
+        let sessions = self.lock();
+        sessions.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
+            let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
+            error.hint(format!("there are: {}", known.join(", ")))
+        })
+    }
+
+    /// One session, if there is one of that name.
+    pub fn find_by_name(&self, name: &str) -> Option<Session> {
+        self.lock().get(name).cloned()
+    }
+
+    /// All sessions, by name.
+    pub fn list(&self) -> Vec<Session> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// A node of a session.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn node(&self, at: &NodeRef) -> Result<NodeHandle, EngineError> {
+        self.get(at.session.as_deref())?.find(&at.node)
+    }
+
+    /// Stops the nodes of a session and forgets it.
+    ///
+    /// # Errors
+    /// NotFound; the default session cannot be closed.
+    pub async fn close(&self, name: &str) -> Result<(), EngineError> {
+        let session = self.get(Some(name))?;
+        if name == DEFAULT {
+            return Err(EngineError::new(ErrorKind::InvalidRequest, "the default session cannot be deleted"));
+        }
+        let nodes = session.close_names();
+        self.lock().remove(name);
+        stop_all(nodes, "its session was deleted").await;
+        Ok(())
+    }
+
+    /// Takes a session out; its nodes run on.
+    pub(crate) fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    /// Stops all nodes of all sessions; nothing is taken in any more.
+    pub async fn close_all(&self) {
+        stop_all(self.close_names(), "all sessions were closed").await;
+    }
+
+    /// Takes nothing in from now on, and hands out all nodes, still running.
+    pub(crate) fn close_names(&self) -> Vec<NodeHandle> {
+        self.list().iter().flat_map(Session::close_names).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
+        self.shared.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,155 @@
+//! The file on the disk: locked while it is changed, replaced whole, and set aside when it is damaged.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::document::Document;
+use super::{LoadReport, SessionStoreError};
+
+/// A writer has the lock for milliseconds. One that has it for so long is stuck.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
+
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What is at a path.
+pub(super) enum Stored {
+    Document(Document),
+    Missing,
+    /// Why it cannot be read.
+    Damaged(String),
+}
+
+/// Says that nobody else changes the file. The lock is a file beside it, because the file itself is replaced.
+pub(super) struct Lock(File);
+
+impl Lock {
+    pub(super) fn take(path: &Path, patience: Duration) -> Result<Lock, SessionStoreError> {
+        let lock = beside(path, ".lock");
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed("locked", path))?;
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock)
+            .map_err(failed("locked", path))?;
+        let deadline = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(SessionStoreError::Locked { path: path.into(), lock });
+                }
+                Err(TryLockError::Error(source)) => return Err(failed("locked", path)(source)),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Explicitly: a child that is just being started may hold a copy of the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Reads the file. It is only ever replaced whole, so this needs no lock.
+pub(super) fn read(path: &Path) -> Result<Stored, SessionStoreError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::Missing),
+        file => file.map_err(failed("read", path))?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(SessionStoreError::TooLong { path: path.into() });
+    }
+    Ok(Document::parse(&bytes).map_or_else(Stored::Damaged, Stored::Document))
+}
+
+/// Reads the file; empty if it is not there, `None` if it was damaged and has been moved out of the way.
+pub(super) fn read_or_set_aside(
+    path: &Path,
+    _lock: &Lock,
+    report: &mut LoadReport,
+) -> Result<Option<Document>, SessionStoreError> {
+    let why = match read(path)? {
+        Stored::Document(document) => return Ok(Some(document)),
+        Stored::Missing => return Ok(Some(Document::default())),
+        Stored::Damaged(why) => why,
+    };
+    let free = (1..=u32::MAX).map(|number| beside(path, &format!(".damaged-{number}"))).find(|aside| {
+        fs::symlink_metadata(aside).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    });
+    let Some(aside) = free else {
+        return Err(failed("set aside", path)(io::ErrorKind::AlreadyExists.into()));
+    };
+    fs::rename(path, &aside).map_err(failed("set aside", path))?;
+    report.say(&format!(
+        "the sessions in {} were damaged ({why}) and are now in {}",
+        path.display(),
+        aside.display()
+    ));
+    report.set_aside = Some(aside);
+    Ok(None)
+}
+
+/// Replaces the file: whoever reads it, and whatever happens meanwhile, it is the old one or the new one.
+pub(super) fn replace(path: &Path, _lock: &Lock, document: &Document) -> Result<(), SessionStoreError> {
+    let write = || -> io::Result<()> {
+        let bytes = document.to_bytes()?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "they are longer than 64 MiB"));
+        }
+        // Behind a link is the file that is meant; there, and not here, is where a new one can take its place at once.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new().prefix(".sessions-").tempfile_in(folder)?;
+        file.write_all(&bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(&target).map_err(|error| error.error)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed("written", path))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().map(OsString::from).unwrap_or_default();
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionStoreError {
+    move |source| SessionStoreError::Io { doing, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lock;
+    use crate::session::store::SessionStoreError;
+    use std::time::Duration;
+
+    #[test]
+    fn a_lock_that_stays_taken_is_said_and_one_that_is_given_up_is_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/sessions.json");
+        let held = Lock::take(&path, Duration::ZERO).unwrap();
+        let Err(error) = Lock::take(&path, Duration::from_millis(20)) else { panic!("two have the lock") };
+        assert!(matches!(error, SessionStoreError::Locked { .. }));
+        assert!(error.to_string().contains("new/sessions.json.lock"), "{error}");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::take(&path, Duration::from_secs(10)).map(drop));
+            drop(held);
+            waiting.join().unwrap().unwrap();
+        });
+    }
+}

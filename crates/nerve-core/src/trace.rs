@@ -1,0 +1,207 @@
+//! What a graph's run did, step by step (facts: agent capabilities; decisions D12, D13). A trace is asked for through the context and
+//! kept in memory; the audit log of each node is another thing. One is found from the other by node, time and turn.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nerve_term::event::TsNs;
+use serde_json::{Map, Value, json};
+
+use crate::clock::Clock;
+
+/// What one step did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepTrace {
+    /// Path of the step: `outer/inner`, items of a list `each[3]`.
+    pub step_id: Arc<str>,
+    /// Its node.
+    pub node_id: Arc<str>,
+    /// The node's kind.
+    pub node_type: &'static str,
+    /// What it was given.
+    pub input: Value,
+    /// What came of it; null if it failed.
+    pub output: Value,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// When it began.
+    pub start_time: TsNs,
+    /// When it ended.
+    pub end_time: TsNs,
+    /// Tokens it used, retries included.
+    pub tokens_used: u64,
+    /// More facts: `attempts`, `turn` (the node's turn: finds its history), `skipped`, `reused`.
+    pub metadata: Map<String, Value>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceStatus {
+    /// It has not.
+    Running,
+    /// All steps are done.
+    Completed,
+    /// A step failed, or a budget is used up.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+}
+
+/// What a graph's run did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecutionTrace {
+    /// The graph.
+    pub graph_id: String,
+    /// When it began.
+    pub start_time: TsNs,
+    /// When it ended.
+    pub end_time: Option<TsNs>,
+    /// How.
+    pub status: TraceStatus,
+    /// Its steps and those of the graphs in it, in the order of their ends.
+    pub steps: Vec<StepTrace>,
+    /// Tokens of all steps.
+    pub total_tokens: u64,
+    /// Dollars, where nodes tell.
+    pub total_cost: f64,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A trace while it grows. Cheap to clone: all clones are the same trace.
+#[derive(Debug, Clone)]
+pub struct Tracer {
+    trace: Arc<Mutex<ExecutionTrace>>,
+}
+
+impl StepTrace {
+    /// Milliseconds from begin to end.
+    pub fn duration_ms(&self) -> f64 {
+        millis(self.start_time, self.end_time)
+    }
+
+    fn to_value(&self) -> Value {
+        json!({
+            "step_id": &*self.step_id, "node_id": &*self.node_id, "node_type": self.node_type,
+            "input": self.input, "output": self.output, "error": self.error,
+            "start_time": seconds(self.start_time), "end_time": seconds(self.end_time),
+            "duration_ms": self.duration_ms(), "tokens_used": self.tokens_used, "metadata": self.metadata,
+        })
+    }
+}
+
+impl TraceStatus {
+    /// `running`, `completed`, `failed` or `cancelled`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TraceStatus::Running => "running",
+            TraceStatus::Completed => "completed",
+            TraceStatus::Failed => "failed",
+            TraceStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl ExecutionTrace {
+    /// A trace without steps.
+    pub fn new(graph_id: impl Into<String>, start_time: TsNs) -> ExecutionTrace {
+        ExecutionTrace {
+            graph_id: graph_id.into(),
+            start_time,
+            end_time: None,
+            status: TraceStatus::Running,
+            steps: Vec::new(),
+            total_tokens: 0,
+            total_cost: 0.0,
+            error: None,
+        }
+    }
+
+    /// For people: a line for the run, and one for each step.
+    ///
+    /// ```
+    /// use nerve_core::trace::ExecutionTrace;
+    /// use nerve_term::event::TsNs;
+    /// let trace = ExecutionTrace::new("review", TsNs(0));
+    /// assert_eq!(trace.explain(), "Graph: review\nStatus: running\nSteps: 0\n");
+    /// ```
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        writeln!(out, "Graph: {}", self.graph_id)?;
+        writeln!(out, "Status: {}", self.status.as_str())?;
+        if let Some(end) = self.end_time {
+            writeln!(out, "Duration: {:.0}ms", millis(self.start_time, end))?;
+        }
+        if self.total_tokens > 0 {
+            writeln!(out, "Tokens: {}", self.total_tokens)?;
+        }
+        if let Some(error) = &self.error {
+            writeln!(out, "Error: {error}")?;
+        }
+        writeln!(out, "Steps: {}", self.steps.len())?;
+        for step in &self.steps {
+            let mark = if step.error.is_some() { "[x]" } else { "[+]" };
+            writeln!(out, "  {mark} {} ({}): {:.0}ms", step.step_id, step.node_type, step.duration_ms())?;
+            if let Some(error) = &step.error {
+                writeln!(out, "    Error: {error}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For machines: the fields by their names, times in seconds since the Unix epoch (seed: `to_dict`).
+    pub fn to_dict(&self) -> Value {
+        json!({
+            "graph_id": self.graph_id, "status": self.status.as_str(),
+            "start_time": seconds(self.start_time), "end_time": self.end_time.map(seconds),
+            "duration_ms": self.end_time.map(|end| millis(self.start_time, end)),
+            "steps": self.steps.iter().map(StepTrace::to_value).collect::<Vec<_>>(),
+            "total_tokens": self.total_tokens, "total_cost": self.total_cost, "error": self.error,
+        })
+    }
+}
+
+impl Tracer {
+    /// A trace that begins now.
+    pub fn new(graph_id: impl Into<String>) -> Tracer {
+        Tracer { trace: Arc::new(Mutex::new(ExecutionTrace::new(graph_id, Clock::start().now()))) }
+    }
+
+    /// Adds what a step did.
+    pub fn record(&self, step: StepTrace) {
+        self.lock().steps.push(step);
+    }
+
+    /// Says how the run ended.
+    pub(crate) fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<String>) {
+        let mut trace = self.lock();
+        trace.end_time = Some(at);
+        trace.status = status;
+        trace.total_tokens = tokens;
+        trace.total_cost = cost;
+        trace.error = error;
+    }
+
+    /// The trace so far.
+    pub fn snapshot(&self) -> ExecutionTrace {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ExecutionTrace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn millis(start: TsNs, end: TsNs) -> f64 {
+    end.0.saturating_sub(start.0) as f64 / 1e6
+}
+
+fn seconds(time: TsNs) -> f64 {
+    time.0 as f64 / 1e9
+}

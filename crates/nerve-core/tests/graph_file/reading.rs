@@ -1,0 +1,323 @@
+//! Shapes: fields, their types and their two spellings.
+
+use nerve_core::graph::file::{
+    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
+    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
+    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+};
+use serde_json::{Value, json};
+
+use crate::check;
+
+/// Every field of every type, none at its default: a field that is added without being read does not come back.
+fn full() -> GraphFile {
+    let terminal = TerminalDefinition {
+        command: Some(CommandDefinition::Words(vec!["claude".into(), "--model".into(), "x".into()])),
+        cwd: Some("/tmp".into()),
+        env: [("A".to_string(), "b".to_string())].into(),
+        profile: Some("claude".into()),
+        parser: Some(ParserName::Codex),
+        cols: Some(100),
+        rows: Some(30),
+        history: false,
+        record: false,
+        ready_timeout: Some(60.0),
+        response_timeout: Some(1800.5),
+        keep: true,
+    };
+    let budget = BudgetDefinition {
+        max_tokens: Some(1),
+        max_time_seconds: Some(2.5),
+        max_steps: Some(3),
+        max_api_calls: Some(4),
+        max_cost_dollars: Some(5.5),
+    };
+    let inner = GraphFile::new("inner");
+    let mut file = GraphFile::new("full");
+    file.description = "all of it".into();
+    file.inputs = Some(
+        [("task".to_string(), InputDefinition { description: "what".into(), default: Some(Value::Null) })]
+            .into(),
+    );
+    file.max_parallel = 2;
+    file.on_failure = OnFailure::Finish;
+    file.on_restart = OnRestart::Resume;
+    file.budget = budget;
+    file.nodes = [
+        ("coder".to_string(), NodeDefinition::Claude(terminal.clone())),
+        (
+            "shell".to_string(),
+            NodeDefinition::Pty(TerminalDefinition {
+                command: Some(CommandDefinition::Text("bash -l".into())),
+                ..terminal
+            }),
+        ),
+        (
+            "check".to_string(),
+            NodeDefinition::Bash(BashDefinition {
+                cwd: Some("/".into()),
+                env: [("X".to_string(), String::new())].into(),
+                timeout: Some(30.0),
+            }),
+        ),
+        (
+            "words".to_string(),
+            NodeDefinition::Template(TemplateDefinition { template: "Hello {{ input }}".into() }),
+        ),
+        (
+            "sub".to_string(),
+            NodeDefinition::Graph(NestedDefinition { file: None, graph: Some(Box::new(inner)) }),
+        ),
+    ]
+    .into();
+    file.steps = vec![
+        StepDefinition {
+            id: "ask".into(),
+            node: Some("check".into()),
+            input: json!({"a": [1, "{{ input.task }}"]}),
+            depends_on: Vec::new(),
+            parser: Some(ParserName::None),
+            error_policy: Some(PolicyDefinition {
+                on_error: OnErrorName::Fallback,
+                retry_count: 2,
+                retry_delay_ms: 10,
+                retry_backoff: 1.5,
+                timeout_ms: Some(5),
+                fallback_value: json!("x"),
+                fallback_node: Some("words".into()),
+            }),
+            budget,
+            when: Some("true".into()),
+            foreach: Some("[1, 2]".into()),
+            parallel: Some(4),
+            until: Some(UntilDefinition { condition: "round > 1".into(), max_rounds: 5 }),
+            gate: None,
+            on_resume: OnResume::Rerun,
+        },
+        StepDefinition {
+            id: "approve".into(),
+            gate: Some(GateDefinition {
+                question: "Ship {{ steps.ask }}?".into(),
+                choices: vec!["yes".into(), "no".into()],
+                default: Some("no".into()),
+                timeout_seconds: Some(3600.0),
+            }),
+            depends_on: vec!["ask".into()],
+            ..StepDefinition::default()
+        },
+    ];
+    file
+}
+
+#[test]
+fn every_field_comes_back_from_json() {
+    let file = full();
+    let value = serde_json::to_value(&file).unwrap();
+    assert_eq!(GraphFile::from_value(value.clone()).unwrap(), file);
+    assert_eq!(serde_json::from_value::<GraphFile>(value.clone()).unwrap(), file);
+    let text = serde_json::to_string_pretty(&value).unwrap();
+    assert_eq!(GraphFile::from_json(&text, "g.json").unwrap(), file);
+    assert_eq!(GraphFile::from_yaml(&text, "g.yaml").unwrap(), file);
+}
+
+#[test]
+fn defaults_are_not_written() {
+    let file = GraphFile::from_yaml("graph: a\nsteps:\n  - {id: x, node: n}\n", "g.yaml").unwrap();
+    assert_eq!(
+        serde_json::to_value(&file).unwrap(),
+        json!({"graph": "a", "steps": [{"id": "x", "node": "n"}]})
+    );
+}
+
+#[test]
+fn the_wires_spellings_are_read() {
+    let long = "graph_id: a\nsteps:\n  - step_id: x\n    node_id: n\n    text: hi\n";
+    let short = "graph: a\nsteps:\n  - id: x\n    node: n\n    input: hi\n";
+    assert_eq!(GraphFile::from_yaml(long, "g").unwrap(), GraphFile::from_yaml(short, "g").unwrap());
+    check(
+        "graph: a\nsteps:\n  - id: x\n    step_id: x\n    node: n\n",
+        "g.yaml:4:5: id and step_id are the same field: keep one",
+    );
+}
+
+#[test]
+fn words_and_numbers_are_texts_where_only_texts_make_sense() {
+    let yaml = "
+graph: a
+nodes:
+  sh: {type: pty, command: [sleep, 5], env: {PORT: 8080, DEBUG: true}}
+steps:
+  - id: go
+    node: sh
+    depends_on: ask
+    when: true
+  - id: ask
+    gate: {question: ok?, choices: [yes, no, 3], default: no}
+";
+    let file = GraphFile::from_yaml(yaml, "g").unwrap();
+    let gate = file.steps[1].gate.as_ref().unwrap();
+    assert_eq!((gate.choices.join(","), gate.default.as_deref()), ("yes,no,3".to_string(), Some("no")));
+    assert_eq!(file.steps[0].depends_on, ["ask"]);
+    assert_eq!(file.steps[0].when.as_deref(), Some("true"));
+    let NodeDefinition::Pty(node) = &file.nodes["sh"] else { panic!("{:?}", file.nodes) };
+    assert_eq!(node.env["PORT"], "8080");
+    assert_eq!(node.command, Some(CommandDefinition::Words(vec!["sleep".into(), "5".into()])));
+}
+
+#[test]
+fn unknown_fields_are_errors_with_a_suggestion() {
+    check(
+        "graph: a\nmax_paralel: 2\nsteps:\n  - id: x\n    node: n\n    depend_on: [y]\n",
+        "g.yaml:2:1: a graph has no field \"max_paralel\" (did you mean `max_parallel`?)\n\
+         g.yaml:6:5: a step has no field \"depend_on\" (did you mean `depends_on`?)",
+    );
+    check(
+        "graph: a\nnodes:\n  b: {type: bash, rows: 3}\nsteps: []\n",
+        "g.yaml:3:19: a node has no field \"rows\" (it has type, cwd, env, timeout)",
+    );
+    check(
+        "graph: a\nsteps:\n  - id: x\n    node: n\n    error_policy:\n      retries: 3\n",
+        "g.yaml:6:7: an error policy has no field \"retries\" (it has on_error, retry_count, retry_delay_ms, retry_backoff, \
+         timeout_ms, fallback_value, fallback_node)",
+    );
+}
+
+#[test]
+fn wrong_types_are_said_in_words() {
+    for (step, expected) in [
+        ("parallel: many", "g.yaml:5:15: expected a whole number, not negative, found the text \"many\""),
+        ("parallel: -1", "g.yaml:5:15: expected a whole number, not negative, found the number -1"),
+        ("parallel: 1.5", "g.yaml:5:15: expected a whole number, not negative, found the number 1.5"),
+        ("parallel: 5000000000", "g.yaml:5:15: 5000000000 is too large"),
+        ("parallel: [1]", "g.yaml:5:15: expected a whole number, not negative, found a list"),
+        ("depends_on: [1]", "g.yaml:5:18: expected a text, found the number 1 (put it in quotes: \"1\")"),
+        ("depends_on: {a: b}", "g.yaml:5:17: expected a list, found a mapping"),
+        (
+            "error_policy: retry",
+            "g.yaml:5:19: expected an error policy (a mapping), found the text \"retry\"",
+        ),
+        (
+            "error_policy: {on_error: retri}",
+            "g.yaml:5:30: expected fail, retry, skip or fallback, found the text \"retri\" (did you mean `retry`?)",
+        ),
+        ("error_policy: {retry_backoff: x}", "g.yaml:5:35: expected a number, found the text \"x\""),
+        ("parser: gpt", "g.yaml:5:13: expected claude, codex, gemini or none, found the text \"gpt\""),
+        ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put a text with {{ … }} in quotes)"),
+        ("when: [1]", "g.yaml:5:11: expected an expression, found a list (put it in quotes: when: '[1]')"),
+        ("on_resume: 3", "g.yaml:5:16: expected ask or rerun, found the number 3"),
+        ("until: {condition: x}", "g.yaml:5:12: until needs `max_rounds`"),
+        (
+            "budget: {max_tokens: 1e3, max_steps: -2}",
+            "g.yaml:5:42: expected a whole number, not negative, found the number -2",
+        ),
+        ("node_id: n", "g.yaml:5:5: node and node_id are the same field: keep one"),
+    ] {
+        check(&format!("graph: a\nsteps:\n  - id: x\n    node: n\n    {step}\n"), expected);
+    }
+    check(
+        "graph: a\nnodes:\n  n: {type: pty, cols: 70000, keep: perhaps}\nsteps: []\n",
+        "g.yaml:3:24: 70000 is too large\n\
+         g.yaml:3:37: expected true or false, found the text \"perhaps\"",
+    );
+    check("graph: 1\nsteps: []", "g.yaml:1:8: expected a text, found the number 1 (put it in quotes: \"1\")");
+    check("[1]", "g.yaml:1:1: expected a graph (a mapping), found a list");
+    check("hello", "g.yaml:1:1: expected a graph (a mapping), found the text \"hello\"");
+    check("", "g.yaml:1:1: the file is empty (a graph needs `graph: <id>` and `steps:`)");
+    check("graph: a", "g.yaml:1:1: a graph needs `steps`");
+    check("steps:\n  - node: n\n", "g.yaml:1:1: a graph needs `graph`\ng.yaml:2:5: a step needs `id`");
+    check("graph: a\nsteps:\n  x: {node: n}\n", "g.yaml:3:3: expected a list, found a mapping");
+}
+
+#[test]
+fn node_types_that_are_not_there() {
+    check(
+        "graph: a\nnodes:\n  a: {type: tmux, session: x}\n  b:\n    type: bsh\n  c: {cwd: .}\n  d: {type: x}\nsteps: []\n",
+        "g.yaml:3:13: this version has no tmux nodes (use claude, pty, bash, template or graph)\n\
+         g.yaml:5:11: there is no node type \"bsh\" (did you mean `bash`?)\n\
+         g.yaml:6:6: a node needs `type` (one of claude, pty, bash, template, graph)\n\
+         g.yaml:7:13: there is no node type \"x\" (use claude, pty, bash, template or graph)",
+    );
+    check(
+        "graph: a\nnodes:\n  a: {type: wezterm}\n  b: {type: chat}\nsteps: []\n",
+        "g.yaml:3:13: this version has no wezterm nodes (use claude, pty, bash, template or graph)\n\
+         g.yaml:4:13: this version has no chat nodes (use claude, pty, bash, template or graph)",
+    );
+}
+
+#[test]
+fn what_is_no_yaml_is_said_with_its_place() {
+    check("graph: a\nsteps: [1, 2\nx: 3", "g.yaml:3:2: this is not YAML: illegal placement of ':' indicator");
+    check("graph: a\ngraph: b\n", "g.yaml:2:1: \"graph\" is given twice in this mapping: keep one");
+    check("graph: a\n---\ngraph: b\n", "g.yaml:3:1: a second document begins here: a file holds one graph");
+    check("graph: *x\n", "g.yaml:1:8: there is no anchor of this name before it");
+    check("graph: &x [*x]\n", "g.yaml:1:12: this anchor contains itself");
+    check("graph: .inf\n", "g.yaml:1:8: .inf is not a number a graph can hold");
+    check(
+        "graph: a\nsteps:\n  - id: x\n    node: n\n    input: \"{{ a }}\" b\n",
+        "g.yaml:5:22: this is not YAML: invalid trailing content after double-quoted scalar (put a text with {{ … }} in quotes)",
+    );
+}
+
+#[test]
+fn json_is_read_as_json() {
+    let said = |text: &str| GraphFile::from_json(text, "g.json").map_err(|error| error.to_string());
+    assert_eq!(
+        said("{\"graph\": \"a\",\n \"steps\": [}").unwrap_err(),
+        "g.json:2:12: this is not JSON: expected value"
+    );
+    assert_eq!(
+        said("{\"graph\": \"a\",").unwrap_err(),
+        "g.json:1:14: this is not JSON: EOF while parsing an object"
+    );
+    assert_eq!(said("graph: a\nsteps: []").unwrap_err(), "g.json:1:1: this is not JSON: expected value");
+    assert_eq!(
+        said("{\"graph\": \"a\",\n \"steps\": [{\"id\": \"x\", \"nod\": 1}]}").unwrap_err(),
+        "g.json:2:24: a step has no field \"nod\" (did you mean `node`?)"
+    );
+    assert_eq!(
+        said("{\"graph\": \"a\", \"graph\": \"b\", \"steps\": []}").unwrap_err(),
+        "g.json:1:16: \"graph\" is given twice in this mapping: keep one"
+    );
+    // Escapes, tabs, and a key that no YAML key can be as long as.
+    let long = "k".repeat(5000);
+    let text = format!(
+        "{{\"graph\": \"a\",\n\t\"steps\": [\n\t\t{{\"id\": \"\\u0078\\/\\ud83d\\ude00\",\n\t\t\"node\": \"n\", \"input\": {{\"{long}\": 1e5}}}}]}}"
+    );
+    assert_eq!(
+        said(&text).unwrap_err(),
+        "g.json: steps[0].id: Step \"x/😀\": an id cannot have / [ ] # or control characters"
+    );
+    assert_eq!(
+        said(&text.replace(&long, "k")).unwrap_err(),
+        "g.json:3:10: Step \"x/😀\": an id cannot have / [ ] # or control characters"
+    );
+}
+
+#[test]
+fn values_have_paths_instead_of_lines() {
+    let value = json!({"graph": "a", "steps": [{"id": "x", "node": "n", "parallel": 2}, {"id": "y"}]});
+    assert_eq!(
+        GraphFile::from_value(value).unwrap_err().to_string(),
+        "graph: steps[0].parallel: Step 'x': parallel is for a step with foreach (max_parallel of the graph is how many steps run \
+         at once)\n\
+         graph: steps[1]: Step 'y' needs a node, or a gate"
+    );
+}
+
+#[test]
+fn anchors_and_merges_are_spelled_out() {
+    let yaml = "
+graph: a
+nodes:
+  base: &base {type: bash, timeout: 5}
+  more:
+    <<: *base
+    timeout: 6
+steps: [{id: x, node: base}]
+";
+    let file = GraphFile::from_yaml(yaml, "g").unwrap();
+    let bash = |timeout| {
+        NodeDefinition::Bash(BashDefinition { timeout: Some(timeout), ..BashDefinition::default() })
+    };
+    assert_eq!((&file.nodes["base"], &file.nodes["more"]), (&bash(5.0), &bash(6.0)));
+}

@@ -1,0 +1,316 @@
+//! What a run may use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::budget::Budget;
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::{Graph, GraphRun, OnFailure, step::Step};
+use nerve_core::node::NodeHandle;
+use nerve_core::node::function::FunctionNode;
+use nerve_core::policy::{ErrorPolicy, OnError};
+use nerve_core::trace::TraceStatus;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::stage::{Notes, chain, context, endless, fails_first, gives, run, takes};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A run of so many steps of `node` in a chain.
+async fn row(steps: usize, node: NodeHandle, budget: Budget) -> GraphRun {
+    let mut graph = Graph::new("g");
+    for step in 0..steps {
+        let before = step.checked_sub(1).map(|before| format!("s{before}"));
+        graph.add_step(node.clone(), Step::new(format!("s{step}")).depends_on(before)).unwrap();
+    }
+    graph.run(&context().with_budget(budget)).await
+}
+
+fn reason(run: &GraphRun) -> &str {
+    let error = run.error.as_ref().unwrap();
+    assert_eq!((error.kind, run.status), (ErrorKind::Budget, TraceStatus::Failed));
+    assert_eq!(error.exceeded().unwrap().reason, error.message);
+    &error.message
+}
+
+fn steps(max_steps: u64) -> Budget {
+    Budget { max_steps: Some(max_steps), ..Budget::default() }
+}
+
+fn tokens(max_tokens: u64) -> Budget {
+    Budget { max_tokens: Some(max_tokens), ..Budget::default() }
+}
+
+fn time(seconds: f64) -> Budget {
+    Budget { max_time_seconds: Some(seconds), ..Budget::default() }
+}
+
+/// Uses so many tokens, and says so in the reply as terminal nodes do.
+fn talks(used: u64) -> NodeHandle {
+    gives("talks", json!({"success": true, "tokens": {"input": used - 1, "output": 1}}))
+}
+
+/// Calls an API.
+fn calls(dollars: f64) -> NodeHandle {
+    Arc::new(FunctionNode::new("calls", move |context| {
+        context.add_api_call(dollars);
+        Ok(json!(null))
+    }))
+}
+
+#[tokio::test]
+async fn so_many_steps_run_and_not_one_more() {
+    let run = row(5, gives("n", json!(1)), steps(3)).await;
+    assert_eq!(reason(&run), "Step limit exceeded: 3/3");
+    assert_eq!(json!(run.results), json!({"s0": 1, "s1": 1, "s2": 1}));
+    assert_eq!(run.usage.steps_executed(), 3);
+    let all = row(3, gives("n", json!(1)), steps(3)).await;
+    assert_eq!(all.status, TraceStatus::Completed, "{:?}", all.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_that_may_run_may_end() {
+    let mut graph = Graph::new("g");
+    graph.set_max_parallel(2);
+    for id in ["a", "b", "c"] {
+        graph.add_step(takes("t", SECOND), Step::new(id).input(id)).unwrap();
+    }
+    let run = graph.run(&context().with_budget(steps(2))).await;
+    assert_eq!(reason(&run), "Step limit exceeded: 2/2");
+    assert_eq!(json!(run.results), json!({"a": "a", "b": "b"}));
+}
+
+#[tokio::test]
+async fn tokens_of_replies_reach_the_budget() {
+    let run = row(5, talks(40), tokens(100)).await;
+    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+    assert_eq!(run.results.len(), 3);
+    assert_eq!(run.usage.tokens_used(), 120);
+    let whole = json!({"tokens": {"input": 1, "output": 1, "total": 50}});
+    assert_eq!(row(1, gives("n", whole), Budget::default()).await.usage.tokens_used(), 50);
+    assert_eq!(row(2, gives("n", json!({"tokens": 7})), Budget::default()).await.usage.tokens_used(), 14);
+    assert_eq!(row(1, gives("n", json!({"tokens": {}})), Budget::default()).await.usage.tokens_used(), 0);
+    assert_eq!(row(1, gives("n", json!({"tokens": null})), Budget::default()).await.usage.tokens_used(), 0);
+}
+
+#[tokio::test]
+async fn tokens_of_attempts_that_failed_count_too() {
+    let bad = gives("n", json!({"success": false, "tokens": 30}));
+    let policy = ErrorPolicy {
+        retry_count: 9,
+        retry_delay: Duration::ZERO,
+        on_error: OnError::Skip,
+        ..ErrorPolicy::default()
+    };
+    let mut graph = Graph::new("g");
+    graph.add_step(bad, Step::new("a").error_policy(policy)).unwrap();
+    let run = graph.run(&context().with_budget(tokens(100))).await;
+    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+}
+
+#[tokio::test]
+async fn calls_and_their_cost() {
+    let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
+    let run = row(5, calls(0.5), budget).await;
+    assert_eq!(reason(&run), "API call limit exceeded: 2/2");
+    let budget = Budget { max_cost_dollars: Some(1.25), ..Budget::default() };
+    let run = row(5, calls(0.5), budget).await;
+    assert_eq!(reason(&run), "Cost limit exceeded: $1.5/$1.25");
+    assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_dollars()), (3, 3, 1.5));
+    // A cost that is no amount of money counts as none.
+    assert_eq!(row(1, calls(f64::NAN), Budget::default()).await.usage.cost_dollars(), 0.0);
+    assert_eq!(row(1, calls(-5.0), Budget::default()).await.usage.cost_dollars(), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_stops_a_step_in_the_middle() {
+    let notes = Notes::default();
+    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e")), ("c", notes.node("c"))]);
+    let begun = Instant::now();
+    let run = graph.run(&context().with_budget(time(1.5))).await;
+    assert_eq!(begun.elapsed().as_millis() / 10, 150);
+    assert_eq!(reason(&run), "Time limit exceeded: 1.5s/1.5s");
+    assert_eq!(json!(run.results), json!({"a": 1}));
+    assert_eq!(notes.all(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_are_checked_in_their_order() {
+    let all = Budget {
+        max_tokens: Some(0),
+        max_time_seconds: Some(0.0),
+        max_steps: Some(0),
+        max_api_calls: Some(0),
+        max_cost_dollars: Some(0.0),
+    };
+    let mut said = Vec::new();
+    let mut budget = all;
+    for _ in 0..5 {
+        let run = row(1, gives("n", json!(1)), budget.clone()).await;
+        assert!(run.results.is_empty());
+        said.push(reason(&run).to_string());
+        match said.len() {
+            1 => budget.max_tokens = None,
+            2 => budget.max_steps = None,
+            3 => budget.max_time_seconds = None,
+            _ => budget.max_api_calls = None,
+        }
+    }
+    assert_eq!(
+        said,
+        [
+            "Token limit exceeded: 0/0",
+            "Step limit exceeded: 0/0",
+            "Time limit exceeded: 0.0s/0s",
+            "API call limit exceeded: 0/0",
+            "Cost limit exceeded: $0/$0"
+        ]
+    );
+    assert_eq!(row(1, gives("n", json!(1)), budget).await.status, TraceStatus::Failed);
+    assert_eq!(
+        row(0, gives("n", json!(1)), steps(0)).await.status,
+        TraceStatus::Completed,
+        "nothing to limit"
+    );
+}
+
+#[tokio::test]
+async fn the_error_says_what_was_used_of_what_and_has_the_results() {
+    use nerve_core::node::Node;
+    let mut graph = chain("g", [("a", talks(40)), ("b", talks(40))]);
+    graph.set_budget(tokens(10));
+    let error = graph.execute(&context()).await.unwrap_err();
+    let exceeded = error.exceeded().unwrap();
+    assert_eq!((&exceeded.budget, exceeded.usage.tokens_used()), (&tokens(10), 40));
+    assert!(error.partial().unwrap().contains_key("a"));
+}
+
+#[tokio::test]
+async fn graphs_inside_use_the_same_pool() {
+    let inner: NodeHandle = Arc::new(chain("inner", [("x", talks(40)), ("y", talks(40))]));
+    let outer = chain("outer", [("one", inner.clone()), ("two", inner), ("three", talks(40))]);
+    let run = outer.run(&context().with_budget(tokens(100))).await;
+    assert_eq!(reason(&run), "Token limit exceeded: 120/100");
+    assert!(run.results.contains_key("one") && !run.results.contains_key("two"));
+    // The graphs inside are steps, and so are theirs.
+    assert_eq!(outer.run(&context()).await.usage.steps_executed(), 7);
+    let run = outer.run(&context().with_budget(steps(4))).await;
+    assert_eq!(reason(&run), "Step limit exceeded: 4/4");
+    assert_eq!(run.results.len(), 1);
+}
+
+#[tokio::test]
+async fn a_graphs_own_budget_counts_toward_the_one_around_it() {
+    let mut inner = chain("inner", [("x", talks(40)), ("y", talks(40))]);
+    inner.set_budget(tokens(50));
+    let outer = chain("outer", [("in", Arc::new(inner.clone()) as _)]);
+    let run = outer.run(&context().with_budget(tokens(1000))).await;
+    assert_eq!(reason(&run), "Token limit exceeded: 80/50");
+    assert_eq!(run.usage.tokens_used(), 80);
+    inner.set_budget(tokens(1000));
+    let outer = chain("outer", [("in", Arc::new(inner) as _)]);
+    assert_eq!(reason(&outer.run(&context().with_budget(tokens(50))).await), "Token limit exceeded: 80/50");
+}
+
+/// A graph whose middle step has a budget of its own.
+fn with_sub(node: NodeHandle, sub: Budget) -> Graph {
+    let mut graph = Graph::new("g");
+    graph.add_step(talks(40), Step::new("before")).unwrap();
+    graph.add_step(node, Step::new("sub").sub_budget(sub)).unwrap();
+    graph.add_step(talks(40), Step::new("after")).unwrap();
+    graph.chain(["before", "sub", "after"]).unwrap();
+    graph
+}
+
+#[tokio::test]
+async fn a_steps_budget_counts_toward_both_and_either_stops_it() {
+    let stopped = run(&with_sub(talks(40), tokens(30))).await;
+    assert_eq!(reason(&stopped), "Token limit exceeded: 40/30");
+    assert_eq!(stopped.usage.tokens_used(), 80, "what came before does not count toward the step's");
+    let both = with_sub(talks(40), tokens(50)).run(&context().with_budget(tokens(100))).await;
+    assert_eq!(reason(&both), "Token limit exceeded: 120/100");
+    assert_eq!(run(&with_sub(talks(40), tokens(50))).await.status, TraceStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_steps_budget_of_steps_counts_its_runs() {
+    let notes = Notes::default();
+    let none = run(&with_sub(notes.node("n"), steps(0))).await;
+    assert_eq!(reason(&none), "Step limit exceeded: 0/0");
+    assert_eq!(notes.all(), [""; 0], "a budget of 0 lets nothing run");
+    assert_eq!(run(&with_sub(notes.node("n"), steps(1))).await.status, TraceStatus::Completed);
+
+    let each = |max_steps| {
+        let items = |_: &nerve_core::graph::step::Scope<'_>| Ok(vec![json!(1), json!(2), json!(3)]);
+        let mut graph = Graph::new("g");
+        graph
+            .add_step(notes.node("i"), Step::new("each").foreach(items, 1).sub_budget(steps(max_steps)))
+            .unwrap();
+        graph
+    };
+    assert_eq!(reason(&run(&each(2)).await), "Step limit exceeded: 2/2");
+    assert_eq!(run(&each(3)).await.status, TraceStatus::Completed);
+    assert_eq!(notes.all(), ["n", "i", "i", "i", "i", "i"]);
+
+    let inner = chain("inner", [("x", notes.node("x")), ("y", notes.node("y"))]);
+    let inner: NodeHandle = Arc::new(inner);
+    assert_eq!(run(&with_sub(inner.clone(), steps(2))).await.status, TraceStatus::Completed);
+    assert_eq!(reason(&run(&with_sub(inner, steps(1))).await), "Step limit exceeded: 1/1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steps_budget_of_time_stops_it_in_the_middle() {
+    let begun = Instant::now();
+    let stopped = run(&with_sub(endless("e"), time(2.0))).await;
+    assert_eq!(reason(&stopped), "Time limit exceeded: 2.0s/2s");
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    assert_eq!(json!(stopped.results.keys().collect::<Vec<_>>()), json!(["before"]));
+    let inner: NodeHandle = Arc::new(chain("inner", [("x", endless("e"))]));
+    assert_eq!(reason(&run(&with_sub(inner, time(2.0))).await), "Time limit exceeded: 2.0s/2s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steps_budget_stops_the_step_and_finish_finishes_the_others() {
+    let mut graph = with_sub(talks(40), tokens(30));
+    graph.set_on_failure(OnFailure::Finish).set_max_parallel(2);
+    graph.add_step(takes("t", SECOND), Step::new("apart").input("done")).unwrap();
+    graph.add_step(gives("n", json!(1)), Step::new("after-apart").depends_on(["apart"])).unwrap();
+    let run = run(&graph).await;
+    assert_eq!(reason(&run), "Token limit exceeded: 40/30");
+    assert_eq!((&run.results["apart"], &run.results["after-apart"]), (&json!("done"), &json!(1)));
+    assert!(!run.results.contains_key("after"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_no_further_step() {
+    let policy = ErrorPolicy { retry_count: 3, ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(fails_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
+    let run = graph.run(&context().with_budget(steps(1))).await;
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+    assert_eq!(run.usage.steps_executed(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_a_budget_does_not_allow_is_not_made() {
+    let policy = ErrorPolicy { retry_count: 3, retry_delay: 10 * SECOND, ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(fails_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
+    let begun = Instant::now();
+    let run = graph.run(&context().with_budget(time(5.0))).await;
+    assert_eq!(reason(&run), "Time limit exceeded: 5.0s/5s");
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn items_that_may_run_may_end_and_no_more_begin() {
+    let notes = Notes::default();
+    let items = |_: &nerve_core::graph::step::Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
+    let mut graph = Graph::new("g");
+    graph.add_step(notes.slow("i"), Step::new("each").foreach(items, 2)).unwrap();
+    let run = graph.run(&context().with_budget(steps(3))).await;
+    assert_eq!(reason(&run), "Step limit exceeded: 3/3");
+    assert_eq!(notes.all().iter().filter(|note| *note == "i begins").count(), 3);
+    assert_eq!(notes.all().iter().filter(|note| *note == "i ends").count(), 3);
+}

@@ -1,0 +1,159 @@
+//! Stopping a run from outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::cancellation::CancellationToken;
+use nerve_core::context::ExecutionContext;
+use nerve_core::graph::{Graph, OnFailure, step::Step};
+use nerve_core::node::function::FunctionNode;
+use nerve_core::node::{Node, NodeFuture};
+use nerve_core::policy::{ErrorPolicy, OnError};
+use nerve_core::trace::TraceStatus;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::stage::{Desk, HOUR, Notes, chain, context, endless, error, fails, gives};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Cancels after a second.
+fn in_a_second() -> CancellationToken {
+    let token = CancellationToken::new();
+    let later = token.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(SECOND).await;
+        later.cancel();
+    });
+    token
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_cancelled_before_it_began_runs_nothing() {
+    let notes = Notes::default();
+    let token = CancellationToken::new();
+    token.cancel();
+    let run = chain("g", [("a", notes.node("a"))]).run(&context().with_cancellation(token)).await;
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Cancelled, 0));
+    assert_eq!(notes.all(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_step_is_cancelled_like_any_other() {
+    let begun = Instant::now();
+    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e"))]);
+    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    assert_eq!(run.status, TraceStatus::Cancelled);
+    assert_eq!(json!(run.results), json!({"a": 1}));
+    assert_eq!(run.error.unwrap().message, "graph 'g' was cancelled");
+    assert_eq!(begun.elapsed(), SECOND + Duration::from_millis(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn finish_does_not_mean_that_a_cancelled_run_is_finished() {
+    let notes = Notes::default();
+    let mut graph = Graph::new("g");
+    graph.set_on_failure(OnFailure::Finish).set_max_parallel(2);
+    graph.add_step(endless("e"), Step::new("a")).unwrap();
+    graph.add_step(endless("e"), Step::new("b")).unwrap();
+    graph.add_step(notes.node("c"), Step::new("c")).unwrap();
+    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    assert_eq!(run.status, TraceStatus::Cancelled);
+    assert_eq!(notes.all(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_step_is_neither_retried_nor_skipped_nor_stood_in_for() {
+    for on_error in [OnError::Retry, OnError::Skip, OnError::Fallback] {
+        let notes = Notes::default();
+        let policy = ErrorPolicy {
+            on_error,
+            retry_count: 3,
+            fallback_node: Some(nerve_core::graph::step::Target::Node(notes.node("stand-in"))),
+            ..ErrorPolicy::default()
+        };
+        let mut graph = Graph::new("g");
+        graph.add_step(endless("e"), Step::new("a").error_policy(policy)).unwrap();
+        let run = graph.run(&context().with_cancellation(in_a_second())).await;
+        assert_eq!((run.status, run.results.len()), (TraceStatus::Cancelled, 0), "{on_error:?}");
+        assert_eq!(notes.all(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_delay_ends_when_the_run_is_cancelled() {
+    let policy = ErrorPolicy { retry_count: 3, retry_delay: HOUR, ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(fails("f", "no"), Step::new("a").error_policy(policy)).unwrap();
+    let begun = Instant::now();
+    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 1));
+}
+
+/// Ends by itself when it is cancelled, in its own time and with its own words.
+#[derive(Debug)]
+struct Slow {
+    takes: Duration,
+    patience: Duration,
+}
+
+impl Node for Slow {
+    fn id(&self) -> &str {
+        "slow"
+    }
+
+    fn kind(&self) -> &'static str {
+        "slow"
+    }
+
+    fn winds_down(&self) -> Duration {
+        self.patience
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            context.cancellation().wait().await;
+            tokio::time::sleep(self.takes).await;
+            Err(error("its program was killed by the interrupt"))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_node_says_to_its_interrupt_the_run_was_cancelled() {
+    let slow = Slow { takes: SECOND, patience: 3 * SECOND };
+    let run = chain("g", [("a", Arc::new(slow) as _)]).run(&context().with_cancellation(in_a_second())).await;
+    assert_eq!(run.status, TraceStatus::Cancelled, "{:?}", run.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_mind_its_interrupt_is_left() {
+    let slow = Slow { takes: HOUR, patience: 3 * SECOND };
+    let begun = Instant::now();
+    let run = chain("g", [("a", Arc::new(slow) as _)]).run(&context().with_cancellation(in_a_second())).await;
+    assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_inside_that_is_cancelled_alone_is_a_failure_outside() {
+    // A node may cancel what it runs itself; the run around it was not asked to stop.
+    let node = Arc::new(FunctionNode::asynchronous("own", |context| async move {
+        let inner = chain("inner", [("x", endless("e"))]);
+        inner.execute(&context.with_cancellation(in_a_second())).await
+    }));
+    let run = chain("g", [("a", node as _)]).run(&context()).await;
+    assert_eq!(run.status, TraceStatus::Failed);
+    assert_eq!(run.error.unwrap().message, "graph 'inner' was cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupting_a_graph_interrupts_the_nodes_it_holds() {
+    let notes = Notes::default();
+    let inner = chain("inner", [("x", Desk::new("inside", &notes) as _)]);
+    let desk = Desk::new("outside", &notes);
+    let graph = chain("g", [("in", Arc::new(inner) as _), ("a", desk.clone() as _), ("b", desk as _)]);
+    graph.interrupt().await;
+    let mut all = notes.all();
+    all.sort();
+    assert_eq!(all, ["inside is interrupted", "outside is interrupted"]);
+}

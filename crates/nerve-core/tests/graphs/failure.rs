@@ -1,0 +1,169 @@
+//! What becomes of a run when a step fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::{Graph, OnFailure, step::Step};
+use nerve_core::node::function::FunctionNode;
+use nerve_core::trace::{TraceStatus, Tracer};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::stage::{Notes, chain, context, endless, error, fails, gives, run, takes};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `bad` fails after a second; `slow` takes ten; `child` depends on `bad`, `cousin` on `slow`, `later` on nothing.
+fn forest(notes: &Notes, on_failure: OnFailure) -> Graph {
+    let bad = Arc::new(FunctionNode::asynchronous("bad", |_| async {
+        tokio::time::sleep(SECOND).await;
+        Err(error("broken"))
+    }));
+    let mut graph = Graph::new("forest");
+    graph.set_max_parallel(3).set_on_failure(on_failure);
+    graph.add_step(gives("n", json!("here")), Step::new("first")).unwrap();
+    graph.add_step(bad, Step::new("bad").depends_on(["first"])).unwrap();
+    graph
+        .add_step(takes("slow", 10 * SECOND), Step::new("slow").input("done").depends_on(["first"]))
+        .unwrap();
+    graph.add_step(notes.node("child"), Step::new("child").depends_on(["bad"])).unwrap();
+    graph.add_step(notes.node("grandchild"), Step::new("grandchild").depends_on(["child", "slow"])).unwrap();
+    graph.add_step(notes.node("cousin"), Step::new("cousin").depends_on(["slow"])).unwrap();
+    graph
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_cancels_what_runs_and_begins_nothing() {
+    let notes = Notes::default();
+    let tracer = Tracer::new("forest");
+    let begun = Instant::now();
+    let run = forest(&notes, OnFailure::Stop).run(&context().with_trace(tracer.clone())).await;
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    assert_eq!(run.status, TraceStatus::Failed);
+    assert_eq!(run.error.unwrap().message, "broken");
+    assert_eq!(json!(run.results), json!({"first": "here"}));
+    tokio::time::sleep(100 * SECOND).await;
+    assert_eq!(notes.all(), [""; 0]);
+    let trace = tracer.snapshot();
+    assert_eq!((trace.status, trace.error.as_deref()), (TraceStatus::Failed, Some("broken")));
+    let of = |id: &str| trace.steps.iter().find(|step| &*step.step_id == id).unwrap().error.clone();
+    assert_eq!((of("bad").as_deref(), of("slow").as_deref()), (Some("broken"), Some("cancelled")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn finish_runs_all_that_does_not_depend_on_it() {
+    let notes = Notes::default();
+    let begun = Instant::now();
+    let run = run(&forest(&notes, OnFailure::Finish)).await;
+    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert_eq!(run.status, TraceStatus::Failed);
+    assert_eq!(run.error.unwrap().message, "broken");
+    assert_eq!(json!(run.results), json!({"first": "here", "slow": "done", "cousin": null}));
+    assert_eq!(notes.all(), ["cousin"]);
+}
+
+#[tokio::test]
+async fn the_first_failure_is_the_runs() {
+    let mut graph = Graph::new("g");
+    graph.set_on_failure(OnFailure::Finish);
+    graph.add_step(fails("one", "first"), Step::new("a")).unwrap();
+    graph.add_step(fails("two", "second"), Step::new("b")).unwrap();
+    assert_eq!(run(&graph).await.error.unwrap().message, "first");
+}
+
+#[tokio::test]
+async fn a_reply_that_says_so_is_a_failure() {
+    let reply = json!({
+        "success": false, "error": "exit code 3", "error_type": "timeout", "attributes": {"stderr": "cannot\n"}
+    });
+    let error = run(&chain("g", [("a", gives("n", reply))])).await.error.unwrap();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "exit code 3"));
+    assert_eq!(error.screen.as_deref(), Some("cannot\n"));
+    let bare = run(&chain("g", [("a", gives("n", json!({"success": false})))])).await.error.unwrap();
+    assert_eq!((bare.kind, bare.message.as_str()), (ErrorKind::Process, "the node says that it failed"));
+    for fine in
+        [json!({"success": true}), json!({"success": "false"}), json!([{"success": false}]), json!(false)]
+    {
+        assert_eq!(run(&chain("g", [("a", gives("n", fine))])).await.status, TraceStatus::Completed);
+    }
+}
+
+/// Runs `step` after a good one; the error of the run, which has its result and its trace.
+async fn breaks(step: Step, node: FunctionNode) -> EngineError {
+    let mut graph = Graph::new("g");
+    graph.add_step(gives("n", json!("kept")), Step::new("good")).unwrap();
+    graph.add_step(Arc::new(node), step.depends_on(["good"])).unwrap();
+    let tracer = Tracer::new("g");
+    let run = graph.run(&context().with_trace(tracer.clone())).await;
+    assert_eq!(json!(run.results), json!({"good": "kept"}));
+    assert_eq!(run.status, TraceStatus::Failed);
+    assert_eq!(tracer.snapshot().status, TraceStatus::Failed);
+    let error = run.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Internal);
+    error
+}
+
+fn fine() -> FunctionNode {
+    FunctionNode::new("fine", |_| Ok(Value::Null))
+}
+
+#[tokio::test]
+async fn a_function_that_panics_is_a_step_that_failed() {
+    let sync = FunctionNode::new("sync", |_| panic!("at {}", 1));
+    assert_eq!(breaks(Step::new("a"), sync).await.message, "node 'sync' panicked: at 1");
+    let waiting = FunctionNode::asynchronous("async", |_| async {
+        tokio::task::yield_now().await;
+        panic!("while it waits")
+    });
+    assert_eq!(breaks(Step::new("a"), waiting).await.message, "node 'async' panicked: while it waits");
+    let early = FunctionNode::asynchronous("early", |context| {
+        assert!(context.input.is_string(), "before its future is there");
+        std::future::ready(Ok(Value::Null))
+    });
+    assert_eq!(
+        breaks(Step::new("a"), early).await.message,
+        "node 'early' panicked: before its future is there"
+    );
+    let blocking = FunctionNode::blocking("blocking", |_| panic!("in its thread"));
+    let message = breaks(Step::new("a"), blocking).await.message;
+    assert!(message.starts_with("a function did not come to its end"), "{message}");
+}
+
+#[tokio::test]
+async fn a_steps_own_function_that_panics_is_a_step_that_failed_too() {
+    let input = Step::new("a").input_fn(|_| panic!("no such page"));
+    assert_eq!(breaks(input, fine()).await.message, "step 'a': input: panicked: no such page");
+    let when = Step::new("a").when(|_| panic!("neither"));
+    assert_eq!(breaks(when, fine()).await.message, "step 'a': when: panicked: neither");
+    let each = Step::new("a").foreach(|_| panic!("no list"), 1);
+    assert_eq!(breaks(each, fine()).await.message, "step 'a': foreach: panicked: no list");
+    let until = Step::new("a").until(|_| panic!("never"), 3);
+    assert_eq!(breaks(until, fine()).await.message, "step 'a': until: panicked: never");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graph_that_never_ends_is_ended_by_its_time_limit() {
+    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e")), ("c", gives("n", json!(1)))]);
+    let begun = Instant::now();
+    let run = graph.run(&context().with_timeout(5 * SECOND)).await;
+    assert_eq!(begun.elapsed().as_secs(), 5);
+    let error = run.error.unwrap();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "graph 'g' did not end within 5s"));
+    assert_eq!(json!(run.results), json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn steps_that_never_wait_are_ended_by_a_time_limit_too() {
+    let mut graph = Graph::new("g");
+    let begun = std::time::Instant::now();
+    let limit = Duration::from_millis(20);
+    let busy = Arc::new(FunctionNode::new("busy", move |_| {
+        // Ends by itself, if nobody else ends it, after long enough to tell.
+        Ok(json!(begun.elapsed() < Duration::from_secs(20)))
+    }));
+    let again = Step::new("again").until(|scope| Ok(scope.result == Some(&json!(false))), u32::MAX);
+    graph.add_step(busy, again).unwrap();
+    let run = graph.run(&context().with_timeout(limit)).await;
+    assert_eq!(run.error.unwrap().kind, ErrorKind::Timeout);
+}

@@ -1,0 +1,160 @@
+//! Steps that a person does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::cancellation::CancellationToken;
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::{Graph, GraphRun, step::Step};
+use nerve_core::node::gate::{GateNode, Gates};
+use nerve_core::trace::TraceStatus;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::stage::{Notes, context};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Runs a graph of gates beside each other; returns when all of them ask.
+async fn ask(
+    gates: &Gates,
+    asking: impl IntoIterator<Item = (&'static str, GateNode)>,
+) -> JoinHandle<GraphRun> {
+    let mut graph = Graph::new("g");
+    graph.set_max_parallel(9);
+    for (step, gate) in asking {
+        graph.add_step(Arc::new(gate), Step::new(step)).unwrap();
+    }
+    let (context, wanted) = (context().with_gates(gates.clone()), graph.len());
+    let run = tokio::spawn(async move { graph.run(&context).await });
+    let mut changes = gates.changes();
+    while gates.waiting().len() < wanted {
+        changes.changed().await.unwrap();
+    }
+    run
+}
+
+fn gate() -> GateNode {
+    GateNode::new("gate", "Ship it?").choices(["yes", "no"])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_waits_for_its_answer() {
+    let gates = Gates::new();
+    let run = ask(&gates, [("ship", gate())]).await;
+    let waiting = gates.waiting();
+    assert_eq!((waiting[0].step.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
+    assert_eq!((&waiting[0].choices, waiting[0].deadline), (&vec!["yes".to_string(), "no".into()], None));
+    assert_eq!(gates.answer(Some("ship"), "YES").unwrap(), "ship");
+    assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "yes", "by": "person"}));
+    assert!(gates.waiting().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_none_of_the_choices_is_refused_and_the_gate_waits_on() {
+    let gates = Gates::new();
+    let run = ask(&gates, [("ship", gate())]).await;
+    let error = gates.answer(None, "maybe").unwrap_err();
+    assert_eq!(error.message, "'maybe' is none of the choices of step 'ship'");
+    assert_eq!(
+        (error.kind, error.choices.to_vec()),
+        (ErrorKind::InvalidRequest, vec!["yes".to_string(), "no".into()])
+    );
+    gates.answer(None, "no").unwrap();
+    assert_eq!(run.await.unwrap().results["ship"]["choice"], json!("no"));
+    let nobody = gates.answer(None, "no").unwrap_err();
+    assert_eq!(
+        (nobody.kind, nobody.to_string().as_str()),
+        (ErrorKind::NotFound, "no gate waits (nothing is asked now)")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_choices_any_text_is_an_answer() {
+    let gates = Gates::new();
+    let run = ask(&gates, [("name", GateNode::new("gate", "Which name?"))]).await;
+    gates.answer(None, "Grace").unwrap();
+    assert_eq!(run.await.unwrap().results["name"], json!({"choice": "Grace", "by": "person"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_gates_one_must_be_named() {
+    let gates = Gates::new();
+    let run = ask(&gates, [("one", gate()), ("two", gate())]).await;
+    let error = gates.answer(None, "yes").unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::InvalidRequest, "2 gates wait: one, two"));
+    let other = gates.answer(Some("three"), "yes").unwrap_err();
+    assert_eq!(other.to_string(), "no gate waits at step 'three' (these wait: one, two)");
+    gates.answer(Some("two"), "no").unwrap();
+    assert_eq!(gates.answer(None, "yes").unwrap(), "one");
+    let results = run.await.unwrap().results;
+    assert_eq!((&results["one"]["choice"], &results["two"]["choice"]), (&json!("yes"), &json!("no")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_nobody_answers_in_time_the_default_is_the_answer_or_the_step_has_failed() {
+    let gates = Gates::new();
+    let begun = Instant::now();
+    let run = ask(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
+    assert!(gates.waiting()[0].deadline.is_some());
+    assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "no", "by": "default"}));
+    assert_eq!(begun.elapsed().as_secs(), 60);
+
+    let run = ask(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
+    let error = run.error.unwrap();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::Timeout, "step 'ship': nobody answered in time")
+    );
+    assert!(gates.waiting().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_goes_when_its_run_is_cancelled() {
+    let (gates, token, notes) = (Gates::new(), CancellationToken::new(), Notes::default());
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(gate()), Step::new("ship")).unwrap();
+    graph.add_step(notes.node("a"), Step::new("a").depends_on(["ship"])).unwrap();
+    let context = context().with_gates(gates.clone()).with_cancellation(token.clone());
+    let mut changes = gates.changes();
+    let run = tokio::spawn(async move { graph.run(&context).await });
+    changes.changed().await.unwrap();
+    token.cancel();
+    assert_eq!(run.await.unwrap().status, TraceStatus::Cancelled);
+    assert!(gates.waiting().is_empty());
+    assert_eq!(gates.answer(Some("ship"), "yes").unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(notes.all(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_can_answer_the_default_counts_at_once() {
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(gate().default_choice("yes")), Step::new("ship")).unwrap();
+    assert_eq!(graph.run(&context()).await.results["ship"], json!({"choice": "yes", "by": "default"}));
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(gate()), Step::new("ship")).unwrap();
+    let error = graph.run(&context()).await.error.unwrap();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::Blocked, "step 'ship' asks, and nobody can answer here")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_can_be_made_of_what_came_before_and_paths_name_gates_inside() {
+    let gates = Gates::new();
+    let mut inner = Graph::new("inner");
+    let asks =
+        Step::new("ask").input_from(|scope| Ok(json!(format!("Ship {}?", scope.input.as_str().unwrap()))));
+    inner.add_step(Arc::new(GateNode::new("gate", "not this")), asks).unwrap();
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(inner), Step::new("in").input("v2")).unwrap();
+    let context = context().with_gates(gates.clone());
+    let mut changes = gates.changes();
+    let run = tokio::spawn(async move { graph.run(&context).await });
+    changes.changed().await.unwrap();
+    assert_eq!(gates.waiting()[0].question, "Ship v2?");
+    gates.answer(Some("in/ask"), "go").unwrap();
+    assert_eq!(run.await.unwrap().results["in"]["ask"]["choice"], json!("go"));
+}

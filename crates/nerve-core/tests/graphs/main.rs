@@ -1,0 +1,20 @@
+//! Graphs: what runs when, what becomes of failures, limits and cancellations, and what is known of it afterwards.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod budgets;
+mod cancel;
+mod checkpoints;
+mod failure;
+mod flow;
+mod gates;
+mod nested;
+mod order;
+mod parallel;
+mod policy;
+mod resume;
+mod sessions;
+mod stage;
+mod streams;
+mod terminals;
+mod traces;
+mod validation;

@@ -1,0 +1,144 @@
+//! Graphs in graphs.
+
+use std::sync::Arc;
+
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::{Graph, step::Step};
+use nerve_core::session::Session;
+use nerve_core::trace::{TraceStatus, Tracer};
+use serde_json::{Value, json};
+
+use crate::stage::{chain, context, echo, fails, gives, run};
+
+#[tokio::test]
+async fn results_are_nested_as_the_graphs_are() {
+    let inner = chain("inner", [("a", gives("n", json!(1))), ("b", gives("n", json!(2)))]);
+    let middle = chain("middle", [("inner", Arc::new(inner) as _), ("c", gives("n", json!(3)))]);
+    let outer = chain("outer", [("first", gives("n", json!(0))), ("middle", Arc::new(middle) as _)]);
+    let tracer = Tracer::new("outer");
+    let run = outer.run(&context().with_trace(tracer.clone())).await;
+    assert_eq!(json!(run.results), json!({"first": 0, "middle": {"c": 3, "inner": {"a": 1, "b": 2}}}));
+    let steps: Vec<String> =
+        tracer.snapshot().steps.iter().map(|step| format!("{} {}", step.step_id, step.node_type)).collect();
+    assert_eq!(
+        steps,
+        [
+            "first function",
+            "middle/inner/a function",
+            "middle/inner/b function",
+            "middle/inner graph",
+            "middle/c function",
+            "middle graph"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_graph_inside_is_given_its_steps_input_and_sees_its_own_results_only() {
+    let mut inner = Graph::new("inner");
+    let looks = Step::new("looks").input_from(|scope| Ok(json!([scope.input, scope.upstream.to_value()])));
+    inner.add_step(echo("e"), looks).unwrap();
+    let mut outer = Graph::new("outer");
+    outer.add_step(gives("n", json!("before")), Step::new("before")).unwrap();
+    outer.add_step(Arc::new(inner), Step::new("in").input("for you").depends_on(["before"])).unwrap();
+    assert_eq!(run(&outer).await.results["in"], json!({"looks": ["for you", {}]}));
+}
+
+#[tokio::test]
+async fn steps_that_are_called_as_fields_of_a_reply_are_still_steps() {
+    let inner = chain(
+        "inner",
+        [
+            ("success", gives("n", json!(false))),
+            ("error", gives("n", json!("no error"))),
+            ("tokens", gives("n", json!(1000))),
+        ],
+    );
+    let run = run(&chain("outer", [("in", Arc::new(inner) as _)])).await;
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+    assert_eq!(run.usage.tokens_used(), 0);
+}
+
+#[tokio::test]
+async fn a_failure_inside_is_one_outside() {
+    let inner = chain("inner", [("a", gives("n", json!(1))), ("b", fails("f", "broken"))]);
+    let outer = chain("outer", [("first", gives("n", json!(0))), ("in", Arc::new(inner) as _)]);
+    let tracer = Tracer::new("outer");
+    let run = outer.run(&context().with_trace(tracer.clone())).await;
+    assert_eq!(run.status, TraceStatus::Failed);
+    assert_eq!(run.error.unwrap().message, "broken");
+    assert_eq!(json!(run.results), json!({"first": 0}));
+    let trace = tracer.snapshot();
+    let failed: Vec<&str> =
+        trace.steps.iter().filter(|step| step.error.is_some()).map(|step| &*step.step_id).collect();
+    assert_eq!(failed, ["in/b", "in"]);
+    assert_eq!(trace.steps.iter().find(|step| &*step.step_id == "in/a").unwrap().output, json!(1));
+}
+
+/// So many graphs in each other, one step at the bottom.
+fn deep(levels: usize) -> Graph {
+    (0..levels).fold(chain("bottom", [("s", gives("n", json!("found")))]), |inner, level| {
+        let mut graph = Graph::new(format!("level-{level}"));
+        graph.add_step(Arc::new(inner), Step::new("s")).unwrap();
+        graph
+    })
+}
+
+#[tokio::test]
+async fn two_hundred_graphs_in_each_other() {
+    let graph = deep(200);
+    assert_eq!(graph.collect_persistent_nodes().len(), 0);
+    let tracer = Tracer::new("deep");
+    let run = graph.run(&context().with_trace(tracer.clone())).await;
+    let mut value: &Value = &run.results["s"];
+    for _ in 0..200 {
+        value = &value["s"];
+    }
+    assert_eq!(value, &json!("found"));
+    let trace = tracer.snapshot();
+    assert_eq!((trace.status, trace.steps.len()), (TraceStatus::Completed, 201));
+    assert_eq!(trace.steps[0].step_id.matches('/').count(), 200);
+    assert_eq!(trace.explain().lines().count(), 4 + 201);
+    assert!(graph.interrupt().await == ());
+}
+
+#[test]
+fn thousands_of_graphs_in_each_other_can_be_made_looked_at_and_dropped() {
+    let graph = deep(5_000);
+    assert_eq!(graph.validate(), [""; 0]);
+    assert_eq!(graph.collect_persistent_nodes().len(), 0);
+    drop(graph);
+}
+
+#[tokio::test]
+async fn a_graph_that_runs_in_itself_is_an_error_that_names_the_way() {
+    let session = Session::new("s");
+    for (id, next) in [("one", "two"), ("two", "three"), ("three", "one")] {
+        let mut graph = Graph::new(id);
+        graph.add_step_ref(next, Step::new("go")).unwrap();
+        session.register(Arc::new(graph), None).unwrap();
+    }
+    let one = session.get("one").unwrap();
+    let run = one.as_graph().unwrap().run(&ExecutionContext::new(&session)).await;
+    let error = run.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert_eq!(error.message, "a graph runs in itself: one → two → three → one");
+}
+
+#[tokio::test]
+async fn two_graphs_of_one_name_are_two_graphs() {
+    let inner = chain("same", [("a", gives("n", json!(1)))]);
+    let outer = chain("same", [("in", Arc::new(inner) as _)]);
+    assert_eq!(json!(run(&outer).await.results), json!({"in": {"a": 1}}));
+}
+
+#[tokio::test]
+async fn one_graph_can_be_several_steps() {
+    let inner: nerve_core::node::NodeHandle = Arc::new(chain("inner", [("a", echo("e"))]));
+    let mut outer = Graph::new("outer");
+    outer.set_max_parallel(2);
+    outer.add_step(inner.clone(), Step::new("one")).unwrap();
+    outer.add_step(inner, Step::new("two")).unwrap();
+    assert_eq!(json!(run(&outer).await.results), json!({"one": {"a": null}, "two": {"a": null}}));
+}

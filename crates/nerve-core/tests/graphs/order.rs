@@ -1,0 +1,147 @@
+//! What runs when, and what it is given.
+
+use std::sync::Arc;
+
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::{Graph, step::Step};
+use nerve_core::node::function::FunctionNode;
+use nerve_core::session::Session;
+use nerve_core::trace::TraceStatus;
+use serde_json::json;
+
+use crate::stage::{Notes, context, echo, gives, run};
+
+#[tokio::test]
+async fn steps_run_after_what_they_depend_on_and_else_as_they_were_added() {
+    let notes = Notes::default();
+    let mut graph = Graph::new("g");
+    for (id, deps) in
+        [("d", vec!["b", "c"]), ("a", vec![]), ("b", vec!["a"]), ("c", vec!["a"]), ("e", vec![])]
+    {
+        graph.add_step(notes.node(id), Step::new(id).depends_on(deps)).unwrap();
+    }
+    assert_eq!(graph.execution_order().unwrap(), ["a", "e", "b", "c", "d"]);
+    assert_eq!(graph.list_steps(), ["d", "a", "b", "c", "e"]);
+    assert_eq!(run(&graph).await.status, TraceStatus::Completed);
+    assert_eq!(notes.all(), ["a", "e", "b", "c", "d"]);
+}
+
+#[tokio::test]
+async fn a_chain_adds_to_the_dependencies_that_are_there() {
+    let notes = Notes::default();
+    let mut graph = Graph::new("g");
+    graph.add_step(notes.node("c"), Step::new("c")).unwrap();
+    graph.add_step(notes.node("b"), Step::new("b").depends_on(["a"])).unwrap();
+    graph.add_step(notes.node("a"), Step::new("a")).unwrap();
+    graph.chain(["a", "b", "c"]).unwrap();
+    assert_eq!(graph.get_step("b").unwrap().dependencies().collect::<Vec<_>>(), ["a"]);
+    run(&graph).await;
+    assert_eq!(notes.all(), ["a", "b", "c"]);
+    let error = graph.chain(["a", "nowhere"]).unwrap_err();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::NotFound, "graph 'g' has no step 'nowhere'")
+    );
+}
+
+#[tokio::test]
+async fn a_graph_without_steps_is_done_at_once() {
+    let run = run(&Graph::new("nothing")).await;
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Completed, 0));
+    assert!(run.error.is_none());
+}
+
+#[tokio::test]
+async fn what_a_step_is_given_a_function_a_value_or_nothing() {
+    let mut graph = Graph::new("g");
+    graph.add_step(gives("fetch", json!({"data": "page"})), Step::new("fetch")).unwrap();
+    let upper = Step::new("upper")
+        .depends_on(["fetch"])
+        .input_fn(|upstream| json!(upstream.get("fetch").unwrap()["data"].as_str().unwrap().to_uppercase()));
+    graph.add_step(echo("e"), upper).unwrap();
+    graph.add_step(echo("e"), Step::new("fixed").input("as it is")).unwrap();
+    graph.add_step(echo("e"), Step::new("nothing")).unwrap();
+    let own = Step::new("own").input_from(|scope| Ok(json!([scope.input, scope.upstream.get("nowhere")])));
+    graph.add_step(echo("e"), own).unwrap();
+    // The graph's input is for those who ask for it; it is not handed down.
+    let results = graph.run(&context().with_input("all of it")).await.results;
+    assert_eq!(
+        json!(results),
+        json!({"fetch": {"data": "page"}, "upper": "PAGE", "fixed": "as it is", "nothing": null, "own": ["all of it", null]})
+    );
+}
+
+#[tokio::test]
+async fn a_step_sees_the_results_before_it_in_its_context_too() {
+    let node = FunctionNode::new("sum", |context| {
+        assert_eq!(context.upstream.to_value(), json!({"a": 1, "b": 2}));
+        Ok(json!(context.upstream.iter().filter_map(|(_, value)| value.as_i64()).sum::<i64>()))
+    });
+    let mut graph = Graph::new("g");
+    graph.add_step(gives("n", json!(1)), Step::new("a")).unwrap();
+    graph.add_step(gives("n", json!(2)), Step::new("b")).unwrap();
+    graph.add_step(Arc::new(node), Step::new("sum").depends_on(["a", "b"])).unwrap();
+    assert_eq!(run(&graph).await.results["sum"], json!(3));
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_made_fails_its_step_by_name() {
+    let mut graph = Graph::new("g");
+    graph
+        .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::stage::error("no such field"))))
+        .unwrap();
+    let run = run(&graph).await;
+    assert_eq!(run.error.unwrap().message, "step 'a': input: no such field");
+    assert_eq!(run.status, TraceStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_name_means_whoever_has_it_when_the_step_begins() {
+    let session = Session::new("s");
+    let mut graph = Graph::new("g");
+    let registers = {
+        let session = session.clone();
+        FunctionNode::new("registers", move |_| {
+            session.unregister("worker");
+            session.register(gives("worker", json!("new")), None).map(|()| json!(null))
+        })
+    };
+    graph.add_step_ref("worker", Step::new("before")).unwrap();
+    graph.add_step(Arc::new(registers), Step::new("change")).unwrap();
+    graph.add_step_ref("worker", Step::new("after")).unwrap();
+    graph.chain(["before", "change", "after"]).unwrap();
+    let context = ExecutionContext::new(&session);
+
+    let missing = graph.run(&context).await;
+    let error = missing.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert_eq!(error.to_string(), "step 'before': no node 'worker' in session 's' (it has no nodes)");
+
+    session.register(gives("worker", json!("old")), None).unwrap();
+    let results = graph.run(&context).await.results;
+    assert_eq!((&results["before"], &results["after"]), (&json!("old"), &json!("new")));
+}
+
+#[tokio::test]
+async fn a_graph_is_a_value_a_copy_of_it_is_another() {
+    let mut graph = Graph::new("g");
+    graph.add_step(echo("e"), Step::new("a")).unwrap();
+    let copy = graph.clone();
+    graph.add_step(echo("e"), Step::new("b")).unwrap();
+    assert_eq!((copy.len(), graph.len()), (1, 2));
+    assert_eq!(run(&copy).await.results.len(), 1);
+    assert_eq!(run(&graph).await.results.len(), 2);
+}
+
+#[tokio::test]
+async fn executed_as_a_node_a_graph_gives_its_results_or_its_error_with_them() {
+    use nerve_core::node::Node;
+    let good = crate::stage::chain("good", [("a", gives("n", json!(1)))]);
+    assert_eq!(good.execute(&context()).await.unwrap(), json!({"a": 1}));
+    let bad =
+        crate::stage::chain("bad", [("a", gives("n", json!(1))), ("b", crate::stage::fails("f", "no"))]);
+    let error = bad.execute(&context()).await.unwrap_err();
+    assert_eq!(json!(error.partial().unwrap()), json!({"a": 1}));
+    assert_eq!(error.message, "no");
+}

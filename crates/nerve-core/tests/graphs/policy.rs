@@ -1,0 +1,203 @@
+//! What an error policy makes of a failure. Time stands still in these tests and is only moved by waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::event::StepEventKind;
+use nerve_core::graph::{Graph, GraphRun, step::Step, step::Target};
+use nerve_core::node::NodeHandle;
+use nerve_core::node::function::FunctionNode;
+use nerve_core::policy::{ErrorPolicy, OnError};
+use nerve_core::trace::{TraceStatus, Tracer};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::stage::{Notes, context, echo, endless, error, fails, fails_first, gives, run};
+
+const ALL: [OnError; 4] = [OnError::Fail, OnError::Retry, OnError::Skip, OnError::Fallback];
+
+fn policy(on_error: OnError) -> ErrorPolicy {
+    ErrorPolicy { on_error, ..ErrorPolicy::default() }
+}
+
+fn one(node: NodeHandle, policy: ErrorPolicy) -> Graph {
+    let mut graph = Graph::new("g");
+    graph.add_step(node, Step::new("a").input("in").error_policy(policy)).unwrap();
+    graph
+}
+
+async fn with(node: NodeHandle, policy: ErrorPolicy) -> GraphRun {
+    run(&one(node, policy)).await
+}
+
+fn message(run: GraphRun) -> String {
+    run.error.unwrap().message
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_fails() {
+    let run = with(fails("f", "no"), policy(OnError::Fail)).await;
+    assert_eq!((run.status, message(run).as_str()), (TraceStatus::Failed, "no"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_come_under_any_on_error_with_growing_delays() {
+    for on_error in ALL {
+        let times = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (seen, begun) = (Arc::clone(&times), Instant::now());
+        let node = Arc::new(FunctionNode::new("f", move |_| {
+            seen.lock().unwrap().push(begun.elapsed().as_millis());
+            Err(error("again"))
+        }));
+        let policy = ErrorPolicy {
+            retry_count: 4,
+            retry_delay: Duration::from_millis(100),
+            retry_backoff: 3.0,
+            fallback_node: Some(Target::Node(echo("stand-in"))),
+            ..policy(on_error)
+        };
+        with(node, policy).await;
+        // 100, 300, 900 and 2700 milliseconds between them.
+        assert_eq!(*times.lock().unwrap(), [0, 100, 400, 1300, 4000], "{on_error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_retry_can_succeed_and_then_nothing_else_happens() {
+    for on_error in ALL {
+        let policy = ErrorPolicy {
+            retry_count: 2,
+            fallback_node: Some(Target::Node(fails("stand-in", "not asked"))),
+            ..policy(on_error)
+        };
+        assert_eq!(with(fails_first("f", 2), policy.clone()).await.results["a"], json!(3));
+        let too_many = with(fails_first("f", 3), policy).await;
+        assert_eq!(too_many.results.get("a"), (on_error == OnError::Skip).then_some(&json!(null)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_is_that_of_the_last_attempt() {
+    let policy = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
+    assert_eq!(message(with(fails_first("f", 9), policy).await), "failure 3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn skip_gives_the_fallback_value_and_dependants_run() {
+    let notes = Notes::default();
+    let value = ErrorPolicy { fallback_value: json!({"text": "none"}), ..policy(OnError::Skip) };
+    let mut graph = one(fails("f", "no"), value);
+    graph.add_step(notes.node("b"), Step::new("b").depends_on(["a"])).unwrap();
+    let run = run(&graph).await;
+    assert_eq!((run.status, &run.results["a"]), (TraceStatus::Completed, &json!({"text": "none"})));
+    assert_eq!(notes.all(), ["b"]);
+    assert_eq!(with(fails("f", "no"), policy(OnError::Skip)).await.results["a"], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stand_in_gets_the_same_context_and_its_failure_is_the_steps() {
+    let stand_in = FunctionNode::new("stand-in", |context| {
+        Ok(
+            json!({"input": context.input, "upstream": context.upstream.to_value(), "parser": context.parser.map(|p| p.to_string())}),
+        )
+    });
+    let fallback = |node| ErrorPolicy { fallback_node: Some(node), ..policy(OnError::Fallback) };
+    let mut graph = Graph::new("g");
+    graph.add_step(gives("n", json!(1)), Step::new("before")).unwrap();
+    let step =
+        Step::new("a").input("in").depends_on(["before"]).parser(nerve_term::parse::ParserKind::Claude);
+    graph.add_step(fails("f", "no"), step.error_policy(fallback(Target::Node(Arc::new(stand_in))))).unwrap();
+    let results = run(&graph).await.results;
+    assert_eq!(results["a"], json!({"input": "in", "upstream": {"before": 1}, "parser": "claude"}));
+
+    let broken = with(fails("f", "no"), fallback(Target::Node(fails("g", "neither")))).await;
+    assert_eq!(message(broken), "neither");
+    let missing = with(fails("f", "no"), fallback(Target::Name("nobody".into()))).await;
+    assert_eq!(message(missing), "step 'a': no node 'nobody' in session 'test'");
+    let says_no = with(fails("f", "no"), fallback(Target::Node(gives("g", json!({"success": false}))))).await;
+    assert_eq!(says_no.status, TraceStatus::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_a_failure_fires_retry_skip_and_fallback() {
+    let no = || gives("n", json!({"success": false, "error": "exit code 1"}));
+    let skip = ErrorPolicy { fallback_value: json!("skipped"), ..policy(OnError::Skip) };
+    assert_eq!(with(no(), skip).await.results["a"], json!("skipped"));
+    let fallback = ErrorPolicy { fallback_node: Some(Target::Node(echo("e"))), ..policy(OnError::Fallback) };
+    assert_eq!(with(no(), fallback).await.results["a"], json!("in"));
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let twice = Arc::new(FunctionNode::new("twice", move |_| {
+        let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(json!({"success": call > 0}))
+    }));
+    let retry = ErrorPolicy { retry_count: 1, ..policy(OnError::Retry) };
+    assert_eq!(with(twice, retry).await.results["a"], json!({"success": true}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_is_of_each_attempt_and_an_error_like_another() {
+    let begun = Instant::now();
+    let limited = |on_error| ErrorPolicy {
+        retry_count: 2,
+        retry_delay: Duration::from_secs(1),
+        retry_backoff: 1.0,
+        timeout: Some(Duration::from_secs(10)),
+        fallback_value: json!("late"),
+        ..policy(on_error)
+    };
+    let failed = with(endless("endless"), limited(OnError::Retry)).await;
+    assert_eq!(begun.elapsed().as_secs(), 3 * 10 + 2);
+    let error = failed.error.unwrap();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::Timeout, "node 'endless' did not end within 10s")
+    );
+    assert_eq!(with(endless("endless"), limited(OnError::Skip)).await.results["a"], json!("late"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graph_as_a_step_is_timed_out_and_retried_too() {
+    let inner: NodeHandle = Arc::new(crate::stage::chain("inner", [("x", endless("e"))]));
+    let limited =
+        ErrorPolicy { retry_count: 1, timeout: Some(Duration::from_secs(10)), ..policy(OnError::Fail) };
+    let begun = Instant::now();
+    let failed = with(inner, limited).await;
+    assert_eq!(begun.elapsed().as_secs(), 21);
+    assert_eq!(message(failed), "graph 'inner' did not end within 10s");
+    let fails_once: NodeHandle = Arc::new(crate::stage::chain("inner", [("x", fails_first("f", 1))]));
+    let again = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
+    assert_eq!(with(fails_once, again).await.results["a"], json!({"x": 2}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_told_and_traced() {
+    let again = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
+    let graph = one(fails_first("f", 2), again);
+    let tracer = Tracer::new("g");
+    let mut events = graph.execute_stream(context().with_trace(tracer.clone()));
+    let mut retries = Vec::new();
+    while let Some(event) = events.next().await {
+        if let StepEventKind::Retry { attempt, delay_ms, error_type } = event.kind {
+            retries.push((attempt, delay_ms, error_type, event.data.as_str().unwrap().to_string()));
+        }
+    }
+    let retry = |attempt, delay, message: &str| (attempt, delay, "process_error", message.to_string());
+    assert_eq!(retries, [retry(2, 1000, "failure 1"), retry(3, 2000, "failure 2")]);
+    let trace = tracer.snapshot();
+    assert_eq!(trace.steps.len(), 1);
+    assert_eq!(trace.steps[0].metadata["attempts"], json!(3));
+    assert_eq!(trace.steps[0].duration_ms().round(), 3000.0);
+}
+
+#[test]
+fn delays_are_bounded_whatever_the_numbers() {
+    let policy =
+        ErrorPolicy { retry_delay: Duration::MAX, retry_backoff: f64::MAX, ..ErrorPolicy::default() };
+    assert_eq!(policy.delay(0), Duration::from_secs(3600));
+    assert_eq!(policy.delay(u32::MAX), Duration::from_secs(3600));
+    let none = ErrorPolicy { retry_delay: Duration::ZERO, ..ErrorPolicy::default() };
+    assert_eq!(none.delay(u32::MAX), Duration::ZERO);
+    let flat = ErrorPolicy { retry_backoff: 1.0, ..ErrorPolicy::default() };
+    assert_eq!(flat.delay(1_000_000), Duration::from_secs(1));
+}

@@ -1,0 +1,352 @@
+//! Going on with a run whose server has ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nerve_core::graph::event::{How, StepEventKind};
+use nerve_core::graph::journal::{Head, Journal, journal_path};
+use nerve_core::graph::step::{OnResume, Scope, Step};
+use nerve_core::graph::{Graph, GraphRun};
+use nerve_core::node::NodeHandle;
+use nerve_core::node::function::FunctionNode;
+use nerve_core::node::gate::{GateNode, Gates};
+use nerve_core::trace::TraceStatus;
+use nerve_term::event::TsNs;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::stage::{Desk, LIMIT, Notes, context};
+
+/// A place for one run's journal.
+struct Desktop {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Desktop {
+    fn new() -> Desktop {
+        let folder = tempfile::tempdir().unwrap();
+        let path = journal_path(folder.path(), "r-1");
+        let head = Head {
+            at: TsNs(1),
+            run: "r-1".into(),
+            graph: "g".into(),
+            session: None,
+            definition: json!({}),
+            input: json!(null),
+            options: json!({}),
+        };
+        drop(Journal::create(&path, &head).unwrap());
+        Desktop { path, _folder: folder }
+    }
+
+    /// Runs `graph` from what is known, until its end.
+    async fn run(&self, graph: &Graph, gates: &Gates) -> GraphRun {
+        let (journal, past) = Journal::resume(&self.path).unwrap();
+        let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
+        tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap()
+    }
+
+    /// Runs `graph` from what is known, until a step waits at `at`; then its server is gone.
+    async fn run_until(&self, graph: &Graph, at: &Notify) {
+        let (journal, past) = Journal::resume(&self.path).unwrap();
+        let context = context().with_journal(journal, Some(past));
+        tokio::select! {
+            run = graph.run(&context) => panic!("it ended: {:?}", run.error),
+            () = at.notified() => {}
+            () = tokio::time::sleep(LIMIT) => panic!("it never came there"),
+        }
+    }
+}
+
+/// Waits for ever at the call of this number, from 1; else notes its input and gives it back.
+fn hangs_at(call: usize, notes: &Notes, at: &Arc<Notify>) -> NodeHandle {
+    let (calls, notes, at) = (AtomicUsize::new(0), notes.clone(), Arc::clone(at));
+    Arc::new(FunctionNode::asynchronous("work", move |context| {
+        let hangs = calls.fetch_add(1, Ordering::Relaxed) + 1 == call;
+        let (notes, at) = (notes.clone(), Arc::clone(&at));
+        async move {
+            if hangs {
+                at.notify_one();
+                std::future::pending::<()>().await;
+            }
+            notes.add(context.input.to_string());
+            Ok(context.input)
+        }
+    }))
+}
+
+fn letters(node: &NodeHandle) -> Graph {
+    let mut graph = Graph::new("g");
+    for id in ["a", "b", "c", "d"] {
+        graph.add_step(node.clone(), Step::new(id).input(id)).unwrap();
+    }
+    graph.chain(["a", "b", "c", "d"]).unwrap();
+    graph
+}
+
+#[tokio::test]
+async fn what_is_done_is_not_done_again() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let graph = letters(&hangs_at(3, &notes, &at));
+    desktop.run_until(&graph, &at).await;
+    assert_eq!(notes.all(), ["\"a\"", "\"b\""]);
+    let run = desktop.run(&graph, &Gates::new()).await;
+    assert_eq!(json!(run.results), json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
+    assert_eq!(notes.all(), ["\"a\"", "\"b\"", "\"c\"", "\"d\""]);
+    // And once more: nothing is left to do.
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.results, run.results);
+    assert_eq!(notes.all().len(), 4);
+}
+
+#[tokio::test]
+async fn it_is_told_which_results_are_from_before() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let graph = letters(&hangs_at(3, &notes, &at));
+    desktop.run_until(&graph, &at).await;
+    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    let mut events = graph.execute_stream(context().with_journal(journal, Some(past)));
+    let mut how = Vec::new();
+    while let Some(event) = events.next().await {
+        if let StepEventKind::Complete { how: done, .. } = event.kind {
+            how.push((event.step.to_string(), done));
+        }
+    }
+    let of = |step: &str, done| (step.to_string(), done);
+    assert_eq!(
+        how,
+        [of("a", How::Reused), of("b", How::Reused), of("c", How::Completed), of("d", How::Completed)]
+    );
+}
+
+#[tokio::test]
+async fn what_has_changed_is_done_again_and_what_follows_from_it() {
+    let (desktop, notes) = (Desktop::new(), Notes::default());
+    let node = notes.node("n");
+    let graph = |first: &str, definition| {
+        let mut graph = Graph::new("g");
+        graph.add_step(node.clone(), Step::new("a").input(first)).unwrap();
+        let follows =
+            Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap());
+        graph.add_step(node.clone(), follows).unwrap();
+        graph.add_step(node.clone(), Step::new("c").input("same").definition(definition)).unwrap();
+        graph
+    };
+    let gates = Gates::new();
+    desktop.run(&graph("one", 1), &gates).await;
+    assert_eq!(notes.all().len(), 3);
+    assert_eq!(desktop.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
+    assert_eq!(notes.all().len(), 5, "a and b");
+    desktop.run(&graph("two", 2), &gates).await;
+    assert_eq!(notes.all().len(), 6, "c");
+    desktop.run(&graph("one", 1), &gates).await;
+    assert_eq!(notes.all().len(), 6, "all of it was done once");
+}
+
+#[tokio::test]
+async fn failures_are_tried_again() {
+    let desktop = Desktop::new();
+    let graph = crate::stage::chain("g", [("a", crate::stage::fails_first("f", 1))]);
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.results["a"], json!(2));
+}
+
+#[tokio::test]
+async fn items_and_rounds_are_resumed_one_by_one() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let items = |_: &Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
+    let input =
+        |scope: &Scope<'_>| Ok(json!([scope.item, scope.round, scope.result.map(|result| &result[1])]));
+    let mut graph = Graph::new("g");
+    let step = Step::new("s").foreach(items, 1).until(|scope| Ok(scope.round == 2), 3).input_from(input);
+    graph.add_step(hangs_at(6, &notes, &at), step).unwrap();
+    desktop.run_until(&graph, &at).await;
+    assert_eq!(notes.all().len(), 5);
+    let run = desktop.run(&graph, &Gates::new()).await;
+    assert_eq!(run.results["s"], json!([[0, 2, 1], [1, 2, 1], [2, 2, 1], [3, 2, 1], [4, 2, 1]]));
+    let mut all = notes.all();
+    assert_eq!(all.len(), 10, "each round once");
+    all.dedup();
+    assert_eq!(all.len(), 10);
+}
+
+#[tokio::test]
+async fn steps_of_graphs_inside_are_resumed_one_by_one() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let inner: NodeHandle = Arc::new(letters(&hangs_at(6, &notes, &at)));
+    let outer = crate::stage::chain("outer", [("one", inner.clone()), ("two", inner)]);
+    desktop.run_until(&outer, &at).await;
+    assert_eq!(notes.all().len(), 5);
+    let run = desktop.run(&outer, &Gates::new()).await;
+    assert_eq!(run.results["two"], json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
+    assert_eq!(notes.all().len(), 8);
+}
+
+#[tokio::test]
+async fn a_step_that_was_skipped_is_looked_at_again_and_one_that_was_passed_over_is_not() {
+    use nerve_core::policy::{ErrorPolicy, OnError};
+    let (desktop, notes) = (Desktop::new(), Notes::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let bad = Arc::new(FunctionNode::new("bad", move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Err(crate::stage::error("bad"))
+    }));
+    let graph = |open: bool| {
+        let mut graph = Graph::new("g");
+        graph.add_step(notes.node("w"), Step::new("when").when(move |_| Ok(open)).input(1)).unwrap();
+        let skip =
+            ErrorPolicy { on_error: OnError::Skip, fallback_value: json!("none"), ..ErrorPolicy::default() };
+        graph.add_step(bad.clone(), Step::new("bad").error_policy(skip)).unwrap();
+        graph
+    };
+    let gates = Gates::new();
+    assert_eq!(json!(desktop.run(&graph(false), &gates).await.results), json!({"when": null, "bad": "none"}));
+    assert_eq!(json!(desktop.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+/// Keeps state, and never ends until it is let.
+#[derive(Debug)]
+struct Stuck {
+    desk: Arc<Desk>,
+    at: Arc<Notify>,
+    stuck: std::sync::atomic::AtomicBool,
+}
+
+impl nerve_core::node::Node for Stuck {
+    fn id(&self) -> &str {
+        "stuck"
+    }
+
+    fn kind(&self) -> &'static str {
+        "desk"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(
+        &'a self,
+        context: &'a nerve_core::context::ExecutionContext,
+    ) -> nerve_core::node::NodeFuture<'a> {
+        Box::pin(async move {
+            if self.stuck.swap(false, Ordering::Relaxed) {
+                self.at.notify_one();
+                std::future::pending::<()>().await;
+            }
+            self.desk.execute(context).await
+        })
+    }
+}
+
+/// Interrupts a run while it is on a node that keeps state; then goes on, and answers what is asked.
+async fn interrupted(on_resume: OnResume, answer: Option<&str>) -> (GraphRun, Vec<String>) {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(stuck), Step::new("s").input("in").on_resume(on_resume)).unwrap();
+    graph.add_step(notes.node("after"), Step::new("after").depends_on(["s"])).unwrap();
+    desktop.run_until(&graph, &at).await;
+    let gates = Gates::new();
+    let mut changes = gates.changes();
+    let asked = async {
+        let Some(answer) = answer else { return };
+        changes.changed().await.unwrap();
+        let waiting = gates.waiting();
+        assert_eq!(
+            waiting[0].question,
+            "Step 's' was running on node 'stuck' when the run was interrupted. Run it again?"
+        );
+        assert_eq!(waiting[0].choices, ["rerun", "skip", "fail"]);
+        gates.answer(None, answer).unwrap();
+    };
+    let (run, ()) = tokio::join!(desktop.run(&graph, &gates), asked);
+    (run, notes.all())
+}
+
+#[tokio::test]
+async fn a_step_that_ran_on_a_node_that_keeps_state_is_asked_about() {
+    let (run, notes) = interrupted(OnResume::Ask, Some("rerun")).await;
+    assert_eq!(
+        (json!(run.results), notes.join(", ")),
+        (json!({"s": "in", "after": null}), "stuck works, after".into())
+    );
+    let (run, notes) = interrupted(OnResume::Ask, Some("skip")).await;
+    assert_eq!((json!(run.results), notes.join(", ")), (json!({"s": null, "after": null}), "after".into()));
+    let (run, notes) = interrupted(OnResume::Ask, Some("fail")).await;
+    assert_eq!(
+        run.error.unwrap().message,
+        "step 's' was running when the run was interrupted, and is not run again"
+    );
+    assert_eq!(notes, [""; 0]);
+}
+
+#[tokio::test]
+async fn one_that_may_be_run_again_is() {
+    let (run, notes) = interrupted(OnResume::Rerun, None).await;
+    assert_eq!((run.status, notes.join(", ")), (TraceStatus::Completed, "stuck works, after".into()));
+}
+
+#[tokio::test]
+async fn an_answer_is_asked_for_once() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(GateNode::new("gate", "Ship it?")), Step::new("ship")).unwrap();
+    let goes_on =
+        Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
+    graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
+    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    let gates = Gates::new();
+    let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
+    let mut changes = gates.changes();
+    tokio::select! {
+        _ = graph.run(&context) => panic!("it ended"),
+        () = async {
+            changes.changed().await.unwrap();
+            gates.answer(None, "yes").unwrap();
+            at.notified().await;
+        } => {}
+    }
+    drop(context);
+    let run = desktop.run(&graph, &Gates::new()).await;
+    assert_eq!(run.results["go"], json!({"choice": "yes", "by": "person"}));
+}
+
+#[tokio::test]
+async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
+    let (desktop, gates) = (Desktop::new(), Gates::new());
+    let mut graph = Graph::new("g");
+    let gate = GateNode::new("gate", "Ship it?").timeout(crate::stage::HOUR);
+    graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
+    let mut deadlines = Vec::new();
+    for _ in 0..2 {
+        let (journal, past) = Journal::resume(&desktop.path).unwrap();
+        let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
+        let mut changes = gates.changes();
+        tokio::select! {
+            _ = graph.run(&context) => panic!("it ended"),
+            changed = changes.changed() => changed.unwrap(),
+        }
+        // The run is gone, and its question with it.
+        assert!(gates.waiting().is_empty());
+        let (journal, past) = {
+            drop(context);
+            Journal::resume(&desktop.path).unwrap()
+        };
+        drop(journal);
+        let key = nerve_core::graph::journal::key(0, None, &Value::Null);
+        deadlines.push(past.asked("ship", key).unwrap().unwrap());
+    }
+    assert_eq!(deadlines[0], deadlines[1]);
+}
+
+#[tokio::test]
+async fn what_was_used_before_does_not_count_again() {
+    let desktop = Desktop::new();
+    let graph = crate::stage::chain("g", [("a", crate::stage::gives("n", json!({"tokens": 5})))]);
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 0);
+}

@@ -1,0 +1,281 @@
+//! Sessions: nodes under names, and their lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::{Graph, step::Step, step::Target};
+use nerve_core::node::factory::NodeFactory;
+use nerve_core::node::{Node, NodeFuture, Quiet};
+use nerve_core::policy::{ErrorPolicy, OnError};
+use nerve_core::session::manager::SessionManager;
+use nerve_core::session::{DEFAULT, PATIENCE, Session};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::stage::{Desk, Notes, chain, echo, error, gives};
+
+#[test]
+fn nodes_are_found_by_the_name_they_are_registered_under() {
+    let session = Session::new("s");
+    assert!(session.is_empty());
+    let node = echo("upper");
+    session.register(node.clone(), None).unwrap();
+    session.register(node.clone(), Some("loud")).unwrap();
+    assert_eq!((session.len(), session.list_nodes()), (2, vec!["loud".to_string(), "upper".into()]));
+    assert!(session.contains("loud") && !session.contains("nobody"));
+    assert!(Arc::ptr_eq(&session.get("loud").unwrap(), &node));
+    assert!(session.get("nobody").is_none());
+    let error = session.find("nobody").unwrap_err();
+    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (it has: loud, upper)");
+    let info = session.get_node_info("loud").unwrap();
+    assert_eq!((info.id.as_str(), info.kind, info.persistent), ("upper", "function", false));
+    assert!(session.get_node_info("nobody").is_none());
+}
+
+#[test]
+fn a_name_is_taken_once_by_nodes_and_graphs_alike() {
+    let session = Session::new("s");
+    session.register(Arc::new(Graph::new("work")), None).unwrap();
+    let taken = session.register(echo("work"), None).unwrap_err();
+    assert_eq!(
+        (taken.kind, taken.message.as_str()),
+        (ErrorKind::AlreadyExists, "graph 'work' exists already in session 's'")
+    );
+    for bad in ["", "-a", "a-", "A", "a b", "a/b", &"x".repeat(33)] {
+        assert_eq!(
+            session.register(echo("e"), Some(bad)).unwrap_err().kind,
+            ErrorKind::InvalidRequest,
+            "{bad:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_a_node_out_does_not_stop_it() {
+    let (session, notes) = (Session::new("s"), Notes::default());
+    session.register(Desk::new("desk", &notes), None).unwrap();
+    assert_eq!(session.unregister("desk").unwrap().id(), "desk");
+    assert!(session.unregister("desk").is_none());
+    session.stop().await;
+    assert_eq!(notes.all(), [""; 0]);
+}
+
+#[tokio::test]
+async fn nodes_that_are_stopped_are_not_ready_and_give_their_names_up() {
+    let shop = crate::stage::Shop::new();
+    let bash = shop.factory.create_bash(shop.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
+    shop.session.register(Arc::new(bash.clone()), None).unwrap();
+    shop.session.register(echo("echo"), None).unwrap();
+    assert_eq!(shop.session.list_ready_nodes(), ["check", "echo"]);
+    bash.stop("enough").await;
+    assert_eq!(shop.session.list_ready_nodes(), ["echo"]);
+    assert_eq!(shop.session.list_nodes(), ["check", "echo"]);
+    shop.session.register(echo("check"), None).unwrap();
+}
+
+#[test]
+fn as_an_object() {
+    let session = Session::new("work");
+    session.describe("of today".into(), vec!["a".into(), "b".into()]);
+    session.register(echo("upper"), Some("loud")).unwrap();
+    let mut dict = session.to_dict();
+    let created = dict["created_at"].take().as_f64().unwrap();
+    assert!(created > 1.7e9);
+    assert_eq!(
+        dict,
+        json!({
+            "id": "work", "name": "work", "description": "of today", "tags": ["a", "b"], "created_at": null,
+            "nodes": [{
+                "name": "loud", "id": "upper", "type": "function", "state": "ready", "persistent": false, "metadata": {}
+            }]
+        })
+    );
+}
+
+/// A session with desks in it, in a graph, in a graph in that and as a stand-in; `one` in several places.
+fn furnished(notes: &Notes) -> Session {
+    let session = Session::new("s");
+    let one = Desk::new("one", notes);
+    let inner = chain("inner", [("x", Desk::new("two", notes) as _), ("y", one.clone() as _)]);
+    let policy = ErrorPolicy {
+        on_error: OnError::Fallback,
+        fallback_node: Some(Target::Node(Desk::new("three", notes))),
+        ..ErrorPolicy::default()
+    };
+    let mut outer = Graph::new("outer");
+    outer.add_step(Arc::new(inner), Step::new("in")).unwrap();
+    outer.add_step(echo("e"), Step::new("f").error_policy(policy)).unwrap();
+    session.register(one, None).unwrap();
+    session.register(Arc::new(outer), None).unwrap();
+    session.register(echo("echo"), None).unwrap();
+    session
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_keep_state_are_started_and_stopped_once_and_at_the_same_time() {
+    let notes = Notes::default();
+    let session = furnished(&notes);
+    let begun = Instant::now();
+    session.start().await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    session.stop().await;
+    assert_eq!(begun.elapsed().as_secs(), 2);
+    let mut all = notes.all();
+    all.sort();
+    let stop = "stops: its session was stopped";
+    assert_eq!(
+        all,
+        [
+            "one starts".to_string(),
+            format!("one {stop}"),
+            "three starts".into(),
+            format!("three {stop}"),
+            "two starts".into(),
+            format!("two {stop}")
+        ]
+    );
+    assert_eq!(session.len(), 3, "they stay registered");
+}
+
+/// Does not start, or for ever.
+#[derive(Debug)]
+struct Broken {
+    id: &'static str,
+    hangs: bool,
+}
+
+impl Node for Broken {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn kind(&self) -> &'static str {
+        "broken"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, _: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async { Err(error("broken")) })
+    }
+
+    fn start(&self) -> NodeFuture<'_, ()> {
+        Box::pin(async {
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            Err(error("it does not start"))
+        })
+    }
+
+    fn stop<'a>(&'a self, _: &'a str) -> Quiet<'a> {
+        Box::pin(async {
+            assert!(self.hangs, "does not stop either");
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_start_or_stop_keeps_nobody_waiting_for_ever() {
+    let (session, notes) = (Session::new("s"), Notes::default());
+    session.register(Arc::new(Broken { id: "bad", hangs: false }), None).unwrap();
+    session.register(Arc::new(Broken { id: "stuck", hangs: true }), None).unwrap();
+    session.register(Desk::new("good", &notes), None).unwrap();
+    let begun = Instant::now();
+    let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
+    assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+    let said: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
+    assert_eq!(said, ["bad: it does not start", "stuck: it did not start within 60s"]);
+    session.stop().await;
+    assert_eq!(begun.elapsed().as_secs(), 2 * PATIENCE.as_secs());
+    assert_eq!(notes.all(), ["good starts", "good stops: its session was stopped"]);
+}
+
+#[tokio::test(start_paused = true)]
+#[expect(deprecated, reason = "the old words work too")]
+async fn the_words_of_the_first_nerve() {
+    let (session, notes) = (Session::new("s"), Notes::default());
+    session.add("desk", Desk::new("first", &notes)).unwrap();
+    session.add("other", Desk::new("second", &notes)).unwrap();
+    assert_eq!(session.get_channel("desk").unwrap().id(), "first");
+    assert_eq!(session.list_channels(), ["desk", "other"]);
+    assert_eq!(
+        session.send("desk", "hello", None, Some(Duration::from_secs(1))).await.unwrap(),
+        json!("hello")
+    );
+    assert_eq!(session.send("nobody", "hello", None, None).await.unwrap_err().kind, ErrorKind::NotFound);
+    session.close(Some("desk")).await.unwrap();
+    assert_eq!(session.close(Some("desk")).await.unwrap_err().kind, ErrorKind::NotFound);
+    session.close(None).await.unwrap();
+    assert!(session.is_empty());
+    assert_eq!(notes.all(), ["first works", "first stops: closed", "second stops: closed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_has_sessions_by_name() {
+    let (manager, notes) = (SessionManager::new(NodeFactory::default()), Notes::default());
+    let work = manager.create("work", "of today".into(), vec!["x".into()]).unwrap();
+    work.register(Desk::new("desk", &notes), None).unwrap();
+    let taken = manager.create("work", String::new(), Vec::new()).unwrap_err();
+    assert_eq!(
+        (taken.kind, taken.message.as_str()),
+        (ErrorKind::AlreadyExists, "session 'work' exists already")
+    );
+    assert_eq!(
+        manager.create("No Name", String::new(), Vec::new()).unwrap_err().kind,
+        ErrorKind::InvalidRequest
+    );
+    let names: Vec<String> = manager.list().iter().map(|session| session.name().to_string()).collect();
+    assert_eq!(names, [DEFAULT, "work"]);
+    assert_eq!(manager.get(None).unwrap().name(), DEFAULT);
+    assert!(manager.find_by_name("work").unwrap().contains("desk"));
+    assert!(manager.find_by_name("play").is_none());
+    let unknown = manager.get(Some("play")).unwrap_err();
+    assert_eq!(unknown.to_string(), "no session 'play' (there are: default, work)");
+
+    manager.close("work").await.unwrap();
+    assert_eq!(notes.all(), ["desk stops: its session was deleted"]);
+    assert_eq!(manager.close("work").await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(manager.close(DEFAULT).await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert!(work.register(echo("late"), None).is_err(), "a closed session takes nothing in");
+    assert!(!work.contains("late"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_all_stops_all_at_the_same_time() {
+    let (manager, notes) = (SessionManager::new(NodeFactory::default()), Notes::default());
+    for (name, desk) in [("one", "a"), ("two", "b"), ("three", "c")] {
+        manager
+            .create(name, String::new(), Vec::new())
+            .unwrap()
+            .register(Desk::new(desk, &notes), None)
+            .unwrap();
+    }
+    // In a graph only: nobody else would stop it.
+    let graph = chain("g", [("x", Desk::new("d", &notes) as _)]);
+    manager.get(None).unwrap().register(Arc::new(graph), None).unwrap();
+    let begun = Instant::now();
+    manager.close_all().await;
+    assert_eq!(begun.elapsed().as_secs(), 1);
+    let mut all = notes.all();
+    all.sort();
+    let stops: Vec<String> =
+        ["a", "b", "c", "d"].map(|id| format!("{id} stops: all sessions were closed")).to_vec();
+    assert_eq!(all, stops);
+}
+
+#[tokio::test]
+async fn graphs_use_the_session_they_run_in() {
+    let (one, two) = (Session::new("one"), Session::new("two"));
+    one.register(gives("n", json!(1)), None).unwrap();
+    two.register(gives("n", json!(2)), None).unwrap();
+    let mut graph = Graph::new("g");
+    graph.add_step_ref("n", Step::new("a")).unwrap();
+    assert_eq!(graph.run(&ExecutionContext::new(&one)).await.results["a"], json!(1));
+    assert_eq!(graph.run(&ExecutionContext::new(&two)).await.results["a"], json!(2));
+}

@@ -1,0 +1,231 @@
+//! Nodes and short words for the tests of graphs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::graph::{Graph, GraphRun, step::Step};
+use nerve_core::node::factory::{FactoryConfig, NodeFactory};
+use nerve_core::node::function::FunctionNode;
+use nerve_core::node::terminal::TerminalNode;
+use nerve_core::node::{Node, NodeFuture, NodeHandle, Quiet};
+use nerve_core::session::Session;
+use nerve_term::event::Size;
+use serde_json::{Value, json};
+
+/// Longer than anything here takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(crate) fn context() -> ExecutionContext {
+    ExecutionContext::new(&Session::new("test"))
+}
+
+/// What a run without anything special gives.
+pub(crate) async fn run(graph: &Graph) -> GraphRun {
+    graph.run(&context()).await
+}
+
+/// Gives back what it is given.
+pub(crate) fn echo(id: &str) -> NodeHandle {
+    Arc::new(FunctionNode::new(id, |context| Ok(context.input.clone())))
+}
+
+/// Gives this.
+pub(crate) fn gives(id: &str, value: Value) -> NodeHandle {
+    Arc::new(FunctionNode::new(id, move |_| Ok(value.clone())))
+}
+
+pub(crate) fn error(message: &str) -> EngineError {
+    EngineError::new(ErrorKind::Process, message)
+}
+
+/// Always fails.
+pub(crate) fn fails(id: &str, message: &'static str) -> NodeHandle {
+    Arc::new(FunctionNode::new(id, move |_| Err(error(message))))
+}
+
+/// Fails so many times, and then gives how often it was called.
+pub(crate) fn fails_first(id: &str, times: usize) -> NodeHandle {
+    let calls = AtomicUsize::new(0);
+    Arc::new(FunctionNode::new(id, move |_| {
+        let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if call <= times { Err(error(&format!("failure {call}"))) } else { Ok(json!(call)) }
+    }))
+}
+
+/// Gives back what it is given, after a time.
+pub(crate) fn takes(id: &str, time: Duration) -> NodeHandle {
+    Arc::new(FunctionNode::asynchronous(id, move |context| async move {
+        tokio::time::sleep(time).await;
+        Ok(context.input)
+    }))
+}
+
+/// Never ends.
+pub(crate) fn endless(id: &str) -> NodeHandle {
+    Arc::new(FunctionNode::asynchronous(id, |_| std::future::pending()))
+}
+
+/// A graph of one step of each node, in a chain.
+pub(crate) fn chain(id: &str, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
+    let mut graph = Graph::new(id);
+    for (step, node) in steps {
+        graph.add_step(node, Step::new(step)).unwrap();
+    }
+    let ids = graph.list_steps();
+    graph.chain(ids.iter().map(String::as_str)).unwrap();
+    graph
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
+
+impl Notes {
+    pub(crate) fn add(&self, note: impl Into<String>) {
+        self.0.lock().unwrap().push(note.into());
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// A node that notes its id and gives back what it is given.
+    pub(crate) fn node(&self, id: &'static str) -> NodeHandle {
+        let notes = self.clone();
+        Arc::new(FunctionNode::new(id, move |context| {
+            notes.add(id);
+            Ok(context.input.clone())
+        }))
+    }
+
+    /// A node that notes when it begins and, a second later, when it ends.
+    pub(crate) fn slow(&self, id: &'static str) -> NodeHandle {
+        let notes = self.clone();
+        Arc::new(FunctionNode::asynchronous(id, move |context| {
+            let notes = notes.clone();
+            async move {
+                notes.add(format!("{id} begins"));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                notes.add(format!("{id} ends"));
+                Ok(context.input)
+            }
+        }))
+    }
+}
+
+/// A node that keeps state: notes what is done to it.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) id: &'static str,
+    pub(crate) notes: Notes,
+}
+
+impl Desk {
+    pub(crate) fn new(id: &'static str, notes: &Notes) -> Arc<Desk> {
+        Arc::new(Desk { id, notes: notes.clone() })
+    }
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+impl Node for Desk {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn kind(&self) -> &'static str {
+        "desk"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            self.notes.add(format!("{} works", self.id));
+            Ok(context.input.clone())
+        })
+    }
+
+    fn start(&self) -> NodeFuture<'_, ()> {
+        Box::pin(async {
+            self.notes.add(format!("{} starts", self.id));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(())
+        })
+    }
+
+    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.notes.add(format!("{} stops: {reason}", self.id));
+        })
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        Box::pin(async {
+            self.notes.add(format!("{} is interrupted", self.id));
+            Ok(())
+        })
+    }
+}
+
+/// A place for real programs.
+pub(crate) struct Shop {
+    pub(crate) session: Session,
+    pub(crate) factory: NodeFactory,
+    folder: tempfile::TempDir,
+}
+
+impl Shop {
+    pub(crate) fn new() -> Shop {
+        let folder = tempfile::tempdir().unwrap();
+        let factory = NodeFactory::new(FactoryConfig {
+            history_dir: Some(folder.path().join("history")),
+            ..FactoryConfig::default()
+        });
+        Shop { session: Session::new("shop"), factory, folder }
+    }
+
+    pub(crate) fn context(&self) -> ExecutionContext {
+        ExecutionContext::new(&self.session)
+    }
+
+    pub(crate) fn spec(&self, id: &str, backend: BackendKind) -> NodeSpec {
+        NodeSpec {
+            node: NodeRef { session: Some("shop".into()), node: id.into() },
+            command: CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()),
+            backend,
+            cwd: Some(self.folder.path().into()),
+            env: BTreeMap::from([
+                ("HOME".to_string(), self.folder.path().display().to_string()),
+                ("PS1".to_string(), "$ ".to_string()),
+            ]),
+            size: Size::new(100, 30),
+            profile: None,
+            parser: None,
+            history: false,
+            record: false,
+            ready_timeout: LIMIT,
+            response_timeout: LIMIT,
+        }
+    }
+
+    /// A bash on a terminal, registered under its id.
+    pub(crate) async fn shell(&self, id: &str) -> TerminalNode {
+        let node = self.factory.create_terminal(self.spec(id, BackendKind::Pty)).await.unwrap();
+        self.session.register(Arc::new(node.clone()), None).unwrap();
+        node
+    }
+}

@@ -1,0 +1,159 @@
+//! What is told of a run while it goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::graph::event::{How, StepEvent, StepEventKind, StepEvents};
+use nerve_core::graph::{Graph, step::Step};
+use nerve_core::node::function::FunctionNode;
+use nerve_core::trace::{TraceStatus, Tracer};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::stage::{LIMIT, chain, context, error, fails, gives, takes};
+
+async fn all(events: &mut StepEvents) -> Vec<StepEvent> {
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        seen.push(event);
+    }
+    seen
+}
+
+fn words(events: &[StepEvent]) -> Vec<String> {
+    events.iter().map(|event| format!("{} {} {}", event.kind.as_str(), event.step, event.node)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_step_is_told_as_it_begins_and_ends() {
+    let inner = chain("inner", [("x", takes("wait", Duration::from_secs(3)))]);
+    let graph = chain(
+        "g",
+        [
+            ("a", gives("n", json!({"v": 1, "tokens": 5}))),
+            ("in", Arc::new(inner) as _),
+            ("b", fails("f", "no")),
+        ],
+    );
+    let mut events = graph.execute_stream(context());
+    let seen = all(&mut events).await;
+    assert_eq!(
+        words(&seen),
+        [
+            "step_start a n",
+            "step_complete a n",
+            "step_start in inner",
+            "step_start in/x wait",
+            "step_complete in/x wait",
+            "step_complete in inner",
+            "step_start b f",
+            "step_error b f"
+        ]
+    );
+    assert_eq!(seen[0].kind, StepEventKind::Start { queued: false });
+    assert_eq!(seen[1].kind, StepEventKind::Complete { how: How::Completed, ms: 0, tokens: 5 });
+    assert_eq!(seen[1].data, json!({"v": 1, "tokens": 5}));
+    assert!(matches!(seen[4].kind, StepEventKind::Complete { ms: 3000..3010, .. }), "{:?}", seen[4].kind);
+    assert_eq!(
+        (seen[7].kind, &seen[7].data),
+        (StepEventKind::Error { error_type: "process_error" }, &json!("no"))
+    );
+    assert!(seen.is_sorted_by_key(|event| event.at));
+    assert!(events.next().await.is_none());
+    let run = events.end().await;
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 2));
+}
+
+#[tokio::test]
+async fn pieces_of_an_answer_are_told_with_their_step() {
+    let node = Arc::new(FunctionNode::new("talk", |context| {
+        let chunks = context.chunks().expect("somebody listens");
+        ["one ", "two"].into_iter().for_each(|chunk| chunks(chunk));
+        Ok(json!("one two"))
+    }));
+    let graph = chain("g", [("say", node as _)]);
+    let seen = all(&mut graph.execute_stream(context())).await;
+    assert_eq!(
+        words(&seen),
+        ["step_start say talk", "step_chunk say talk", "step_chunk say talk", "step_complete say talk"]
+    );
+    assert_eq!((&seen[1].data, &seen[2].data), (&json!("one "), &json!("two")));
+}
+
+/// Tells when it is dropped.
+struct Guard(Option<oneshot::Sender<()>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(gone) = self.0.take() {
+            let _ = gone.send(());
+        }
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_stream_ends_the_run() {
+    let (gone, is_gone) = oneshot::channel();
+    let guard = std::sync::Mutex::new(Some(Guard(Some(gone))));
+    let node = Arc::new(FunctionNode::asynchronous("wait", move |_| {
+        let guard = guard.lock().unwrap().take();
+        async move {
+            let _guard = guard;
+            std::future::pending::<Result<Value, _>>().await
+        }
+    }));
+    let tracer = Tracer::new("g");
+    let graph = chain("g", [("a", node as _)]);
+    let mut events = graph.execute_stream(context().with_trace(tracer.clone()));
+    events.next().await.unwrap();
+    drop(events);
+    tokio::time::timeout(LIMIT, is_gone).await.unwrap().unwrap();
+    let ended = async {
+        while tracer.snapshot().status == TraceStatus::Running {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, ended).await.unwrap();
+    assert_eq!(tracer.snapshot().status, TraceStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn dropping_the_stream_does_not_cancel_the_callers_token() {
+    let context = context();
+    let graph = chain("g", [("a", crate::stage::endless("e"))]);
+    let mut events = graph.execute_stream(context.clone());
+    events.next().await.unwrap();
+    drop(events);
+    assert!(!context.cancellation().is_cancelled());
+}
+
+#[tokio::test]
+async fn the_stream_ends_with_the_run_whoever_still_holds_its_context() {
+    let (give, held) = std::sync::mpsc::channel();
+    let node = Arc::new(FunctionNode::new("keep", move |context| {
+        give.send(context.clone()).map(|()| Value::Null).map_err(|_| error("nobody keeps it"))
+    }));
+    let graph = chain("g", [("a", node as _)]);
+    let mut events = graph.execute_stream(context());
+    let seen = tokio::time::timeout(LIMIT, all(&mut events)).await.expect("the stream ends");
+    assert_eq!(words(&seen), ["step_start a keep", "step_complete a keep"]);
+    assert_eq!(events.end().await.status, TraceStatus::Completed);
+    drop(held);
+}
+
+#[tokio::test]
+async fn the_end_can_be_awaited_without_looking_at_the_events() {
+    let graph = chain("g", [("a", gives("n", json!(1)))]);
+    assert_eq!(graph.execute_stream(context()).end().await.results["a"], json!(1));
+}
+
+#[tokio::test]
+async fn an_observer_of_the_context_is_told_too() {
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&told);
+    let context = context().with_observer(Arc::new(move |event| seen.lock().unwrap().push(event)));
+    let mut graph = Graph::new("g");
+    graph.add_step(gives("n", json!(1)), Step::new("a")).unwrap();
+    let streamed = all(&mut graph.execute_stream(context)).await;
+    assert_eq!(*told.lock().unwrap(), streamed);
+}

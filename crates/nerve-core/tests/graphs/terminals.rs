@@ -1,0 +1,305 @@
+//! Graphs over real programs: a bash on a terminal, and one-shot commands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::cancellation::CancellationToken;
+use nerve_core::command::{BackendKind, StateName};
+use nerve_core::error::ErrorKind;
+use nerve_core::graph::event::StepEventKind;
+use nerve_core::graph::{Graph, step::Step};
+use nerve_core::node::terminal::Prompt;
+use nerve_core::node::{Node, NodeHandle};
+use nerve_core::policy::{ErrorPolicy, OnError};
+use nerve_core::trace::{TraceStatus, Tracer};
+use serde_json::json;
+
+use crate::stage::{LIMIT, Shop, endless};
+
+fn prompt(text: &str) -> Prompt {
+    Prompt {
+        text: text.into(),
+        parser: None,
+        stream: false,
+        timeout: Some(LIMIT),
+        fail_if_busy: false,
+        detach_on_timeout: false,
+    }
+}
+
+/// A graph of commands for the node `shell`, one after the other.
+fn commands(commands: &[(&'static str, &str)]) -> Graph {
+    let mut graph = Graph::new("g");
+    for (step, command) in commands {
+        graph.add_step_ref("shell", Step::new(*step).input(*command)).unwrap();
+    }
+    graph.chain(commands.iter().map(|(step, _)| *step)).unwrap();
+    graph
+}
+
+#[tokio::test]
+async fn a_terminal_does_the_steps_in_one_program() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let tracer = Tracer::new("g");
+    let graph = commands(&[("set", "word=graph"), ("say", "echo \"the $word\"")]);
+    let run = graph.run(&shop.context().with_trace(tracer.clone())).await;
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+    let said = &run.results["say"];
+    assert_eq!(
+        (&said["text"], &said["success"], &said["node_id"]),
+        (&json!("the graph"), &json!(true), &json!("shell"))
+    );
+    let trace = tracer.snapshot();
+    assert_eq!((trace.steps[1].node_type, &trace.steps[1].metadata["turn"]), ("pty", &said["turn"]));
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn one_shot_commands_run_at_once_on_one_node_and_fail_by_their_exit_code() {
+    let shop = Shop::new();
+    let bash: NodeHandle = Arc::new(shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap());
+    // Each waits for the other: they must be there at the same time.
+    let command =
+        |mine: &str, other: &str| format!("mkfifo {mine} 2>/dev/null; echo {mine} > {mine} & cat < {other}");
+    let mut graph = Graph::new("g");
+    graph.set_max_parallel(2);
+    graph.add_step(bash.clone(), Step::new("make").input("mkfifo a b")).unwrap();
+    graph.add_step(bash.clone(), Step::new("one").depends_on(["make"]).input(command("a", "b"))).unwrap();
+    graph.add_step(bash.clone(), Step::new("two").depends_on(["make"]).input(command("b", "a"))).unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+    assert_eq!((&run.results["one"]["text"], &run.results["two"]["text"]), (&json!("b"), &json!("a")));
+
+    let policy =
+        ErrorPolicy { on_error: OnError::Skip, fallback_value: json!("no"), ..ErrorPolicy::default() };
+    let mut graph = Graph::new("g");
+    graph.add_step(bash.clone(), Step::new("skips").input("exit 3").error_policy(policy)).unwrap();
+    graph.add_step(bash, Step::new("fails").input("echo why >&2; exit 4").depends_on(["skips"])).unwrap();
+    let run = graph.run(&shop.context()).await;
+    assert_eq!(run.results["skips"], json!("no"));
+    let error = run.error.unwrap();
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::Process, "the command ended with exit code 4")
+    );
+    assert_eq!(error.screen.as_deref(), Some("why\n"));
+}
+
+#[tokio::test]
+async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let token = CancellationToken::new();
+    let context = shop.context().with_cancellation(token.clone());
+    let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
+    let run = tokio::spawn(async move { graph.run(&context).await });
+    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    let other = {
+        let shell = shell.clone();
+        tokio::spawn(async move { shell.execute(prompt("echo $((6 * 7))")).await })
+    };
+    // It waits in line.
+    let queued = async {
+        while shell.info().metadata.get("queued").is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, queued).await.unwrap();
+    token.cancel();
+    let run = tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Cancelled, 0), "{:?}", run.error);
+    let answer = tokio::time::timeout(LIMIT, other).await.unwrap().unwrap().unwrap();
+    assert_eq!(answer.text, "42");
+    assert_eq!(shell.execute(prompt("ls")).await.unwrap().text, "");
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn a_step_that_waits_in_line_is_cancelled_without_touching_the_turn_before_it() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let first = {
+        let shell = shell.clone();
+        tokio::spawn(async move { shell.execute(prompt("read word; echo \"got $word\"")).await })
+    };
+    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    let token = CancellationToken::new();
+    let graph = commands(&[("waits", "echo too late")]);
+    let mut events = graph.execute_stream(shop.context().with_cancellation(token.clone()));
+    assert_eq!(events.next().await.unwrap().kind, StepEventKind::Start { queued: true });
+    token.cancel();
+    let run = tokio::time::timeout(LIMIT, events.end()).await.unwrap();
+    assert_eq!(run.status, TraceStatus::Cancelled);
+    shell.write(b"it\n".to_vec()).await.unwrap();
+    assert!(first.await.unwrap().unwrap().text.contains("got it"));
+    assert!(!shell.read().await.unwrap().contains("too late"));
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn a_steps_timeout_interrupts_its_terminal() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let policy = ErrorPolicy {
+        on_error: OnError::Skip,
+        timeout: Some(Duration::from_millis(300)),
+        fallback_value: json!("late"),
+        ..ErrorPolicy::default()
+    };
+    let mut graph = Graph::new("g");
+    graph.add_step_ref("shell", Step::new("long").input("sleep 1000").error_policy(policy)).unwrap();
+    graph.add_step_ref("shell", Step::new("next").input("echo next").depends_on(["long"])).unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
+    assert_eq!((&run.results["long"], &run.results["next"]["text"]), (&json!("late"), &json!("next")));
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn the_runs_time_limit_interrupts_its_terminal() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let graph = commands(&[("first", "echo first"), ("long", "sleep 1000")]);
+    let context = shop.context().with_timeout(Duration::from_millis(1500));
+    let run = tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap();
+    assert_eq!(run.error.unwrap().kind, ErrorKind::Timeout);
+    assert_eq!(run.results["first"]["text"], json!("first"));
+    assert_eq!(shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap(), StateName::Ready);
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn a_failure_beside_it_interrupts_the_terminal_too() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let (busy, node) = (shell.clone(), "fails");
+    let fails = nerve_core::node::function::FunctionNode::asynchronous(node, move |_| {
+        let busy = busy.clone();
+        async move {
+            busy.wait(&[StateName::Busy], Some(LIMIT)).await?;
+            Err(crate::stage::error("broken"))
+        }
+    });
+    let mut graph = commands(&[("long", "sleep 1000")]);
+    graph.set_max_parallel(2).add_step(Arc::new(fails), Step::new("bad")).unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    assert_eq!(run.error.unwrap().message, "broken");
+    shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn two_runs_on_one_node_take_turns_and_say_so() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let graph = commands(&[("ask", "read word; echo \"got $word\"")]);
+    let mut first = graph.execute_stream(shop.context());
+    assert_eq!(first.next().await.unwrap().kind, StepEventKind::Start { queued: false });
+    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    let mut second = graph.execute_stream(shop.context());
+    assert_eq!(second.next().await.unwrap().kind, StepEventKind::Start { queued: true });
+    shell.write(b"one\n".to_vec()).await.unwrap();
+    let one = tokio::time::timeout(LIMIT, first.end()).await.unwrap();
+    assert!(one.results["ask"]["text"].as_str().unwrap().contains("got one"));
+    // Its turn comes now.
+    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    shell.write(b"two\n".to_vec()).await.unwrap();
+    let two = tokio::time::timeout(LIMIT, second.end()).await.unwrap();
+    assert!(two.results["ask"]["text"].as_str().unwrap().contains("got two"), "{:?}", two.results);
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn a_node_that_dies_in_the_middle_fails_its_step() {
+    let shop = Shop::new();
+    shop.shell("shell").await;
+    let mut graph = commands(&[("good", "echo good"), ("dies", "kill -9 $$"), ("never", "echo never")]);
+    graph.add_step(endless("e"), Step::new("other").depends_on(["good"])).unwrap();
+    graph.set_max_parallel(2);
+    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 1));
+    let error = run.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Process, "{error}");
+    assert!(error.message.contains("in the middle of the turn"), "{error}");
+
+    let again = graph.run(&shop.context()).await;
+    assert_eq!(again.error.unwrap().kind, ErrorKind::NodeStopped);
+}
+
+#[tokio::test]
+async fn a_dead_node_can_be_stood_in_for() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    shell.stop("before it begins").await;
+    let bash = shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap();
+    shop.session.register(Arc::new(bash), None).unwrap();
+    let policy = ErrorPolicy {
+        on_error: OnError::Fallback,
+        fallback_node: Some(nerve_core::graph::step::Target::Name("check".into())),
+        ..ErrorPolicy::default()
+    };
+    let mut graph = Graph::new("g");
+    graph.add_step_ref("shell", Step::new("a").input("echo here").error_policy(policy)).unwrap();
+    assert_eq!(graph.run(&shop.context()).await.results["a"]["text"], json!("here"));
+}
+
+#[tokio::test]
+async fn pieces_of_a_terminals_answer_come_before_its_end() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let graph = commands(&[("talk", "echo one; read word; echo two")]);
+    let mut events = graph.execute_stream(shop.context());
+    assert_eq!(events.next().await.unwrap().kind, StepEventKind::Start { queued: false });
+    let mut text = String::new();
+    let mut typed = false;
+    let done = async {
+        while let Some(event) = events.next().await {
+            match event.kind {
+                StepEventKind::Chunk => {
+                    assert_eq!((&*event.step, &*event.node), ("talk", "shell"));
+                    text.push_str(event.data.as_str().unwrap());
+                    if text.contains("one") && !typed {
+                        typed = true;
+                        shell.write(b"go\n".to_vec()).await.unwrap();
+                    }
+                }
+                StepEventKind::Complete { .. } => return event,
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("no end");
+    };
+    let end = tokio::time::timeout(LIMIT, done).await.unwrap();
+    assert!(typed && text.contains("two"), "{text:?}");
+    assert!(end.data["text"].as_str().unwrap().contains("two"));
+    assert!(events.next().await.is_none());
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn dropping_the_stream_interrupts_the_terminal() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
+    let mut events = graph.execute_stream(shop.context());
+    events.next().await.unwrap();
+    shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
+    drop(events);
+    shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    assert_eq!(shell.execute(prompt("ls")).await.unwrap().text, "");
+    shell.stop("done").await;
+}
+
+#[tokio::test]
+async fn a_session_stops_the_terminals_of_its_graphs() {
+    let shop = Shop::new();
+    let node = shop.factory.create_terminal(shop.spec("inside", BackendKind::Pty)).await.unwrap();
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(node.clone()), Step::new("a").input("echo hi")).unwrap();
+    shop.session.register(Arc::new(graph), None).unwrap();
+    shop.session.start().await.unwrap();
+    node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    tokio::time::timeout(LIMIT, shop.session.stop()).await.unwrap();
+    assert_eq!(Node::info(&node).state, StateName::Stopped);
+}

@@ -1,0 +1,154 @@
+//! Parameters of the commands that concern graphs. A graph is given field by field, as its file has it, or whole as `definition`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// EXECUTE_GRAPH: runs a graph that is given whole.
+///
+/// The fields of the graph may stand beside the options, as the first nerve's clients send them; `graph_id` is the graph's id then.
+/// What is no option is taken for a field of the graph. Written is always `definition`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Given")]
+pub struct ExecuteGraphParams {
+    /// The graph, as a graph file has it: an object.
+    pub definition: Map<String, Value>,
+    /// Where steps find nodes that the graph does not define.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The graph's input.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// Id of the run: 1–32 of `a-z 0-9 -`; made up if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Answer with the trace too.
+    pub trace: bool,
+    /// Answer as soon as the run has begun.
+    pub detach: bool,
+    /// Leave the graph's own nodes running when it ends.
+    pub keep_nodes: bool,
+}
+
+/// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraphParams`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Registered")]
+pub struct CreateGraphParams {
+    /// The graph, as a graph file has it: an object.
+    pub definition: Map<String, Value>,
+    /// The session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// RUN_GRAPH: runs a registered graph.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunGraphParams {
+    /// The graph.
+    pub graph_id: String,
+    /// The session it is registered in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default)]
+    pub trace: bool,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default)]
+    pub detach: bool,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default)]
+    pub keep_nodes: bool,
+}
+
+/// GET_GRAPH, DELETE_GRAPH.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GraphParams {
+    /// The graph.
+    pub graph_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// LIST_GRAPHS: all of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ListGraphsParams {
+    /// The session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// EXECUTE_GRAPH as it comes.
+#[derive(Deserialize)]
+struct Given {
+    definition: Option<Map<String, Value>>,
+    session_id: Option<String>,
+    #[serde(default)]
+    input: Value,
+    run_id: Option<String>,
+    #[serde(default)]
+    trace: bool,
+    #[serde(default)]
+    detach: bool,
+    #[serde(default)]
+    keep_nodes: bool,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+/// CREATE_GRAPH as it comes.
+#[derive(Deserialize)]
+struct Registered {
+    definition: Option<Map<String, Value>>,
+    session_id: Option<String>,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+impl TryFrom<Given> for ExecuteGraphParams {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<ExecuteGraphParams, String> {
+        let Given { definition, session_id, input, run_id, trace, detach, keep_nodes, fields } = given;
+        let definition = one_graph(definition, fields)?;
+        Ok(ExecuteGraphParams { definition, session_id, input, run_id, trace, detach, keep_nodes })
+    }
+}
+
+impl TryFrom<Registered> for CreateGraphParams {
+    type Error = String;
+
+    fn try_from(given: Registered) -> Result<CreateGraphParams, String> {
+        let Registered { definition, session_id, fields } = given;
+        Ok(CreateGraphParams { definition: one_graph(definition, fields)?, session_id })
+    }
+}
+
+/// The graph that is meant: whole, or in fields that stand beside the options.
+fn one_graph(
+    whole: Option<Map<String, Value>>,
+    mut fields: Map<String, Value>,
+) -> Result<Map<String, Value>, String> {
+    if let Some(whole) = whole {
+        // Of two graphs one would be left out, and nobody told.
+        return match fields.keys().find(|field| ["steps", "nodes"].contains(&field.as_str())) {
+            Some(field) => Err(format!("a graph is given as definition and by its {field}: leave out one")),
+            None => Ok(whole),
+        };
+    }
+    if !fields.contains_key("steps") {
+        // The words of serde, which `read` puts into ours.
+        return Err("missing field `steps`".to_string());
+    }
+    if !fields.contains_key("graph")
+        && let Some(id) = fields.shift_remove("graph_id")
+    {
+        fields.shift_insert(0, "graph".to_string(), id);
+    }
+    Ok(fields)
+}

@@ -1,0 +1,461 @@
+//! Graphs and their runs over the wire, on a real engine.
+
+use std::path::Path;
+
+use nerve_client::{NerveClient, RunOptions};
+use serde_json::{Value, json};
+
+use crate::harness::{Client, TestServer};
+
+/// A graph of steps on a one-shot shell of its own. Each step: id, command, what it waits for.
+fn graph(id: &str, steps: &[(&str, &str, &[&str])]) -> Value {
+    let steps: Vec<Value> = steps
+        .iter()
+        .map(|(id, command, after)| json!({ "id": id, "node": "sh", "input": command, "depends_on": after }))
+        .collect();
+    json!({ "graph": id, "nodes": { "sh": { "type": "bash" } }, "steps": steps })
+}
+
+fn with(mut params: Value, more: Value) -> Value {
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    params
+}
+
+/// A command that ends when the file is there, and not before.
+fn until(marker: &Path) -> String {
+    format!("until [ -e {} ]; do sleep 0.01; done; echo went on", marker.display())
+}
+
+fn text(result: &Value) -> &str {
+    result["text"].as_str().unwrap_or_else(|| panic!("{result}")).trim()
+}
+
+/// The failed result of a command.
+async fn failure(client: &mut Client, command: &str, params: Value) -> Value {
+    let reply = client.ask(command, params).await;
+    assert_eq!(reply["success"], false, "{reply}");
+    reply
+}
+
+/// Waits until a run is in this state.
+async fn run_is(client: &mut Client, run: &str, status: &str) -> Value {
+    loop {
+        let data = client.done("GET_RUN", json!({ "run_id": run })).await;
+        if data["status"] == status {
+            return data;
+        }
+        assert!(["running", "waiting"].contains(&data["status"].as_str().unwrap()), "{data}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_graph_runs_and_is_watched_and_looked_up() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let mut watcher = server.client().await;
+    watcher.done("SUBSCRIBE", json!({ "run_id": "r1" })).await;
+    let steps: [(&str, &str, &[&str]); 2] =
+        [("a", "echo {{ input }}", &[]), ("b", "echo after {{ steps.a.text | trim }}", &["a"])];
+    let params = with(graph("hello", &steps), json!({ "input": "world", "run_id": "r1", "trace": true }));
+    let data = client.done("EXECUTE_GRAPH", params).await;
+    assert_eq!(
+        (&data["graph_id"], &data["run_id"], &data["status"]),
+        (&json!("hello"), &json!("r1"), &json!("completed"))
+    );
+    assert_eq!((text(&data["results"]["a"]), text(&data["results"]["b"])), ("world", "after world"));
+    assert_eq!(data["trace"]["steps"].as_array().unwrap().len(), 2, "{data}");
+
+    let mut seen = Vec::new();
+    while seen.last().map(String::as_str) != Some("GRAPH_COMPLETED") {
+        let event = watcher.line().await.unwrap();
+        assert_eq!(
+            (&event["data"]["run_id"], &event["data"]["graph_id"]),
+            (&json!("r1"), &json!("hello")),
+            "{event}"
+        );
+        let kind = event["event_type"].as_str().unwrap().to_string();
+        if kind.starts_with("STEP") {
+            assert_eq!(
+                (&event["node_id"], &event["data"]["node_id"]),
+                (&json!("sh"), &json!("sh")),
+                "{event}"
+            );
+        }
+        seen.push(kind);
+    }
+    assert_eq!(
+        seen,
+        [
+            "GRAPH_STARTED",
+            "STEP_STARTED",
+            "STEP_COMPLETED",
+            "STEP_STARTED",
+            "STEP_COMPLETED",
+            "GRAPH_COMPLETED"
+        ]
+    );
+
+    let run = client.done("GET_RUN", json!({ "run_id": "r1" })).await;
+    assert_eq!(
+        (&run["status"], &run["total_steps"], &run["done_steps"]),
+        (&json!("completed"), &json!(2), &json!(2))
+    );
+    assert_eq!((&run["steps"][1]["step_id"], &run["steps"][1]["state"]), (&json!("b"), &json!("completed")));
+    let runs = client.done("LIST_RUNS", json!({})).await;
+    assert_eq!(runs["runs"][0]["run_id"], "r1");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_events_of_a_run_come_before_its_answer() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let nodes = json!({ "t": { "type": "template", "template": "x" } });
+    for round in 0..300 {
+        let steps = json!([{ "id": "a", "node": "t", "input": round }]);
+        let id = client.send("EXECUTE_GRAPH", json!({ "graph": "g", "nodes": nodes, "steps": steps })).await;
+        let mut last = Value::Null;
+        loop {
+            let line = client.line().await.unwrap();
+            if line["request_id"] == id.as_str() {
+                assert_eq!(line["success"], true, "{line}");
+                break;
+            }
+            last = line["event_type"].clone();
+        }
+        assert_eq!(last, "GRAPH_COMPLETED");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_graph_of_the_first_nerve_runs_with_warnings() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    client.done("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
+    let reply = client
+        .ask(
+            "EXECUTE_DAG",
+            json!({ "dag_id": "d", "tasks": [
+                { "task_id": "a", "channel_id": "sh", "text": "echo one" },
+                { "id": "b", "node_id": "sh", "text": "echo two", "depends_on": ["a"] },
+            ] }),
+        )
+        .await;
+    assert_eq!(reply["success"], true, "{reply}");
+    assert_eq!((text(&reply["data"]["results"]["a"]), text(&reply["data"]["results"]["b"])), ("one", "two"));
+    let warnings = reply["warnings"].to_string();
+    for old in ["EXECUTE_DAG", "dag_id", "tasks", "task_id", "channel_id"] {
+        assert!(warnings.contains(&format!("{old} is deprecated")), "{warnings}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_fails_answers_with_what_it_has() {
+    let server = TestServer::start();
+    let steps: [(&str, &str, &[&str]); 3] =
+        [("a", "echo one", &[]), ("b", "exit 3", &["a"]), ("c", "echo never", &["b"])];
+    let params = graph("fails", &steps);
+    let reply =
+        failure(&mut server.client().await, "EXECUTE_GRAPH", with(params.clone(), json!({ "trace": true })))
+            .await;
+    let data = &reply["data"];
+    assert!(reply["error"].as_str().unwrap().contains("exit code 3"), "{reply}");
+    assert_eq!(
+        (&data["error_type"], &data["status"], &data["graph_id"]),
+        (&json!("process_error"), &json!("failed"), &json!("fails"))
+    );
+    assert_eq!(text(&data["results"]["a"]), "one");
+    assert_eq!(data["results"].get("c"), None, "{data}");
+    assert_eq!(data["trace"]["status"], "failed", "{data}");
+
+    // The same with types.
+    let client = NerveClient::connect(&server.socket).await.unwrap();
+    let definition = params.as_object().unwrap().clone();
+    let error = client.execute_graph(definition, &RunOptions::default()).await.unwrap_err();
+    let run = error.server().unwrap().run.as_ref().unwrap();
+    assert_eq!((run.status.as_str(), text(&run.results["a"])), ("failed", "one"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_budget_that_is_used_up_is_told() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", "echo two", &["a"])];
+    let params = with(graph("poor", &steps), json!({ "budget": { "max_steps": 1 } }));
+    let reply = failure(client, "EXECUTE_GRAPH", params).await;
+    assert_eq!(
+        (&reply["data"]["error_type"], &reply["data"]["exceeded"]["reason"]),
+        (&json!("budget_exceeded"), &json!("Step limit exceeded: 1/1")),
+        "{reply}"
+    );
+    assert_eq!(reply["data"]["exceeded"]["usage"]["steps_executed"], 1);
+    assert_eq!(text(&reply["data"]["results"]["a"]), "one");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_by_its_id_or_its_graphs() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let mut other = server.client().await;
+    other.done("SUBSCRIBE", json!({ "types": ["STEP_STARTED"] })).await;
+    let never = server.home.path().join("never");
+    for (run, cancel) in [("r1", json!({ "run_id": "r1" })), ("r2", json!({ "graph_id": "long" }))] {
+        let waits = until(&never);
+        let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &waits, &["a"])];
+        client.send("EXECUTE_GRAPH", with(graph("long", &steps), json!({ "run_id": run }))).await;
+        while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+        assert_eq!(other.done("CANCEL_GRAPH", cancel).await, json!({ "cancelled": true, "runs": [run] }));
+        let reply = client.reply().await;
+        assert_eq!(
+            (&reply["success"], &reply["data"]["status"]),
+            (&json!(false), &json!("cancelled")),
+            "{reply}"
+        );
+        assert_eq!(
+            (&reply["data"]["error_type"], text(&reply["data"]["results"]["a"])),
+            (&json!("cancelled"), "one")
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_goes_on_without_the_client_that_began_it() {
+    let server = TestServer::start();
+    let mut leaver = server.client().await;
+    let mut client = server.client().await;
+    client.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
+    let marker = server.home.path().join("go");
+    let waits = until(&marker);
+    let steps: [(&str, &str, &[&str]); 2] = [("a", &waits, &[]), ("b", "echo two", &["a"])];
+    leaver.send("EXECUTE_GRAPH", with(graph("g", &steps), json!({ "run_id": "r1" }))).await;
+    client.event("STEP_STARTED").await;
+    drop(leaver);
+    // One that does not wait for its run.
+    let detached = client
+        .done("EXECUTE_GRAPH", with(graph("h", &steps), json!({ "run_id": "r2", "detach": true })))
+        .await;
+    assert_eq!(
+        (&detached["run_id"], &detached["status"], &detached["total_steps"]),
+        (&json!("r2"), &json!("running"), &json!(2))
+    );
+    std::fs::write(&marker, "").unwrap();
+    for run in ["r1", "r2"] {
+        assert_eq!(run_is(&mut client, run, "completed").await["done_steps"], 2);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_gate_asks_and_is_answered() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let mut watcher = server.client().await;
+    watcher.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["GATE_ASKED", "GATE_ANSWERED"] })).await;
+    let graph = json!({ "graph": "ship", "run_id": "r1", "detach": true, "steps": [
+        { "id": "ok", "gate": { "question": "Ship it?", "choices": ["yes", "no"] } },
+    ] });
+    client.done("EXECUTE_GRAPH", graph).await;
+    let asked = watcher.event("GATE_ASKED").await;
+    assert_eq!(
+        (&asked["data"]["question"], &asked["data"]["choices"]),
+        (&json!("Ship it?"), &json!(["yes", "no"]))
+    );
+    let waiting = run_is(client, "r1", "waiting").await;
+    assert_eq!(
+        (&waiting["gates"][0]["step_id"], &waiting["gates"][0]["question"]),
+        (&json!("ok"), &json!("Ship it?"))
+    );
+    let wrong = failure(client, "ANSWER_GATE", json!({ "run_id": "r1", "choice": "maybe" })).await;
+    assert_eq!(wrong["data"]["error_type"], "invalid_request_error", "{wrong}");
+    let nowhere =
+        failure(client, "ANSWER_GATE", json!({ "run_id": "r1", "step_id": "other", "choice": "yes" })).await;
+    assert_eq!(nowhere["data"]["error_type"], "not_found_error", "{nowhere}");
+    client.done("ANSWER_GATE", json!({ "run_id": "r1", "step_id": "ok", "choice": "yes" })).await;
+    let answered = watcher.event("GATE_ANSWERED").await;
+    assert_eq!((&answered["data"]["choice"], &answered["data"]["by"]), (&json!("yes"), &json!("person")));
+    run_is(client, "r1", "completed").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_answer_a_gate_has_ready_is_told_too() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    client.done("SUBSCRIBE", json!({ "types": ["GATE_ANSWERED"] })).await;
+    let gate =
+        json!({ "question": "Ship it?", "choices": ["yes", "no"], "default": "no", "timeout_seconds": 0.05 });
+    client.send("EXECUTE_GRAPH", json!({ "graph": "ship", "steps": [{ "id": "ok", "gate": gate }] })).await;
+    let answered = client.event("GATE_ANSWERED").await;
+    assert_eq!((&answered["data"]["choice"], &answered["data"]["by"]), (&json!("no"), &json!("default")));
+    assert_eq!(client.reply().await["data"]["results"]["ok"], json!({ "choice": "no", "by": "default" }));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_whose_server_went_is_gone_on_with_by_the_next_one() {
+    let server = TestServer::start();
+    let mut client = server.client().await;
+    let marker = server.home.path().join("go");
+    client.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
+    let waits = until(&marker);
+    let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &waits, &["a"])];
+    client.send("EXECUTE_GRAPH", with(graph("g", &steps), json!({ "run_id": "r1" }))).await;
+    while client.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+
+    let server = server.restart().await;
+    let mut client = server.client().await;
+    assert_eq!(client.done("GET_RUN", json!({ "run_id": "r1" })).await["status"], "interrupted");
+    assert_eq!(client.done("LIST_RUNS", json!({})).await["runs"][0]["status"], "interrupted");
+    client.done("SUBSCRIBE", json!({ "run_id": "r1" })).await;
+    std::fs::write(&marker, "").unwrap();
+    let data = client.done("RESUME_RUN", json!({ "run_id": "r1" })).await;
+    assert_eq!((text(&data["results"]["a"]), text(&data["results"]["b"])), ("one", "went on"));
+    // Nothing is done twice, and nothing is left to do.
+    let run = client.done("GET_RUN", json!({ "run_id": "r1" })).await;
+    assert_eq!(
+        (&run["steps"][0]["step_id"], &run["steps"][0]["state"]),
+        (&json!("a"), &json!("reused")),
+        "{run}"
+    );
+    let again = failure(&mut client, "RESUME_RUN", json!({ "run_id": "r1" })).await;
+    assert_eq!(again["data"]["error_type"], "invalid_request_error", "{again}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn graphs_are_registered_run_and_forgotten() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let steps: [(&str, &str, &[&str]); 1] = [("a", "echo {{ input.name }}", &[])];
+    let definition = graph("greet", &steps);
+    let made = client.done("CREATE_GRAPH", json!({ "definition": definition })).await;
+    assert_eq!((&made["graph_id"], &made["steps"]), (&json!("greet"), &json!(["a"])));
+    let again = failure(client, "CREATE_GRAPH", definition.clone()).await;
+    assert_eq!(again["data"]["error_type"], "already_exists_error", "{again}");
+    // Nodes and graphs of a session share their names.
+    let node = failure(client, "CREATE_NODE", json!({ "node_id": "greet", "backend": "bash" })).await;
+    assert_eq!(node["data"]["error_type"], "already_exists_error", "{node}");
+
+    let one = client.done("GET_GRAPH", json!({ "graph_id": "greet" })).await;
+    assert_eq!(one["definition"]["graph"], "greet", "{one}");
+    let list = client.done("LIST_GRAPHS", json!({})).await;
+    assert_eq!(
+        (&list["graphs"], list["graphs_info"][0].get("definition")),
+        (&json!(["greet"]), None),
+        "{list}"
+    );
+    assert_eq!(client.done("PING", json!({})).await["graphs"], 1);
+    assert_eq!(client.done("GET_SESSION", json!({})).await["graphs"], json!(["greet"]));
+
+    let run = client.done("RUN_GRAPH", json!({ "graph_id": "greet", "input": { "name": "you" } })).await;
+    assert_eq!((&run["graph_id"], text(&run["results"]["a"])), (&json!("greet"), "you"));
+    client.done("DELETE_GRAPH", json!({ "graph_id": "greet" })).await;
+    for command in ["RUN_GRAPH", "GET_GRAPH", "DELETE_GRAPH"] {
+        let gone = failure(client, command, json!({ "graph_id": "greet" })).await;
+        assert_eq!(gone["data"]["error_type"], "not_found_error", "{command}: {gone}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn ten_thousand_steps_come_in_one_request() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let steps: Vec<Value> =
+        (0..10_000).map(|n| json!({ "id": format!("s{n}"), "node": "t", "input": n.to_string() })).collect();
+    let nodes = json!({ "t": { "type": "template", "template": "<{{ input }}>" } });
+    let params =
+        json!({ "graph": "big", "nodes": nodes, "max_parallel": 8, "steps": steps, "run_id": "big" });
+    let data = client.done("EXECUTE_GRAPH", params).await;
+    assert_eq!(
+        (data["results"].as_object().unwrap().len(), &data["results"]["s9999"]),
+        (10_000, &json!("<9999>"))
+    );
+    let run = client.done("GET_RUN", json!({ "run_id": "big", "last": 3 })).await;
+    assert_eq!((run["steps"].as_array().unwrap().len(), &run["done_steps"]), (3, &json!(10_000)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_graph_or_a_run_is_told_and_nothing_runs() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let nodes = json!({ "sh": { "type": "bash" } });
+    let step = json!({ "id": "a", "node": "sh", "input": "true" });
+    let cases = [
+        ("EXECUTE_GRAPH", json!({ "graph": "g" }), "params.steps is missing"),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": 5 }), "steps"),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": ["a"] }), "steps"),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "nodes": [] }), "nodes"),
+        (
+            "EXECUTE_GRAPH",
+            json!({ "graph": "g", "steps": [step], "nodes": nodes, "max_parallel": -1 }),
+            "max_parallel",
+        ),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "nodes": nodes, "stepz": 1 }), "stepz"),
+        ("EXECUTE_GRAPH", json!({ "graph": "../g", "steps": [step], "nodes": nodes }), "../g"),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "nodes": nodes, "run_id": "../r" }), "../r"),
+        (
+            "EXECUTE_GRAPH",
+            json!({ "graph": "g", "steps": [step], "nodes": nodes, "trace": 1 }),
+            "params.trace",
+        ),
+        ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step, step], "nodes": nodes }), "a"),
+        ("CREATE_GRAPH", json!({ "definition": [1] }), "params.definition"),
+        ("RUN_GRAPH", json!({ "graph_id": "nobody" }), "nobody"),
+        ("GET_RUN", json!({ "run_id": "nobody" }), "nobody"),
+        ("GET_RUN", json!({ "run_id": "../../etc/passwd" }), "../../etc/passwd"),
+        ("RESUME_RUN", json!({ "run_id": "nobody" }), "nobody"),
+        ("RESUME_RUN", json!({ "run_id": "../r" }), "../r"),
+        ("CANCEL_GRAPH", json!({ "run_id": "nobody" }), "nobody"),
+        ("CANCEL_GRAPH", json!({}), "run_id"),
+        ("ANSWER_GATE", json!({ "run_id": "nobody", "choice": "yes" }), "nobody"),
+        ("ANSWER_GATE", json!({ "run_id": "nobody" }), "params.choice is missing"),
+        ("START_NODE", json!({ "node_id": "nobody" }), "nobody"),
+        ("START_SESSION", json!({ "name": "nobody" }), "nobody"),
+    ];
+    for (command, params, word) in cases {
+        let shown = format!("{command} {params}");
+        let error = failure(client, command, params).await["error"].as_str().unwrap().to_string();
+        assert!(error.contains(word), "{shown}: {error:?} lacks {word:?}");
+    }
+    client.send_raw(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}],"request_id":1}"#).await;
+    assert_eq!(client.reply().await["error"], "params: expected an object, got a list");
+    assert_eq!(client.done("LIST_RUNS", json!({})).await["runs"], json!([]));
+    // Nodes of the session are looked for when their step's turn has come.
+    let late =
+        failure(client, "EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "run_id": "late" })).await;
+    assert!(late["error"].as_str().unwrap().contains("no node 'sh'"), "{late}");
+    let failed = run_is(client, "late", "failed").await;
+    assert!(failed["error"].as_str().unwrap().contains("no node 'sh'"), "{failed}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_session_are_stopped_and_started_again() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    client.done("CREATE_SESSION", json!({ "name": "work" })).await;
+    let at = |more: Value| with(json!({ "session_id": "work" }), more);
+    let shell = json!({ "node_id": "sh", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" } });
+    client.done("CREATE_NODE", at(shell)).await;
+    client.done("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
+    let stopped = client.done("STOP_SESSION", json!({ "name": "work" })).await;
+    assert_eq!(stopped, json!({ "nodes": ["sh"], "failed": [] }));
+    assert_eq!(client.done("GET_NODE", at(json!({ "node_id": "sh" }))).await["state"], "created");
+    assert_eq!(client.done("GET_SESSION", json!({ "name": "work" })).await["nodes"], json!(["sh"]));
+    let started = client.done("START_SESSION", json!({ "name": "work" })).await;
+    assert_eq!(started, json!({ "nodes": ["sh"], "failed": [] }));
+    client.done("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
+    client.done("STOP_SESSION", json!({ "name": "work" })).await;
+    assert_eq!(client.done("START_NODE", at(json!({ "node_id": "sh" }))).await["node_id"], "sh");
+    let reply = client.done("EXECUTE_INPUT", at(json!({ "node_id": "sh", "text": "echo back" }))).await;
+    assert_eq!(text(&reply["response"]), "back");
+    server.stop().await;
+}

@@ -1,0 +1,61 @@
+//! An engine served to a client of the same process: the same wire, no socket's path.
+
+use nerve_client::{ClientError, ExecuteOptions, NerveClient};
+use nerve_proto::EventType;
+use nerve_proto::params::CreateNodeParams;
+use nerve_server::{InProcess, serve_in_process};
+use tempfile::TempDir;
+
+use crate::harness::{DEADLINE, engine, places};
+
+fn served() -> (NerveClient, InProcess, TempDir) {
+    let home = tempfile::tempdir().unwrap();
+    let (stream, server) = serve_in_process(engine(&places(home.path()))).unwrap();
+    (NerveClient::over(stream), server, home)
+}
+
+fn one_shot(node: &str) -> CreateNodeParams {
+    CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(node) }
+}
+
+async fn ended(server: InProcess) {
+    tokio::time::timeout(DEADLINE, server.ended()).await.expect("the server did not end");
+}
+
+#[tokio::test]
+async fn a_client_in_the_same_process_has_nodes_answers_and_events() {
+    let (client, server, home) = served();
+    let mut events = client.events();
+    let node = client.create_node(&one_shot("a")).await.unwrap();
+    let answer = node.execute("echo hello", &ExecuteOptions::default()).await.unwrap();
+    assert_eq!(answer.response.text.trim(), "hello");
+    let event = events.next().await.unwrap();
+    assert_eq!((event.kind(), event.node_id.as_deref()), (Some(EventType::NodeCreated), Some("a")));
+    assert!(!places(home.path()).runtime.exists(), "no socket is made");
+    drop((client, node, events));
+    ended(server).await;
+}
+
+#[tokio::test]
+async fn it_ends_with_a_shutdown_and_its_client_is_told() {
+    let (client, server, _home) = served();
+    let mut events = client.events();
+    client.create_node(&one_shot("a")).await.unwrap();
+    client.shutdown(false).await.unwrap();
+    ended(server).await;
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        seen.extend(event.kind());
+    }
+    assert_eq!(seen.last(), Some(&EventType::ServerShutdown), "{seen:?}");
+    assert!(seen.contains(&EventType::NodeStopped), "{seen:?}");
+    assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+}
+
+#[tokio::test]
+async fn it_can_be_stopped_from_outside() {
+    let (client, server, _home) = served();
+    assert!(client.ping().await.unwrap().pong);
+    tokio::time::timeout(DEADLINE, server.stop(false)).await.expect("the server did not end");
+    assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+}

@@ -1,0 +1,182 @@
+//! Rows of server and SDK in the regression matrix of seed node-refactoring §8.3, each by its name, on shells on real terminals.
+
+use std::time::Duration;
+
+use nerve_client::{ExecuteOptions, NerveClient, RemoteNode, StreamItem};
+use nerve_proto::params::{CommandLine, CreateNodeParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Client, DEADLINE, TestServer};
+
+/// A shell on a terminal as a node of a graph.
+fn shell() -> Value {
+    json!({ "type": "pty", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" } })
+}
+
+/// A graph of two steps on one shell.
+fn graph(id: &str, first: &str, second: &str) -> Value {
+    json!({
+        "graph": id,
+        "nodes": { "sh": shell() },
+        "steps": [
+            { "id": "a", "node": "sh", "input": first },
+            { "id": "b", "node": "sh", "input": second, "depends_on": ["a"] },
+        ],
+    })
+}
+
+fn with(mut params: Value, more: Value) -> Value {
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    params
+}
+
+/// Row: EXECUTE_DAG command → test_execute_graph.
+#[tokio::test]
+async fn test_execute_graph() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    for input in ["7", "seven"] {
+        let params = with(graph("g", "x={{ input }}", "echo x is $x"), json!({ "input": input }));
+        let data = client.done("EXECUTE_GRAPH", params).await;
+        assert_eq!((&data["status"], &data["graph_id"]), (&json!("completed"), &json!("g")));
+        // The second step is on the terminal of the first one.
+        assert_eq!(data["results"]["b"]["text"], format!("x is {input}"), "{data:#}");
+    }
+    // The command and the words of the first nerve.
+    let node = with(json!({ "node_id": "old" }), shell());
+    client.done("CREATE_NODE", node).await;
+    let tasks = json!([
+        { "task_id": "a", "channel_id": "old", "text": "y=8" },
+        { "task_id": "b", "channel_id": "old", "text": "echo y is $y", "depends_on": ["a"] },
+    ]);
+    let reply = client.ask("EXECUTE_DAG", json!({ "dag_id": "d", "tasks": tasks })).await;
+    assert_eq!(reply["data"]["results"]["b"]["text"], "y is 8", "{reply:#}");
+    assert!(reply["warnings"].to_string().contains("EXECUTE_DAG is deprecated"), "{reply:#}");
+    server.stop().await;
+}
+
+/// Runs a graph whose second step does not end, cancels it with `command`, gives the failed result.
+async fn cancelled(server: &TestServer, command: &str, what: Value) -> Value {
+    let (mut client, mut other): (Client, Client) = (server.client().await, server.client().await);
+    other.done("SUBSCRIBE", json!({ "types": ["STEP_STARTED", "NODE_STOPPED"] })).await;
+    let run = with(graph("long", "echo one", "sleep 1000"), json!({ "run_id": "r" }));
+    client.send("EXECUTE_GRAPH", run).await;
+    while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
+    assert_eq!(other.done(command, what).await["cancelled"], true);
+    client.reply().await
+}
+
+/// Row: CANCEL_DAG command → test_cancel_graph.
+#[tokio::test]
+async fn test_cancel_graph() {
+    for (command, what) in [
+        ("CANCEL_GRAPH", json!({ "run_id": "r" })),
+        ("CANCEL_GRAPH", json!({ "graph_id": "long" })),
+        ("CANCEL_DAG", json!({ "dag_id": "long" })),
+    ] {
+        let server = TestServer::start();
+        let reply = cancelled(&server, command, what).await;
+        let data = &reply["data"];
+        assert_eq!((&reply["success"], &data["status"]), (&json!(false), &json!("cancelled")), "{reply:#}");
+        assert_eq!(
+            (&data["error_type"], &data["results"]["a"]["text"]),
+            (&json!("cancelled"), &json!("one"))
+        );
+        assert_eq!(data["results"].get("b"), None, "{reply:#}");
+        server.stop().await;
+    }
+}
+
+/// Row: DAG events → test_graph_events.
+#[tokio::test]
+async fn test_graph_events() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    for (id, second, end) in [("good", "echo two", "completed"), ("bad", "false", "failed")] {
+        let mut watcher = server.client().await;
+        watcher.done("SUBSCRIBE", json!({ "run_id": id })).await;
+        client.ask("EXECUTE_GRAPH", with(graph(id, "echo one", second), json!({ "run_id": id }))).await;
+        let mut seen = Vec::new();
+        loop {
+            let event = watcher.line().await.unwrap();
+            let (kind, data) = (event["event_type"].as_str().unwrap(), &event["data"]);
+            if kind.starts_with("NODE") || kind == "OUTPUT_CHUNK" {
+                continue;
+            }
+            assert_eq!((&data["run_id"], &data["graph_id"]), (&json!(id), &json!(id)), "{event:#}");
+            assert!(event["timestamp"].as_f64().unwrap() > 1.7e9, "{event:#}");
+            seen.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
+            if kind == "GRAPH_COMPLETED" {
+                assert_eq!(data["status"], end, "{event:#}");
+                break;
+            }
+        }
+        let last = if end == "completed" { "STEP_COMPLETED b" } else { "STEP_FAILED b" };
+        assert_eq!(
+            seen,
+            [
+                "GRAPH_STARTED",
+                "STEP_STARTED a",
+                "STEP_COMPLETED a",
+                "STEP_STARTED b",
+                last,
+                "GRAPH_COMPLETED"
+            ]
+        );
+    }
+    server.stop().await;
+}
+
+async fn remote_shell(server: &TestServer) -> RemoteNode {
+    let client = NerveClient::connect(&server.socket).await.unwrap();
+    let params = CreateNodeParams {
+        command: Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec())),
+        env: [("PS1".to_string(), "$ ".to_string())].into(),
+        ..CreateNodeParams::new("sh")
+    };
+    client.create_node(&params).await.unwrap()
+}
+
+/// Row: RemoteChannel.send() → test_remote_node_execute.
+#[tokio::test]
+async fn test_remote_node_execute() {
+    let server = TestServer::start();
+    let node = remote_shell(&server).await;
+    let options = ExecuteOptions { parser: Some("none".to_string()), ..ExecuteOptions::default() };
+    node.execute("x=5", &options).await.unwrap();
+    let answer = node.execute("echo x is $x", &options).await.unwrap();
+    assert_eq!((answer.response.text.as_str(), answer.node_id.as_str(), answer.turn), ("x is 5", "sh", 2));
+    assert!(answer.response.success && answer.response.is_complete);
+    let short = ExecuteOptions { timeout: Some(Duration::from_millis(200)), ..ExecuteOptions::default() };
+    let late = node.execute("sleep 1000", &short).await.unwrap_err();
+    assert_eq!(late.server().unwrap().error_type, "timeout", "{late}");
+    node.stop().await.unwrap();
+    server.stop().await;
+}
+
+/// Row: RemoteChannel.send_stream() → test_remote_node_execute_stream.
+#[tokio::test]
+async fn test_remote_node_execute_stream() {
+    let server = TestServer::start();
+    let node = remote_shell(&server).await;
+    let go = server.home.path().join("go");
+    let command =
+        format!("echo one; printf 'and '; until [ -e {} ]; do sleep 0.01; done; echo two", go.display());
+    let mut stream = node.execute_stream(&command, &ExecuteOptions::default()).await.unwrap();
+    // It comes while the command still runs: nothing else lets it end.
+    let first = tokio::time::timeout(DEADLINE, stream.next()).await.unwrap().unwrap().unwrap();
+    assert_eq!(first, StreamItem::Chunk("one".to_string()));
+    std::fs::write(go, "").unwrap();
+    let mut all = "one".to_string();
+    let answer = loop {
+        match stream.next().await.unwrap().unwrap() {
+            StreamItem::Chunk(chunk) => all.push_str(&chunk),
+            StreamItem::Response(answer) => break answer,
+            StreamItem::Missed(missed) => panic!("{missed} pieces are missing"),
+        }
+    };
+    assert_eq!((all.as_str(), answer.response.text.as_str()), ("one\nand two", "one\nand two"));
+    assert!(stream.next().await.is_none());
+    node.stop().await.unwrap();
+    server.stop().await;
+}
