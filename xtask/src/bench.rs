@@ -9,8 +9,18 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is in `crates/nerve/benches`.
-const BENCHES: [&str; 9] =
-    ["turns", "answers", "throughput", "scrollback", "server", "history", "recording", "replay", "kills"];
+const BENCHES: [&str; 10] = [
+    "turns",
+    "answers",
+    "throughput",
+    "scrollback",
+    "server",
+    "history",
+    "recording",
+    "replay",
+    "kills",
+    "graphs",
+];
 
 const PAGE: &str = "docs/benchmarks.md";
 

@@ -24,7 +24,8 @@ cargo xtask COMMAND
   test [--quick] [--only STEP[,STEP]]
               everything CI runs; --quick leaves out setup and the real agents
   setup       install what the tests need: Debian packages (as root), the pinned agents
-  generate    write the files that are generated and committed (docs/cli.md)
+  generate    write the files that are generated and committed (docs/cli.md,
+              docs/graph.schema.json)
   bench [NAME …]
               run all benchmarks and write docs/benchmarks.md, or run some and print them
   help        this text

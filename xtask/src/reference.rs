@@ -1,7 +1,6 @@
-//! `docs/cli.md` is written by the program itself; CI compares it.
+//! Pages that the program writes itself; CI compares them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
@@ -9,42 +8,56 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project};
 use crate::report::Outcome;
 
-/// Builds the program and writes the reference.
+/// A committed file and the command that prints it.
+struct Page {
+    file: &'static str,
+    command: &'static [&'static str],
+}
+
+const PAGES: [Page; 2] = [
+    Page { file: "docs/cli.md", command: &["cli-reference"] },
+    Page { file: "docs/graph.schema.json", command: &["server", "graph", "schema"] },
+];
+
+/// Builds the program and writes the pages.
 pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
     project.cargo(&["build", "--workspace", "--bins", "--locked"])?;
-    let file = path(project);
-    fs::write(&file, reference(project)?).with_context(|| format!("cannot write {}", file.display()))?;
-    println!("wrote {}", relative(&file, project));
+    for page in PAGES {
+        let text = printed(project, &page)?;
+        fs::write(project.root.join(page.file), text)
+            .with_context(|| format!("cannot write {}", page.file))?;
+        println!("wrote {}", page.file);
+    }
     Ok(true)
 }
 
-/// The committed reference is what the program prints.
+/// The committed pages are what the program prints.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
-    let wanted = reference(project)?;
-    let file = path(project);
-    let found = fs::read_to_string(&file).unwrap_or_default();
-    if let Some((line, old, new)) = first_difference(&found, &wanted) {
-        eprintln!("{}:{line}\n  is:        {old}\n  should be: {new}", relative(&file, project));
-        bail!("docs/cli.md is out of date: run `cargo xtask generate`");
+    let mut lines = 0;
+    let mut old = Vec::new();
+    for page in PAGES {
+        let wanted = printed(project, &page)?;
+        let found = fs::read_to_string(project.root.join(page.file)).unwrap_or_default();
+        lines += wanted.lines().count();
+        if let Some((line, is, should_be)) = first_difference(&found, &wanted) {
+            eprintln!("{}:{line}\n  is:        {is}\n  should be: {should_be}", page.file);
+            old.push(page.file);
+        }
     }
-    Ok(Outcome::Passed(format!("{} lines", wanted.lines().count())))
+    if !old.is_empty() {
+        bail!("out of date: {}; run `cargo xtask generate`", old.join(", "));
+    }
+    Ok(Outcome::Passed(format!("{lines} lines")))
 }
 
-fn path(project: &Project) -> PathBuf {
-    project.root.join("docs/cli.md")
-}
-
-fn relative(file: &Path, project: &Project) -> String {
-    file.strip_prefix(&project.root).unwrap_or(file).display().to_string()
-}
-
-/// What `nerve cli-reference` prints.
-fn reference(project: &Project) -> anyhow::Result<String> {
+/// What the page's command prints.
+fn printed(project: &Project, page: &Page) -> anyhow::Result<String> {
     let mut command = project.command(project.nerve());
-    command.arg("cli-reference").stdin(Stdio::null());
-    let text = String::from_utf8(project::output(&mut command)?).context("the reference is not UTF-8")?;
+    command.args(page.command).stdin(Stdio::null());
+    let text = project::output(&mut command)?;
+    let text = String::from_utf8(text).with_context(|| format!("{} is not UTF-8", page.file))?;
     if text.trim().is_empty() {
-        bail!("nerve cli-reference printed nothing");
+        bail!("nothing was printed for {}", page.file);
     }
     Ok(text)
 }

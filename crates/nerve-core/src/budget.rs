@@ -212,45 +212,40 @@ impl Pool {
     pub(crate) fn check(&self, before_a_step: bool) -> Result<(), EngineError> {
         let mut pool = Some(self);
         while let Some(at) = pool {
-            let inner = &at.inner;
-            let found = inner.budget.as_ref().and_then(|budget| {
-                budget.check(&inner.usage, before_a_step).map(|reason| (budget.clone(), reason))
-            });
-            if let Some((budget, reason)) = found {
-                let exceeded = Exceeded { reason: reason.clone(), budget, usage: inner.usage.clone() };
-                return Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded));
-            }
-            pool = inner.parent.as_ref();
+            at.check_own(before_a_step)?;
+            pool = at.inner.parent.as_ref();
         }
         Ok(())
+    }
+
+    /// As [`Pool::check`], of this budget alone.
+    pub(crate) fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
+        let inner = &self.inner;
+        let Some(budget) = &inner.budget else { return Ok(()) };
+        let Some(reason) = budget.check(&inner.usage, before_a_step) else { return Ok(()) };
+        let exceeded =
+            Exceeded { reason: reason.clone(), budget: budget.clone(), usage: inner.usage.clone() };
+        Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
     }
 
     /// The time at which the first limit of time is reached.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut pool = Some(self);
         let mut first = None;
-        while let Some(Pool { inner }) = pool {
-            let limit = inner.budget.as_ref().and_then(|budget| budget.max_time_seconds);
-            let at = limit.and_then(|limit| {
-                inner.usage.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
-            });
-            first = match (first, at) {
+        while let Some(at) = pool {
+            first = match (first, at.own_deadline()) {
                 (Some(first), Some(at)) => Some(std::cmp::min::<Instant>(first, at)),
                 (first, at) => first.or(at),
             };
-            pool = inner.parent.as_ref();
+            pool = at.inner.parent.as_ref();
         }
         first
     }
 
-    /// As [`Pool::check`], of this budget alone.
-    pub(crate) fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
-        self.inner.check(before_a_step)
-    }
-
     /// As [`Pool::deadline`], of this budget alone.
     pub(crate) fn own_deadline(&self) -> Option<Instant> {
-        self.inner.deadline()
+        let limit = self.inner.budget.as_ref()?.max_time_seconds?;
+        self.inner.usage.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
     }
 
     /// Counts a step here that what this counts toward has counted already.

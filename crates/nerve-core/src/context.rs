@@ -154,12 +154,12 @@ impl ExecutionContext {
 
     /// The innermost budget.
     pub fn budget(&self) -> Option<&Budget> {
-        self.pool.budget()
+        self.pool.budgeted().budget()
     }
 
     /// What has been used of it.
     pub fn usage(&self) -> &ResourceUsage {
-        self.pool.usage()
+        self.pool.budgeted().usage()
     }
 
     /// What stops this execution.

@@ -28,6 +28,8 @@ pub struct EngineError {
 /// What an error of a run carries besides.
 #[derive(Debug, Clone, Default)]
 pub struct OfRun {
+    /// Path of the step that failed.
+    pub step: Option<String>,
     /// The budget that stopped it.
     pub exceeded: Option<Exceeded>,
     /// What was done until then: results of its steps by id.
@@ -139,6 +141,11 @@ impl EngineError {
     /// The budget that stopped a run.
     pub fn exceeded(&self) -> Option<&Exceeded> {
         self.of_run.as_ref()?.exceeded.as_ref()
+    }
+
+    /// Path of the step that failed.
+    pub fn step(&self) -> Option<&str> {
+        self.of_run.as_ref()?.step.as_deref()
     }
 
     /// What a run had done when it failed.

@@ -178,6 +178,11 @@ impl Tracer {
         self.lock().steps.push(step);
     }
 
+    /// Makes room for so many steps more.
+    pub(crate) fn expect(&self, steps: usize) {
+        self.lock().steps.reserve(steps);
+    }
+
     /// Says how the run ended.
     pub(crate) fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<String>) {
         let mut trace = self.lock();

@@ -1,11 +1,12 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`cli`] declares the command line, [`cmd`] does what it says, [`out`] prints, [`exit`] decides the exit code.
+//! [`cli`] declares the command line, [`cmd`] does what it says, [`repl`] does so line by line, [`out`] prints, [`exit`] decides the exit code.
 
 mod cli;
 mod cmd;
 mod exit;
 mod out;
+mod repl;
 
 use std::process::ExitCode;
 

@@ -14,10 +14,10 @@ use crate::exit::{Failure, ReaderGone};
 /// Nothing is said about a wait that is shorter.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
-const GOOD: Style = AnsiColor::Green.on_default();
-const WORKING: Style = AnsiColor::Yellow.on_default();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const ASKING: Style = AnsiColor::Magenta.on_default();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+pub(crate) const WORKING: Style = AnsiColor::Yellow.on_default();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const ASKING: Style = AnsiColor::Magenta.on_default();
 pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
@@ -100,6 +100,12 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
+/// Says a piece of a line on stderr: of text of a terminal or an agent, as [`piece`].
+pub(crate) fn note_piece(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(harmless(text).as_bytes()).and_then(|()| err.flush());
+}
+
 /// Says something on stderr that the caller should change.
 pub(crate) fn warning(text: impl Display) {
     note(format_args!("{WORKING}warning{WORKING:#}: {text}"));
@@ -141,9 +147,10 @@ const ERROR_ROWS: usize = 16;
 /// A state's word in its colour.
 pub(crate) fn state(word: &str) -> String {
     let style = match word.split_whitespace().next() {
-        Some("ready") => GOOD,
-        Some("busy" | "starting" | "stopping") => WORKING,
-        Some("blocked" | "suspended") => ASKING,
+        Some("ready" | "completed" | "reused") => GOOD,
+        Some("busy" | "starting" | "stopping" | "running" | "queued") => WORKING,
+        Some("blocked" | "suspended" | "waiting") => ASKING,
+        Some("failed" | "cancelled" | "interrupted") => BAD,
         _ => FAINT,
     };
     format!("{style}{word}{style:#}")
@@ -201,7 +208,8 @@ fn written(result: io::Result<()>) -> Result<()> {
     })
 }
 
-fn harmless(text: &str) -> String {
+/// A text without control characters other than line ends and tabs.
+pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 

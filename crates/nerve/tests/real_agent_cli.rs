@@ -85,10 +85,7 @@ async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_w
     stage.ok(&["server", "start"]).await;
     stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
     stage.ok(&["server", "node", "execute", "c", "LONG please"]).await;
-    let status: serde_json::Value =
-        serde_json::from_str(&stage.ok(&["server", "status", "--json"]).await).unwrap();
-    let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill_server(&stage).await;
 
     stage.ok(&["server", "start"]).await;
     stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
@@ -139,4 +136,83 @@ async fn accepted_by_asciinema(stage: &Stage, cast: &Path) {
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
     assert!(shown.contains("are you still there?"), "{shown}");
+}
+
+/// The example as it is in the repository: its `claude` is found on the PATH.
+const TWO_TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/two-turns.yaml");
+
+/// Starts a server whose PATH has the pinned agent as `claude`.
+async fn start_with_claude_on_path(stage: &Stage) {
+    let bin = stage.home.work().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let agent = find_agent("claude").unwrap();
+    let script = format!("#!/bin/sh\nexec '{}' --permission-mode default \"$@\"\n", agent.display());
+    std::fs::write(bin.join("claude"), script).unwrap();
+    std::fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command: Command = stage.home.command(env!("CARGO_BIN_EXE_nerve"));
+    command.args(["server", "start"]).envs(stage.recipe.env.iter().cloned()).env("PATH", path);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_graph_takes_two_turns_of_claude_and_checks_them_in_a_shell() {
+    let Some(stage) = Stage::new().await else { return };
+    start_with_claude_on_path(&stage).await;
+    let done = stage.ok(&["server", "graph", "run", TWO_TURNS, "--set", "task=hello graph", "--json"]).await;
+    let done: serde_json::Value = serde_json::from_str(&done).unwrap();
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["results"]["first"]["text"], "You said: hello graph");
+    let second = done["results"]["second"]["text"].as_str().unwrap();
+    assert_eq!(second, "You said: Say again what you just said: You said: hello graph");
+    assert_eq!(done["results"]["second"]["turn"], 2, "both turns were one conversation's");
+    assert_eq!(done["results"]["same"]["attributes"]["exit_code"], 0);
+    stage.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_over_claude_survives_its_server() {
+    let Some(stage) = Stage::new().await else { return };
+    start_with_claude_on_path(&stage).await;
+    let run =
+        ["server", "graph", "run", TWO_TURNS, "--set", "task=STALL 6 please", "--detach", "--run-id", "r1"];
+    stage.ok(&run).await;
+    // The first turn is on its way when the server dies.
+    wait_for(&stage, |status| status["steps"][0]["state"] == "running").await;
+    kill_server(&stage).await;
+    start_with_claude_on_path(&stage).await;
+    let status = stage.ok(&["server", "graph", "status", "r1", "--json"]).await;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["status"], "interrupted", "{status}");
+
+    // Its step was running on a node that keeps state: a person says what becomes of it.
+    stage.ok(&["server", "graph", "resume", "r1", "--detach"]).await;
+    let asked = wait_for(&stage, |status| status["gates"][0]["step_id"] == "first").await;
+    assert_eq!(asked["gates"][0]["choices"], serde_json::json!(["rerun", "skip", "fail"]));
+    stage.ok(&["server", "graph", "answer", "r1", "rerun"]).await;
+    let done =
+        wait_for(&stage, |status| status["status"] != "running" && status["status"] != "waiting").await;
+    assert_eq!(done["status"], "completed", "{done}");
+    stage.ok(&["server", "stop"]).await;
+}
+
+async fn wait_for(stage: &Stage, is_it: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    loop {
+        let status = stage.ok(&["server", "graph", "status", "r1", "--json"]).await;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        if is_it(&status) {
+            return status;
+        }
+        assert!(std::time::Instant::now() < deadline, "{status}");
+    }
+}
+
+async fn kill_server(stage: &Stage) {
+    let status: serde_json::Value =
+        serde_json::from_str(&stage.ok(&["server", "status", "--json"]).await).unwrap();
+    let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }

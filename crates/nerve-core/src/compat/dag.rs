@@ -303,7 +303,7 @@ impl Watch {
     fn results<'a>(&self, ids: impl Iterator<Item = &'a str>) -> TaskResults {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut results = std::mem::take(&mut seen.results);
-        for id in ids.filter(|id| !id.is_empty()) {
+        for id in ids {
             results.entry(id.to_string()).or_insert_with(|| TaskResult {
                 status: TaskStatus::Skipped,
                 duration_ms: 0.0,

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::graphs::without_secrets;
 use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
+use crate::error::EngineError;
 use crate::events::Publisher;
 use crate::graph::file::GraphFile;
 use crate::session::manager::SessionManager;
@@ -48,7 +49,7 @@ impl Book {
             Ok((store, report)) => {
                 report.problem.map(&complain);
                 for kept in store.of_server(server) {
-                    if let Err(error) = restore(kept, sessions) {
+                    if let Err(error) = restore(kept, sessions, &complain) {
                         complain(format!("session '{}' is not there again: {error}", kept.name));
                     }
                 }
@@ -148,7 +149,11 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
     }
 }
 
-fn restore(kept: &SessionMetadata, sessions: &SessionManager) -> Result<(), crate::error::EngineError> {
+fn restore(
+    kept: &SessionMetadata,
+    sessions: &SessionManager,
+    complain: &impl Fn(String),
+) -> Result<(), EngineError> {
     let session = match sessions.find_by_name(&kept.name) {
         // The default one is always there.
         Some(session) => session,
@@ -161,6 +166,20 @@ fn restore(kept: &SessionMetadata, sessions: &SessionManager) -> Result<(), crat
     session.describe(kept.description.clone(), kept.tags.clone());
     session.keep();
     for node in &kept.nodes {
+        let missing: Vec<&str> = node
+            .env_omitted
+            .iter()
+            .map(String::as_str)
+            .filter(|name| std::env::var_os(name).is_none())
+            .collect();
+        if !missing.is_empty() {
+            complain(format!(
+                "node '{}' of session '{}' had {} set, whose value is not kept and not in the server's environment: it starts without",
+                node.name,
+                kept.name,
+                missing.join(", ")
+            ));
+        }
         session.define(&node.name, Some(spec(node, &kept.name)));
     }
     for graph in &kept.graphs {

@@ -242,6 +242,7 @@ impl Engine {
             self.end_nodes(&session, &nodes, options.keep_nodes).await;
         }
         let GraphRun { results, status, error, usage } = outcome;
+        let error = error.map(with_step);
         let status = match status {
             TraceStatus::Completed => RunStatus::Completed,
             _ if run.was_interrupted() => RunStatus::Interrupted,
@@ -427,6 +428,14 @@ pub(super) fn without_secrets(mut definition: Value) -> Value {
         }
     }
     definition
+}
+
+/// An error that says which step it is of.
+fn with_step(mut error: EngineError) -> EngineError {
+    if let Some(step) = error.step().filter(|step| !error.message.contains(&format!("'{step}'"))) {
+        error.message = format!("step '{step}': {}", error.message);
+    }
+    error
 }
 
 fn ended(

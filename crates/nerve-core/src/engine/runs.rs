@@ -307,7 +307,7 @@ impl Run {
             info.tokens = tokens;
             info.error.clone_from(&error);
             for step in &mut info.steps {
-                if matches!(step.state, "running" | "queued") {
+                if matches!(step.state, "running" | "queued" | "waiting") {
                     step.state = "cancelled";
                     step.ended = Some(now);
                 }
@@ -336,7 +336,9 @@ impl State {
         let info = &mut self.info;
         let step = &mut info.steps[place];
         match event.kind {
-            StepEventKind::Chunk | StepEventKind::Asked | StepEventKind::Answered { .. } => {}
+            StepEventKind::Chunk => {}
+            StepEventKind::Asked => step.state = "waiting",
+            StepEventKind::Answered { .. } => step.state = "running",
             StepEventKind::Start { queued } => {
                 step.state = if queued { "queued" } else { "running" };
                 step.started = event.at;
@@ -351,8 +353,9 @@ impl State {
                     info.tokens += tokens;
                 }
             }
-            StepEventKind::Error { .. } => {
-                step.state = "failed";
+            StepEventKind::Error { error_type } => {
+                let cancelled = error_type == ErrorKind::Cancelled.as_str();
+                step.state = if cancelled { "cancelled" } else { "failed" };
                 step.ended = Some(event.at);
                 step.error = Some(words(&event.data));
             }
@@ -422,8 +425,8 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         started: summary.started,
         ended: ended.or(Some(summary.last).filter(|_| status.is_end())),
         steps: Vec::new(),
-        total: 0,
-        done: usize::try_from(summary.steps.finished + summary.steps.skipped).unwrap_or(usize::MAX),
+        total: summary.total,
+        done: summary.done,
         gates: summary.open_gates.into_iter().map(gate).collect(),
         tokens: summary.tokens,
         error,

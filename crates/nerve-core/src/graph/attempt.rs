@@ -11,10 +11,11 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
+use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 
 use super::event::{How, StepEvent, StepEventKind};
-use super::journal::{self, Fact};
+use super::journal::{self, Fact, Journal, Past};
 use super::step::{Flow, ForEach, OnResume, Scope, Step, Target, Until};
 use super::upstream::Upstream;
 use crate::budget::Budget;
@@ -113,8 +114,17 @@ impl Doing<'_> {
         match came {
             Ok(value) => StepEnd::Done { value, at },
             Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepEnd::Cancelled,
-            Err(error) => StepEnd::Failed(error),
+            Err(error) => StepEnd::Failed(self.of_this(error)),
         }
+    }
+
+    /// Says of which step an error is, unless a step inside has said so.
+    fn of_this(&self, mut error: EngineError) -> EngineError {
+        if error.kind != ErrorKind::Budget {
+            let step = self.context.step.as_ref().unwrap_or(&self.step.id);
+            error.of_run.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
+        }
+        error
     }
 
     /// A step with a budget of its own: not begun, and ended in the middle, when that is used up.
@@ -133,7 +143,7 @@ impl Doing<'_> {
             Some(at) => tokio::select! {
                 biased;
                 value = &mut work => value?,
-                () = tokio::time::sleep_until(at) => {
+                () = unconstrained(tokio::time::sleep_until(at)) => {
                     self.context.cancellation().cancel();
                     // It is given the time to end; what it says is too late.
                     let late = work.await.err().unwrap_or_else(cancelled);
@@ -181,7 +191,7 @@ impl Doing<'_> {
             (None, None) => self.leaf(scope, &self.context).await,
         };
         let ms = self.graph.run().clock.now().0.saturating_sub(began.0) / 1_000_000;
-        let tokens = self.context.usage().tokens_used();
+        let tokens = self.context.pool().usage().tokens_used();
         let (kind, data) = match &came {
             Ok(value) => (StepEventKind::Complete { how: How::Completed, ms, tokens }, value.clone()),
             Err(error) => {
@@ -234,7 +244,7 @@ impl Doing<'_> {
                 });
             }
             // A million items that never wait must not keep everything else of this thread waiting.
-            tokio::task::coop::consume_budget().await;
+            consume_budget().await;
             let Some((index, came)) = running.next().await else { break };
             match came {
                 Ok(came) => results[index] = came,
@@ -264,7 +274,7 @@ impl Doing<'_> {
             context.step = context.step.map(|path| format!("{path}#{round}").into());
             if round > 1 {
                 // Rounds that never wait must not keep everything else of this thread waiting.
-                tokio::task::coop::consume_budget().await;
+                consume_budget().await;
                 context.check_cancelled()?;
                 context.check_budget()?;
                 context.pool().add_step();
@@ -285,6 +295,10 @@ impl Doing<'_> {
     /// One execution of the node, with its attempts.
     async fn leaf(&self, scope: Scope<'_>, base: &ExecutionContext) -> Result<Value, EngineError> {
         let mut context = base.clone();
+        if self.step.flow.is_some() && context.step.is_some() {
+            // What an item or a round uses is its own, for whoever watches.
+            context = context.with_pool(base.pool().part());
+        }
         let refused = |error| self.refused(base, error);
         context.input = match &self.step.input_fn {
             Some(make) => self.made("input", || make(&scope)).map_err(refused)?,
@@ -294,7 +308,7 @@ impl Doing<'_> {
         // The first of its runs counts too; a graph's are its steps.
         if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && node.as_graph().is_none()
         {
-            context.pool().add_own_step();
+            self.context.pool().add_own_step();
         }
         let begin = self.begin(&node, &mut context).await.map_err(refused)?;
         let began = match begin {
@@ -325,24 +339,9 @@ impl Doing<'_> {
             let parser = context.parser.map(|parser| parser.to_string());
             context.key = journal::key(self.step.definition, parser.as_deref(), &context.input);
             let key = context.key;
-            if let Some(value) = past.as_ref().and_then(|past| past.result(&path, key)) {
-                return Ok(Begin::Reused(value.clone()));
-            }
-            if node.persistent()
-                && self.step.on_resume == OnResume::Ask
-                && past.as_ref().is_some_and(|past| past.was_running(&path, key))
-                && let Some(value) = self.ask_again(node, context, &path).await?
-            {
+            let known = self.write_begin(node, context, (&journal, past.as_deref()), (&path, key)).await?;
+            if let Some(value) = known {
                 return Ok(Begin::Reused(value));
-            }
-            let at = self.graph.run().clock.now();
-            let (node_id, persistent) = (&*self.step.node, node.persistent());
-            journal.record(&Fact::Started { at, step: &path, key, node: node_id, persistent });
-            if persistent {
-                if let Err(error) = journal.settle().await {
-                    tracing::warn!(%error, "a run goes on without its journal");
-                }
-                context.check_cancelled()?;
             }
         }
         if self.graph.run().observer.is_some() {
@@ -369,12 +368,81 @@ impl Doing<'_> {
         Ok(Begin::At(began))
     }
 
+    /// Writes down that `node` begins with what has this key; or gives what is known of it from before.
+    async fn write_begin(
+        &self,
+        node: &NodeHandle,
+        context: &ExecutionContext,
+        (journal, past): (&Journal, Option<&Past>),
+        (path, key): (&Arc<str>, u64),
+    ) -> Result<Option<Value>, EngineError> {
+        if let Some(value) = past.and_then(|past| past.result(path, key)) {
+            return Ok(Some(value.clone()));
+        }
+        let now = || self.graph.run().clock.now();
+        let persistent = node.persistent();
+        if persistent
+            && self.step.on_resume == OnResume::Ask
+            && past.is_some_and(|past| past.was_running(path, key))
+            && let Some(value) = self.ask_again(node, context, (path, key)).await?
+        {
+            // A person's word is not asked for twice.
+            let reason = "it was running when the run was interrupted, and is not run again";
+            journal.record(&Fact::Skipped { at: now(), step: path, key, value: Some(&value), reason });
+            return Ok(Some(value));
+        }
+        let name = node.id();
+        journal.record(&Fact::Started { at: now(), step: path, key, node: name, persistent });
+        if persistent {
+            if let Err(error) = journal.settle().await {
+                tracing::warn!(%error, "a run goes on without its journal");
+            }
+            context.check_cancelled()?;
+            if journal.is_sealed() {
+                // Nobody would know that it had begun.
+                return Err(cancelled());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Who stands in for a node that has failed. The journal knows it beside the step itself: it can keep state where the step's own
+    /// node keeps none.
+    async fn stand_in(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
+        let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
+        let node = self.resolve(target)?;
+        let run = self.graph.run();
+        let Some((journal, past)) = run.journal.clone().filter(|_| node.as_graph().is_none()) else {
+            return attempt(&node, context, limit).await;
+        };
+        let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
+        let key = context.key.rotate_left(2);
+        let known = self.write_begin(&node, context, (&journal, past.as_deref()), (&path, key)).await?;
+        if let Some(value) = known {
+            return Ok(value);
+        }
+        let done = attempt(&node, context, limit).await;
+        let at = run.clock.now();
+        match &done {
+            Ok(value) => {
+                journal.record(&Fact::Finished { at, step: &path, key, value, ms: 0, tokens: None });
+            }
+            // It has no end of its own, as a step that was cancelled has none.
+            Err(error) if error.kind == ErrorKind::Cancelled => {}
+            Err(error) => {
+                let (error, error_type) = (error.to_string(), error.kind.as_str());
+                journal.record(&Fact::Failed { at, step: &path, key, error: &error, error_type });
+            }
+        }
+        done
+    }
+
     /// A step on a node that keeps state ran when the run was interrupted: a person says what becomes of it.
     async fn ask_again(
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
-        path: &Arc<str>,
+        (path, key): (&Arc<str>, u64),
     ) -> Result<Option<Value>, EngineError> {
         let info = GateInfo {
             step: path.to_string(),
@@ -387,7 +455,7 @@ impl Doing<'_> {
             deadline: None,
         };
         // Another key than the step's own: a gate's answer is its result.
-        let key = context.key.rotate_left(1);
+        let key = key.rotate_left(1);
         let (choice, _) = gate::ask(context, &self.step.node, info, key, false).await?;
         match choice.as_str() {
             "rerun" => Ok(None),
@@ -414,7 +482,7 @@ impl Doing<'_> {
                 Ok(value) => return Ok((value, How::Completed)),
                 Err(error) => error,
             };
-            let ends = matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget);
+            let ends = matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.stops(context);
             if ends || *attempts > policy.retry_count {
                 break error;
             }
@@ -434,14 +502,23 @@ impl Doing<'_> {
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);
         }
+        // What a node says to its interrupt is no failure of the step's own: no policy makes a result of it.
+        if self.stops(context) {
+            return Err(cancelled());
+        }
         match (policy.on_error, &policy.fallback_node) {
             (OnError::Skip, _) => Ok((policy.fallback_value.clone(), How::Skipped)),
             (OnError::Fallback, Some(stand_in)) => {
-                let stand_in = self.resolve(stand_in)?;
-                Ok((attempt(&stand_in, context, policy.timeout).await?, How::Completed))
+                Ok((self.stand_in(stand_in, context).await?, How::Completed))
             }
             _ => Err(error),
         }
+    }
+
+    /// The step is cancelled, or its server goes down: nothing more is begun.
+    fn stops(&self, context: &ExecutionContext) -> bool {
+        let sealed = || self.graph.run().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
+        context.cancellation().is_cancelled() || sealed()
     }
 
     /// Everything after the last attempt.
@@ -454,7 +531,7 @@ impl Doing<'_> {
         done: Result<(Value, How), EngineError>,
     ) -> Result<Value, EngineError> {
         let run = self.graph.run();
-        let tokens = if context.step.is_some() { context.usage().tokens_used() } else { 0 };
+        let tokens = if context.step.is_some() { context.pool().usage().tokens_used() } else { 0 };
         let at = if self.times || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
         self.ended.store(at.0, Ordering::Relaxed);
         let ms = began.map_or(0, |began| at.0.saturating_sub(began.0) / 1_000_000);
@@ -594,7 +671,7 @@ impl Doing<'_> {
             error,
             start_time: began.unwrap_or(at),
             end_time: at,
-            tokens_used: context.usage().tokens_used(),
+            tokens_used: context.pool().usage().tokens_used(),
             metadata,
         });
     }
@@ -632,7 +709,7 @@ pub(crate) async fn attempt(
             tokio::select! {
                 biased;
                 value = &mut execution => value?,
-                () = tokio::time::sleep_until(at) => {
+                () = unconstrained(tokio::time::sleep_until(at)) => {
                     stop.cancel();
                     // What it still says is too late.
                     let _ = execution.await;

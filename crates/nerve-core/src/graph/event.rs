@@ -5,6 +5,9 @@ use std::sync::Arc;
 use nerve_term::event::TsNs;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::cancellation::CancellationToken;
 
 /// What happened to a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,28 +88,54 @@ pub type Observer = Arc<dyn Fn(StepEvent) + Send + Sync>;
 #[derive(Debug)]
 pub struct StepEvents {
     events: mpsc::UnboundedReceiver<StepEvent>,
-    run: tokio_util::task::AbortOnDropHandle<super::GraphRun>,
+    run: JoinHandle<super::GraphRun>,
+    /// The run is over: told to whoever waits for events.
+    over: CancellationToken,
+    /// Cancels the run when nobody listens any more.
+    _stop: StopOnDrop,
+}
+
+#[derive(Debug)]
+struct StopOnDrop(CancellationToken);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl StepEvents {
     pub(super) fn new(
         events: mpsc::UnboundedReceiver<StepEvent>,
-        run: tokio_util::task::AbortOnDropHandle<super::GraphRun>,
+        stop: CancellationToken,
+        run: impl Future<Output = super::GraphRun> + Send + 'static,
     ) -> StepEvents {
-        StepEvents { events, run }
+        let over = CancellationToken::new();
+        let told = StopOnDrop(over.clone());
+        let run = tokio::spawn(async move {
+            let _told = told;
+            run.await
+        });
+        StepEvents { events, run, over, _stop: StopOnDrop(stop) }
     }
 
-    /// The next event; `None` when the run has ended. Dropping the stream ends the run.
+    /// The next event; `None` when the run has ended. Dropping the stream cancels the run: terminals are interrupted, and its trace
+    /// says so.
     pub async fn next(&mut self) -> Option<StepEvent> {
-        self.events.recv().await
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            // A node may have kept its context, and with it the other end.
+            () = self.over.wait() => self.events.try_recv().ok(),
+        }
     }
 
     /// What came of the run.
     ///
     /// # Panics
     /// If the run did: no node can make it.
-    pub async fn end(self) -> super::GraphRun {
-        match self.run.await {
+    pub async fn end(mut self) -> super::GraphRun {
+        match (&mut self.run).await {
             Ok(run) => run,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }

@@ -15,12 +15,12 @@ pub(crate) mod plan;
 mod run;
 mod validate;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tokio_util::task::AbortOnDropHandle;
 
 use self::event::StepEvents;
 use self::step::{Step, Target};
@@ -72,8 +72,19 @@ pub struct Graph {
     max_parallel: usize,
     on_failure: OnFailure,
     budget: Option<Budget>,
+    input: Option<Input>,
     /// As a graph file has it.
     definition: Option<Arc<Value>>,
+}
+
+/// Makes a run's input of what it is given.
+#[derive(Clone)]
+struct Input(Arc<dyn Fn(Value) -> Result<Value, EngineError> + Send + Sync>);
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Input")
+    }
 }
 
 /// What came of a run. There is always one, whatever happened.
@@ -99,6 +110,7 @@ impl Graph {
             max_parallel: 1,
             on_failure: OnFailure::default(),
             budget: None,
+            input: None,
             definition: None,
         }
     }
@@ -173,6 +185,15 @@ impl Graph {
         self
     }
 
+    /// What a run is given goes through this first: it adds what is missing, or refuses it.
+    pub fn set_input(
+        &mut self,
+        complete: impl Fn(Value) -> Result<Value, EngineError> + Send + Sync + 'static,
+    ) -> &mut Graph {
+        self.input = Some(Input(Arc::new(complete)));
+        self
+    }
+
     /// The same, made from this: a graph file as JSON.
     #[must_use]
     pub fn with_definition(mut self, definition: Value) -> Graph {
@@ -236,7 +257,12 @@ impl Graph {
         let mut found = Vec::new();
         // Not by recursion: graphs can be nested to any depth.
         let mut graphs = vec![self.clone()];
+        // One graph can be several steps, in graphs that are several steps again.
+        let mut seen = HashSet::new();
         while let Some(graph) = graphs.pop() {
+            if !seen.insert(Arc::as_ptr(&graph.steps)) {
+                continue;
+            }
             for step in graph.steps.iter() {
                 let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
                 for target in std::iter::once(&step.target).chain(fallback) {
@@ -267,13 +293,13 @@ impl Graph {
             if let Some(before) = &before {
                 before(event.clone());
             }
-            // Nobody listens: the run is about to be dropped.
+            // Nobody listens: the run is being cancelled.
             let _ = sender.send(event);
         }));
         context.run_mut().tells_chunks = true;
-        let graph = self.clone();
-        let run = tokio::spawn(async move { graph.run(&context).await });
-        StepEvents::new(events, AbortOnDropHandle::new(run))
+        let stop = context.cancellation().child();
+        let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
+        StepEvents::new(events, stop, async move { graph.run(&context).await })
     }
 
     /// Interrupts what its persistent nodes do now.

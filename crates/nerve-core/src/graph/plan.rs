@@ -1,5 +1,39 @@
 //! What may run when: order, cycles, readiness. Pure; steps are numbers.
 
+/// The dependencies of steps, one step after the other in one list: a million lists would be a million pieces of memory.
+#[derive(Debug)]
+pub(crate) struct Deps {
+    /// Where those of each step end.
+    ends: Vec<u32>,
+    all: Vec<u32>,
+}
+
+impl Deps {
+    pub(crate) fn with_capacity(steps: usize) -> Deps {
+        Deps { ends: Vec::with_capacity(steps), all: Vec::with_capacity(steps) }
+    }
+
+    /// Of the step that is being added: depends on `step` too, once.
+    pub(crate) fn add(&mut self, step: u32) {
+        let begin = self.ends.last().copied().unwrap_or(0) as usize;
+        if !self.all[begin..].contains(&step) {
+            self.all.push(step);
+        }
+    }
+
+    /// The next step.
+    pub(crate) fn end_step(&mut self) {
+        self.ends.push(self.all.len() as u32);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        let mut begin = 0;
+        self.ends
+            .iter()
+            .map(move |end| &self.all[std::mem::replace(&mut begin, *end as usize)..*end as usize])
+    }
+}
+
 /// What may run after what.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -12,9 +46,19 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// From the dependencies of each step.
-    pub(crate) fn new<D: AsRef<[u32]>>(deps: &[D]) -> Plan {
-        let mut starts = vec![0; deps.len() + 1];
-        for dep in deps.iter().flat_map(AsRef::as_ref) {
+    pub(crate) fn new<D: AsRef<[u32]>>(steps: &[D]) -> Plan {
+        let mut deps = Deps::with_capacity(steps.len());
+        for step in steps {
+            step.as_ref().iter().for_each(|dep| deps.add(*dep));
+            deps.end_step();
+        }
+        Plan::of(&deps)
+    }
+
+    /// From the dependencies of all steps.
+    pub(crate) fn of(deps: &Deps) -> Plan {
+        let mut starts = vec![0; deps.ends.len() + 1];
+        for dep in &deps.all {
             starts[*dep as usize + 1] += 1;
         }
         for at in 1..starts.len() {
@@ -23,13 +67,13 @@ impl Plan {
         let mut next: Vec<u32> = starts.clone();
         let mut dependants = vec![0; starts.last().copied().unwrap_or(0) as usize];
         for (step, deps) in deps.iter().enumerate() {
-            for dep in deps.as_ref() {
+            for dep in deps {
                 let place = &mut next[*dep as usize];
                 dependants[*place as usize] = step as u32;
                 *place += 1;
             }
         }
-        let waiting = deps.iter().map(|deps| deps.as_ref().len() as u32).collect();
+        let waiting = deps.iter().map(|deps| deps.len() as u32).collect();
         Plan { waiting, starts, dependants }
     }
 

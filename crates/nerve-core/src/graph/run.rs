@@ -9,6 +9,7 @@ use std::task::Poll;
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_term::event::TsNs;
+use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -59,7 +60,7 @@ fn inside(graph: &Graph, context: &ExecutionContext, nest: Arc<Nest>) -> Executi
     inside
 }
 
-async fn run_here(graph: &Graph, context: ExecutionContext) -> GraphRun {
+async fn run_here(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
     let usage = context.usage().clone();
     let invalid = |error| GraphRun {
         results: serde_json::Map::new(),
@@ -67,7 +68,17 @@ async fn run_here(graph: &Graph, context: ExecutionContext) -> GraphRun {
         error: Some(error),
         usage: usage.clone(),
     };
-    let run = match Dispatcher::new(graph, &context) {
+    if let Some(tracer) = context.trace() {
+        tracer.expect(graph.len());
+    }
+    let given = match &graph.input {
+        Some(input) => (input.0)(std::mem::take(&mut context.input)),
+        None => Ok(std::mem::take(&mut context.input)),
+    };
+    let run = match given.and_then(|input| {
+        context.input = input;
+        Dispatcher::new(graph, &context)
+    }) {
         Ok(dispatcher) => dispatcher.run().await,
         Err(error) => invalid(error),
     };
@@ -97,7 +108,7 @@ struct Dispatcher<'a> {
     now: Option<TsNs>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Limit {
     Timeout,
     Budget,
@@ -141,7 +152,7 @@ impl<'a> Dispatcher<'a> {
                 && let Some(place) = self.next()
             {
                 // A million steps that never wait must not keep everything else of this thread waiting.
-                tokio::task::coop::consume_budget().await;
+                consume_budget().await;
                 let (upstream, began) = (upstream.clone(), self.now);
                 let mut step: Running<'a> = Box::pin(async move {
                     let step = &graph.steps[place as usize];
@@ -178,18 +189,17 @@ impl<'a> Dispatcher<'a> {
             return None;
         }
         // Steps that never wait do not come to the timer.
-        if let Some((_, limit)) = self.deadline.filter(|(at, _)| *at <= Instant::now()) {
-            self.out_of_time(limit);
+        if self.deadline.is_some_and(|(at, limit)| limit == Limit::Timeout && at <= Instant::now()) {
+            self.out_of_time(Limit::Timeout);
             return None;
         }
         if let Err(error) = self.context.check_budget() {
-            match self.context.pool().check(false) {
+            if self.context.pool().check(false).is_err() {
+                self.stop(error);
+            } else {
                 // No step more may begin, and those that have begun may end.
-                Ok(()) => {
-                    self.failure.get_or_insert(error);
-                    self.stopping = true;
-                }
-                Err(error) => self.stop(error),
+                self.failure.get_or_insert(error);
+                self.stopping = true;
             }
             return None;
         }
@@ -271,7 +281,8 @@ impl<'a> Dispatcher<'a> {
 async fn expired(deadline: Option<(Instant, Limit)>) -> Limit {
     match deadline {
         Some((at, limit)) => {
-            tokio::time::sleep_until(at).await;
+            // Also beside steps that leave nothing of a task's turn.
+            unconstrained(tokio::time::sleep_until(at)).await;
             limit
         }
         None => std::future::pending().await,

@@ -82,16 +82,17 @@ impl Results {
 
     /// What is there, by id in the order of `ids`.
     pub(crate) fn into_map<'a>(self: Arc<Results>, ids: impl Iterator<Item = &'a str>) -> Map<String, Value> {
+        // As large as it will be: it does not grow while it is filled.
+        let mut map = Map::with_capacity(self.slots.len());
         match Arc::try_unwrap(self) {
-            Ok(results) => ids
-                .zip(results.slots)
-                .filter_map(|(id, slot)| Some((id.to_string(), slot.into_inner()?)))
-                .collect(),
+            Ok(results) => map.extend(
+                ids.zip(results.slots).filter_map(|(id, slot)| Some((id.to_string(), slot.into_inner()?))),
+            ),
             // Somebody still looks at them.
-            Err(shared) => ids
-                .zip(&shared.slots)
-                .filter_map(|(id, slot)| Some((id.to_string(), slot.get()?.clone())))
-                .collect(),
+            Err(shared) => map.extend(
+                ids.zip(&shared.slots).filter_map(|(id, slot)| Some((id.to_string(), slot.get()?.clone()))),
+            ),
         }
+        map
     }
 }

@@ -4,10 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Graph;
-use super::plan::Plan;
-use super::step::Target;
+use super::plan::{Deps, Plan};
+use super::step::{Step, Target};
 use crate::node::NodeHandle;
 use crate::session::Session;
+
+/// The longest id of a step, in bytes.
+const LONGEST_ID: usize = 200;
 
 /// Ids are part of paths: `outer/inner`, `each[3]`, `loop#2`.
 const NOT_IN_IDS: [char; 4] = ['/', '[', ']', '#'];
@@ -16,16 +19,21 @@ impl Graph {
     /// The plan of a graph that is valid, else what is wrong with it.
     pub(super) fn check(&self, session: Option<&Session>) -> Result<Plan, Vec<String>> {
         let mut problems = Vec::new();
-        let mut deps: Vec<Vec<u32>> = Vec::with_capacity(self.steps.len());
+        let mut deps = Deps::with_capacity(self.steps.len());
         for step in self.steps.iter() {
             let id = &step.id;
-            if id.trim().is_empty() {
+            if is_plain(id) {
+                // As nearly all are.
+            } else if id.trim().is_empty() {
                 problems.push("Empty step_id not allowed".to_string());
             } else if id.contains(NOT_IN_IDS) || id.chars().any(char::is_control) {
                 problems.push(format!(
                     "Step '{}': an id cannot have / [ ] # or control characters",
                     id.escape_debug()
                 ));
+            } else if id.len() > LONGEST_ID {
+                let begin = id.chars().take(20).collect::<String>();
+                problems.push(format!("Step '{begin}…': an id has at most {LONGEST_ID} bytes"));
             }
             if step.depends_on.contains(id) {
                 problems.push(format!("Step '{id}' depends on itself"));
@@ -33,21 +41,19 @@ impl Graph {
             if step.input.is_some() && step.input_fn.is_some() {
                 problems.push(format!("Step '{id}': input and input_fn are mutually exclusive"));
             }
-            let mut known = Vec::with_capacity(step.depends_on.len());
             for dep in &step.depends_on {
                 match self.names.get(dep) {
-                    Some(place) if !known.contains(place) => known.push(*place),
-                    Some(_) => {}
+                    Some(place) => deps.add(*place),
                     None => problems.push(format!("Step '{id}' depends on unknown step '{dep}'")),
                 }
             }
-            deps.push(known);
+            deps.end_step();
             let policy = step.error_policy.iter().flat_map(|policy| policy.problems());
             let budget = step.sub_budget.iter().flat_map(|budget| budget.problems());
             problems.extend(policy.chain(budget).map(|problem| format!("Step '{id}': {problem}")));
         }
         problems.extend(self.budget.iter().flat_map(|budget| budget.problems()));
-        let plan = Plan::new(&deps);
+        let plan = Plan::of(&deps);
         if problems.is_empty() {
             match plan.order() {
                 Ok(order) => problems.extend(self.shared_nodes(&plan, &order, session)),
@@ -65,7 +71,10 @@ impl Graph {
         let mut problems = Vec::new();
         let mut users: HashMap<*const (), (String, HashSet<u32>)> = HashMap::new();
         for (place, step) in self.steps.iter().enumerate() {
-            for node in self.persistent_of(&step.target, session) {
+            if keeps_nothing(step) {
+                continue;
+            }
+            for node in persistent_of(step, session) {
                 let many = step.flow.as_ref().and_then(|flow| flow.foreach.as_ref());
                 if many.is_some_and(|foreach| foreach.parallel > 1) {
                     problems.push(format!(
@@ -101,19 +110,52 @@ impl Graph {
         }
         problems
     }
+}
 
-    fn persistent_of(&self, target: &Target, session: Option<&Session>) -> Vec<NodeHandle> {
-        let node = match target {
-            Target::Node(node) => Arc::clone(node),
-            Target::Name(name) => match session.and_then(|session| session.get(name)) {
-                Some(node) => node,
-                None => return Vec::new(),
-            },
-        };
-        match node.as_graph() {
-            Some(graph) => graph.collect_persistent_nodes(),
-            None if node.persistent() => vec![node],
-            None => Vec::new(),
+/// Nothing can be wrong with it as an id.
+fn is_plain(id: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !NOT_IN_IDS.contains(&char::from(*byte));
+    !id.is_empty() && id.len() <= LONGEST_ID && id.as_bytes().iter().all(plain)
+}
+
+/// The step holds a node without state, and nothing else: no need to look any closer.
+fn keeps_nothing(step: &Step) -> bool {
+    let Target::Node(node) = &step.target else { return false };
+    step.error_policy.is_none() && !node.persistent() && node.as_graph().is_none()
+}
+
+/// Nodes that keep state and that a step uses: its own, its stand-in, and those of the graphs in it; by name too.
+fn persistent_of(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
+    let mut found = Vec::new();
+    let mut graphs: Vec<Graph> = Vec::new();
+    // Graphs that name each other come round.
+    let mut seen: HashSet<*const Vec<Step>> = HashSet::new();
+    let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
+        let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
+        for target in std::iter::once(&step.target).chain(fallback) {
+            let named;
+            let node = match target {
+                Target::Node(node) => node,
+                Target::Name(name) => match session.and_then(|session| session.get(name)) {
+                    Some(node) => {
+                        named = node;
+                        &named
+                    }
+                    None => continue,
+                },
+            };
+            match node.as_graph() {
+                Some(graph) => graphs.push(graph.clone()),
+                None if node.persistent() => found.push(Arc::clone(node)),
+                None => {}
+            }
+        }
+    };
+    look(step, &mut graphs);
+    while let Some(graph) = graphs.pop() {
+        if seen.insert(Arc::as_ptr(&graph.steps)) {
+            graph.steps.iter().for_each(|step| look(step, &mut graphs));
         }
     }
+    found
 }

@@ -150,9 +150,17 @@ pub(crate) async fn ask(
     };
     let answer = gates.open(info);
     tell(StepEventKind::Asked, question);
-    let waited = match deadline {
-        Some(deadline) => tokio::time::timeout_at(run.clock.instant(deadline), answer.given).await.ok(),
-        None => Some(answer.given.await),
+    let given = async {
+        match deadline {
+            Some(deadline) => tokio::time::timeout_at(run.clock.instant(deadline), answer.given).await.ok(),
+            None => Some(answer.given.await),
+        }
+    };
+    // Nobody else ends this wait where it is asked whether a step may run again.
+    let waited = tokio::select! {
+        biased;
+        waited = given => waited,
+        () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
     };
     drop(answer.open);
     let (choice, by) = match (waited, default) {

@@ -88,7 +88,7 @@ impl<'a> Turns<'a> {
             error: done.as_ref().err().map(ToString::to_string),
             start_time: began,
             end_time: context.run().clock.now(),
-            tokens_used: context.usage().tokens_used(),
+            tokens_used: context.pool().usage().tokens_used(),
             metadata,
         });
     }

@@ -356,10 +356,16 @@ impl Session {
         self.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
     }
 
-    /// Takes nothing in from now on, and hands out all nodes, still running.
+    /// Takes nothing in from now on, and hands out all nodes, those in graphs included, still running.
     pub(crate) fn close_names(&self) -> Vec<NodeHandle> {
         self.lock().closed = true;
-        self.nodes().into_iter().map(|(_, node)| node).collect()
+        let mut all: Vec<NodeHandle> = self.nodes().into_iter().map(|(_, node)| node).collect();
+        for node in self.persistent_nodes() {
+            if !all.iter().any(|known| Arc::ptr_eq(known, &node)) {
+                all.push(node);
+            }
+        }
+        all
     }
 
     fn remove_if(&self, name: &str, is_it: impl FnOnce(&Slot) -> bool) -> bool {

@@ -1,11 +1,14 @@
 //! The command line, declared. What the commands do is in [`crate::cmd`].
 
 pub(crate) mod ah;
+pub(crate) mod graph;
 pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod node;
+pub(crate) mod pattern;
 pub(crate) mod record;
 pub(crate) mod recording;
+pub(crate) mod repl;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod snapshot;
@@ -54,6 +57,10 @@ pub(crate) enum Command {
     Record(Box<record::RecordArgs>),
     /// Start, stop and use servers
     Server(server::ServerArgs),
+    /// Use nodes and graphs line by line, in this process
+    Repl(repl::ReplArgs),
+    /// Let two nodes work on something together: developer and coach, or a debate
+    Pattern(pattern::PatternArgs),
     /// List and stop the processes that own terminals
     Host(host::HostArgs),
     /// Take a snapshot of the recorded terminal and the files it works on; restore and list them

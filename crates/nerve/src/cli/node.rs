@@ -34,6 +34,14 @@ pub(crate) struct NodeArgs {
 pub(crate) enum NodeCommand {
     /// Start a program in a terminal as a node
     Create(Box<CreateArgs>),
+    /// Start a node again that is defined and does not run
+    #[command(after_long_help = "\
+A node that was there when its server ended, and could not be taken back, is shown as 'created': its definition is known. So is a node
+that 'session stop' stopped.
+
+EXAMPLES
+  nerve server node start me")]
+    Start(NodeArg),
     /// List the nodes
     #[command(after_long_help = "\
 EXAMPLES

@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 
+use super::graph::GraphArgs;
 use super::node::{NodeArgs, Seconds};
+use super::repl::ServerReplArgs;
 use super::session::SessionArgs;
 
 #[derive(Debug, Args)]
@@ -28,6 +30,13 @@ pub(crate) enum ServerCommand {
     Channel(NodeArgs),
     /// Create and use sessions
     Session(SessionArgs),
+    /// Run graphs: steps over nodes, in the order of their dependencies
+    Graph(GraphArgs),
+    /// Run graphs (older name of 'graph')
+    #[command(hide = true)]
+    Dag(GraphArgs),
+    /// Use the nodes and graphs of a server line by line
+    Repl(ServerReplArgs),
 }
 
 /// A server's name, first or as an option.

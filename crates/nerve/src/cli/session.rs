@@ -31,6 +31,20 @@ EXAMPLES
 EXAMPLES
   nerve server session info review")]
     Info(NameArg),
+    /// Start all nodes of a session that are defined and do not run
+    #[command(after_long_help = "\
+Exits with 1 when a node could not be started.
+
+EXAMPLES
+  nerve server session start review")]
+    Start(NameArg),
+    /// Stop all nodes of a session and keep their definitions
+    #[command(after_long_help = "\
+'session start' starts them again.
+
+EXAMPLES
+  nerve server session stop review")]
+    Stop(NameArg),
     /// Stop the nodes of a session and forget it
     #[command(after_long_help = "\
 EXAMPLES

@@ -4,14 +4,16 @@ mod ask;
 mod demo;
 mod docs;
 mod doctor;
+pub(crate) mod graph;
 mod hook;
 mod host;
 mod mock;
-mod node;
+pub(crate) mod node;
+mod pattern;
 mod prompt;
 mod record;
 mod recording;
-mod server;
+pub(crate) mod server;
 mod session;
 mod snapshot;
 
@@ -20,13 +22,14 @@ use std::future::Future;
 use anyhow::{Context, Result};
 use nerve_client::ClientError;
 
+use crate::cli::graph::GraphArgs;
 use crate::cli::node::{NodeArgs, NodeCommand};
 use crate::cli::recording::RecordingsCommand;
 use crate::cli::server::{ServerArgs, ServerCommand};
 use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{Cli, Command};
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
-use crate::out;
+use crate::{out, repl};
 
 /// What to do when a server is gone in the middle of something.
 const TAKES_BACK: &str = "'nerve server start' takes its nodes back, with what they do; then 'nerve server node wait NODE' and 'read NODE'";
@@ -37,7 +40,12 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Demo(args) => on_all_cores(demo::run(args))?,
         Command::Ask(args) => on_all_cores(ask::run(args))?,
         Command::Record(args) => return on_all_cores(record::run(*args)),
+        Command::Server(ServerArgs { command: ServerCommand::Repl(args) }) => {
+            return on_one_core(repl::on_server(args));
+        }
         Command::Server(args) => server(args)?,
+        Command::Repl(args) => return on_all_cores(repl::in_process(args)),
+        Command::Pattern(args) => on_one_core(pattern::run(args))?,
         Command::Host(args) => host::run(args)?,
         Command::Snapshot(args) => snapshot::run(*args)?,
         Command::Replay(args) => return recording::replay(&args),
@@ -76,6 +84,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             RecordingsCommand::Prune(args) => args.json,
             RecordingsCommand::Repair(args) => args.json,
         },
+        Command::Pattern(args) => args.server.json,
         Command::Doctor(args) => args.json,
         Command::Server(args) => match &args.command {
             ServerCommand::Start(_) => false,
@@ -84,6 +93,8 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             ServerCommand::List(args) => args.json,
             ServerCommand::Node(args) | ServerCommand::Channel(args) => args.server.json,
             ServerCommand::Session(args) => args.server.json,
+            ServerCommand::Graph(args) | ServerCommand::Dag(args) => args.server.json,
+            ServerCommand::Repl(_) => false,
         },
         _ => false,
     }
@@ -99,6 +110,10 @@ fn server(args: ServerArgs) -> Result<()> {
         ServerCommand::Node(args) => node(args, "node"),
         ServerCommand::Channel(args) => node(args, "channel"),
         ServerCommand::Session(args) => on_one_core(interruptible(session::run(args))),
+        ServerCommand::Graph(args) => graphs(args, "graph"),
+        ServerCommand::Dag(args) => graphs(args, "dag"),
+        // It has an exit code of its own.
+        ServerCommand::Repl(_) => Ok(()),
     }
 }
 
@@ -134,6 +149,18 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
     })
 }
 
+fn graphs(args: GraphArgs, group: &str) -> Result<()> {
+    if group != "graph" {
+        let command = args.command.name();
+        out::warning(format_args!("'nerve server {group} {command}' is now 'nerve server graph {command}'"));
+    }
+    // Ctrl+C means something to a command that follows a run.
+    match args.command.follows_a_run() {
+        true => on_one_core(graph::run(args)),
+        false => on_one_core(interruptible(graph::run(args))),
+    }
+}
+
 /// Ctrl+C gives up the command. What a server has begun goes on.
 async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> {
     // Ctrl+C is listened for before the command does anything.
@@ -145,7 +172,7 @@ async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> 
 }
 
 /// A client needs one thread, and starts faster with no more.
-fn on_one_core(command: impl Future<Output = Result<()>>) -> Result<()> {
+fn on_one_core<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(command)
 }

@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use nerve_proto::CommandType;
-use nerve_proto::data::{SessionInfo, SessionsData};
+use nerve_proto::data::{LifecycleData, SessionInfo, SessionsData};
 use nerve_proto::params::{CreateSessionParams, SessionParams};
 use serde_json::{Value, json};
 
 use super::server::connect;
 use crate::cli::session::{SessionArgs, SessionCommand};
+use crate::exit::{FAILED, Failure};
 use crate::out;
 
 /// Does what the subcommand says.
@@ -42,8 +43,11 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
                 ("description", session.description.clone()),
                 ("tags", session.tags.join(", ")),
                 ("nodes", session.nodes.join(", ")),
+                ("graphs", session.graphs.join(", ")),
             ])
         }
+        SessionCommand::Start(args) => lifecycle(client.start_session(&args.name).await?, "started", json),
+        SessionCommand::Stop(args) => lifecycle(client.stop_session(&args.name).await?, "stopped", json),
         SessionCommand::Delete(args) => {
             let name = args.name.clone();
             let done: Value = client.call(CommandType::DeleteSession, &named(args.name)).await?;
@@ -53,6 +57,26 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
             out::line(format_args!("session '{name}' deleted"))
         }
     }
+}
+
+/// Says which nodes were started or stopped, and fails if one could not be.
+fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
+    if as_json {
+        out::json(&serde_json::to_value(&done)?)?;
+    } else {
+        for node in &done.nodes {
+            out::line(format_args!("node '{node}' {how}"))?;
+        }
+        if done.nodes.is_empty() && done.failed.is_empty() {
+            out::note(format_args!("there was nothing to be {how}"));
+        }
+    }
+    if done.failed.is_empty() {
+        return Ok(());
+    }
+    let failed: Vec<String> =
+        done.failed.iter().map(|node| format!("node '{}': {}", node.node_id, node.error)).collect();
+    Err(Failure::new(FAILED, format!("could not be {how}: {}", failed.join("; "))).into())
 }
 
 fn named(name: String) -> SessionParams {

@@ -38,11 +38,12 @@ fn every_command_has_help_with_examples() {
         "import",
         "inspect",
         "recordings",
+        "pattern",
     ] {
         commands(&home, &[top], &mut found);
     }
     assert!(found.len() > 25, "{found:?}");
-    let groups = ["server", "server node", "server session", "recordings"];
+    let groups = ["server", "server node", "server session", "server graph", "recordings", "pattern"];
     for path in found {
         let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
         let help = home.ok(&args);

@@ -6,13 +6,16 @@ mod recording;
 mod seat;
 
 mod agents;
+mod graphs;
 mod help;
 mod hosts;
 mod messages;
 mod mock_agent;
 mod nodes;
+mod patterns;
 mod record;
 mod recordings;
+mod repl;
 mod replaying;
 mod servers;
 mod snapshots;

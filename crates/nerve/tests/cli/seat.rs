@@ -33,15 +33,46 @@ impl Seat {
         Seat::of(home.command(args), size)
     }
 
-    /// A command that was made ready, with the terminal as all three ends of it.
-    pub(crate) fn of(mut command: Command, size: Size) -> Seat {
+    /// A command that was made ready, with the terminal as its input and output.
+    pub(crate) fn of(command: Command, size: Size) -> Seat {
+        Seat::with(command, size, |command, slave| {
+            let end = || slave.try_clone().unwrap();
+            command.stdin(end()).stdout(end()).stderr(Stdio::null());
+        })
+    }
+
+    /// The same with the terminal for what it says on the side too, and as the terminal of its session.
+    pub(crate) fn with_stderr(mut command: Command, size: Size) -> Seat {
+        // Only the foreground job of a terminal may ask there: setsid makes the command that.
+        let program = command.get_program().to_os_string();
+        let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let mut with_terminal = Command::new("setsid");
+        with_terminal.args(["--ctty", "--wait"]).arg(program).args(args).env_clear();
+        with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        with_terminal.current_dir(command.get_current_dir().unwrap());
+        std::mem::swap(&mut command, &mut with_terminal);
+        Seat::with(command, size, |command, slave| {
+            let end = || slave.try_clone().unwrap();
+            command.stdin(end()).stdout(end()).stderr(end());
+        })
+    }
+
+    /// A command that nobody can answer: the terminal only shows what it says.
+    pub(crate) fn watched(command: Command, size: Size) -> Seat {
+        Seat::with(command, size, |command, slave| {
+            let end = || slave.try_clone().unwrap();
+            command.stdin(Stdio::null()).stdout(end()).stderr(end());
+        })
+    }
+
+    fn with(mut command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Seat {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         resize(&master, size);
-        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap()).stderr(Stdio::null());
+        connect(&mut command, &slave);
         command.env_remove("NO_COLOR");
         let before = tcgetattr(&slave).unwrap();
         let shown = Arc::new(Mutex::new(TerminalState::new(size)));
@@ -78,9 +109,11 @@ impl Seat {
             (after.local_modes, after.input_modes, after.output_modes),
             (self.before.local_modes, self.before.input_modes, self.before.output_modes)
         );
-        assert!(wait_until(LIMIT, || !self.shown.lock().unwrap().modes().alternate), "{}", self.text());
-        let shown = self.shown.lock().unwrap();
         let fresh = TerminalState::new(Size::default());
+        // What it wrote last may still be on its way.
+        let as_fresh = || self.shown.lock().unwrap().modes() == fresh.modes();
+        assert!(wait_until(LIMIT, as_fresh), "{}", self.text());
+        let shown = self.shown.lock().unwrap();
         assert_eq!((shown.modes(), shown.title()), (fresh.modes(), ""));
         assert!(shown.screen().cursor.visible && shown.frame_deadline().is_none());
         status.code()

@@ -1,6 +1,6 @@
 //! From a file that is checked to a graph that runs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::problem::GraphFileError;
 use super::templates::names::Malformed;
 use super::templates::{Expression, Templates};
 use super::types::{
-    BudgetDefinition, GateDefinition, GraphFile, InputDefinition, NodeDefinition, OnErrorName, OnFailure,
-    OnResume, ParserName, PolicyDefinition, StepDefinition,
+    BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnResume,
+    ParserName, PolicyDefinition, StepDefinition,
 };
 use crate::budget::Budget;
 use crate::error::EngineError;
@@ -81,13 +81,8 @@ enum Named {
     Session(Arc<str>),
     /// A text with the input in it.
     Template(NodeHandle),
-    /// A graph, and what it is given.
-    Graph(NodeHandle, Option<Arc<Given>>),
-}
-
-struct Given {
-    graph: String,
-    inputs: BTreeMap<String, InputDefinition>,
+    /// A graph.
+    Graph(NodeHandle),
 }
 
 type Names = HashMap<String, Named>;
@@ -110,9 +105,7 @@ impl Compiler {
                 return Err(format!("node '{name}' has no graph"));
             };
             let handle: NodeHandle = Arc::new(self.graph(inner, &seen, name)?);
-            let given =
-                inner.inputs.clone().map(|inputs| Arc::new(Given { graph: inner.graph.clone(), inputs }));
-            names.insert(name.clone(), Named::Graph(handle, given));
+            names.insert(name.clone(), Named::Graph(handle));
         }
         let mut graph = Graph::new(&file.graph);
         graph.set_max_parallel(file.max_parallel as usize);
@@ -122,6 +115,10 @@ impl Compiler {
         });
         if file.budget != BudgetDefinition::default() {
             graph.set_budget(file.budget.into());
+        }
+        if let Some(inputs) = file.inputs.clone() {
+            let id = file.graph.clone();
+            graph.set_input(move |given| complete(&id, &inputs, given));
         }
         let mut templates = Templates::default();
         let mut definitions = HashMap::new();
@@ -185,7 +182,7 @@ fn add(graph: &mut Graph, definition: &StepDefinition, step: Step, names: &Names
         (Some(gate), _) => graph.add_step(Arc::new(gate_node(&definition.id, gate)), step)?,
         (None, node) => match names.get(node.unwrap_or_default()) {
             Some(Named::Session(name)) => graph.add_step_ref(name, step)?,
-            Some(Named::Template(node) | Named::Graph(node, _)) => graph.add_step(Arc::clone(node), step)?,
+            Some(Named::Template(node) | Named::Graph(node)) => graph.add_step(Arc::clone(node), step)?,
             None => graph.add_step_ref(node.unwrap_or_default(), step)?,
         },
     };
@@ -220,15 +217,10 @@ fn step(definition: &StepDefinition, names: &Names, templates: &mut Templates) -
         let condition = Expression::compile(&until.condition)?;
         step = step.until(move |scope| condition.holds(scope), until.max_rounds);
     }
-    with_input(step, definition, names, templates)
+    with_input(step, definition, templates)
 }
 
-fn with_input(
-    step: Step,
-    definition: &StepDefinition,
-    names: &Names,
-    templates: &mut Templates,
-) -> Result<Step, Malformed> {
+fn with_input(step: Step, definition: &StepDefinition, templates: &mut Templates) -> Result<Step, Malformed> {
     if let Some(gate) = &definition.gate {
         let question = templates.add(&Value::String(gate.question.clone()))?;
         // A question without templates is the gate's own.
@@ -239,17 +231,10 @@ fn with_input(
         });
     }
     let input = templates.add(&definition.input)?;
-    let given = match definition.node.as_deref().and_then(|node| names.get(node)) {
-        Some(Named::Graph(_, Some(given))) => Some(Arc::clone(given)),
-        _ => None,
-    };
-    Ok(match (given, input.fixed()) {
-        (Some(given), _) => {
-            step.input_from(move |scope| complete(&given.graph, &given.inputs, input.render(scope)?))
-        }
-        (None, Some(Value::Null)) => step,
-        (None, Some(fixed)) => step.input(fixed.clone()),
-        (None, None) => step.input_from(move |scope| input.render(scope)),
+    Ok(match input.fixed() {
+        Some(Value::Null) => step,
+        Some(fixed) => step.input(fixed.clone()),
+        None => step.input_from(move |scope| input.render(scope)),
     })
 }
 
@@ -280,7 +265,7 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
         fallback_value: policy.fallback_value.clone(),
         fallback_node: policy.fallback_node.as_deref().map(|node| match names.get(node) {
             Some(Named::Session(name)) => Target::Name(Arc::clone(name)),
-            Some(Named::Template(node) | Named::Graph(node, _)) => Target::Node(Arc::clone(node)),
+            Some(Named::Template(node) | Named::Graph(node)) => Target::Node(Arc::clone(node)),
             None => Target::Name(node.into()),
         }),
     }

@@ -155,9 +155,10 @@ impl Origin {
 /// Fields that may be written in two ways, as the wire has them.
 pub(super) fn spellings(field: &str) -> &'static [&'static str] {
     match field {
-        "graph" => &["graph", "graph_id", "id"],
-        "id" => &["id", "step_id"],
-        "node" => &["node", "node_id"],
+        "graph" => &["graph", "graph_id", "id", "dag_id"],
+        "steps" => &["steps", "tasks"],
+        "id" => &["id", "step_id", "task_id"],
+        "node" => &["node", "node_id", "channel_id"],
         "input" => &["input", "text"],
         _ => &[],
     }

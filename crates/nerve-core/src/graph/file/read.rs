@@ -32,7 +32,7 @@ impl Read for GraphFile {
         let on_restart = fields.or("on_restart", OnRestart::default(), report);
         let budget = fields.or("budget", BudgetDefinition::default(), report);
         let nodes = fields.or("nodes", BTreeMap::new(), report);
-        let steps = fields.required(&["steps"], report);
+        let steps = fields.required(spellings("steps"), report);
         fields.finish(report);
         Some(GraphFile {
             graph: graph?,

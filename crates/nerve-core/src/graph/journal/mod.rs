@@ -92,7 +92,7 @@ impl Journal {
         &self.path
     }
 
-    /// Takes a fact down. It is in the file within about 50 ms, and on the disk after [`Journal::settle`]. Waits only while 8 MiB of
+    /// Takes a fact down. It is in the file within about a millisecond, and on the disk after [`Journal::settle`]. Waits only while 8 MiB of
     /// facts are not written. After a [`Journal::fault`] it does nothing.
     pub fn record(&self, fact: &Fact<'_>) {
         self.writer.record(fact);
@@ -109,6 +109,11 @@ impl Journal {
     /// Takes no more facts: what happens to the run from now on is its server's end, not its own.
     pub fn seal(&self) {
         self.writer.seal();
+    }
+
+    /// Takes it no more facts?
+    pub fn is_sealed(&self) -> bool {
+        self.writer.is_sealed()
     }
 
     /// Why nothing more is written, if that is so. The facts up to then are a journal that can be resumed.

@@ -32,14 +32,14 @@ pub(super) enum StepFact {
 
 /// The first line.
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "V: Deserialize<'de> + Default"))]
-pub(super) struct RunLine<V> {
+#[serde(bound(deserialize = "V: Deserialize<'de> + Default, D: Deserialize<'de>"))]
+pub(super) struct RunLine<V, D = V> {
     pub(super) at: u64,
     pub(super) run: String,
     pub(super) graph: String,
     #[serde(default)]
     pub(super) session: Option<String>,
-    pub(super) definition: V,
+    pub(super) definition: D,
     #[serde(default)]
     pub(super) input: V,
     #[serde(default)]
@@ -122,9 +122,10 @@ impl<V> StepLine<'_, V> {
 }
 
 /// Reads the first line.
-pub(super) fn first<'a, V>(line: &'a [u8], path: &Path) -> Result<RunLine<V>, Refusal>
+pub(super) fn first<'a, V, D>(line: &'a [u8], path: &Path) -> Result<RunLine<V, D>, Refusal>
 where
     V: Deserialize<'a> + Default,
+    D: Deserialize<'a>,
 {
     #[derive(Deserialize)]
     struct Kind<'a> {

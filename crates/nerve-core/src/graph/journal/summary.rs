@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use nerve_term::event::TsNs;
+use serde::Deserialize;
 
 use super::error::JournalError;
 use super::folder;
@@ -27,7 +28,11 @@ pub struct Summary {
     pub last: TsNs,
     /// How it ended; `None`: it runs, or its server ended.
     pub ending: Option<Ending>,
-    /// Its steps, by what happened to them last.
+    /// Steps of the graph itself.
+    pub total: usize,
+    /// How many of them have results and nothing of them that runs or has failed.
+    pub done: usize,
+    /// All steps, items and rounds, by what happened to them last.
     pub steps: StepCounts,
     /// Tokens its steps used, where they are known.
     pub tokens: u64,
@@ -81,11 +86,18 @@ impl Summary {
 struct Tally {
     summary: Summary,
     /// By digests of their paths: lists show numbers, and a path may be long.
-    steps: HashMap<u64, StepFact>,
+    steps: HashMap<u64, (StepFact, u64)>,
+}
+
+/// A graph's definition, as far as its size goes.
+#[derive(Deserialize)]
+struct Size {
+    #[serde(default)]
+    steps: Vec<PassedOver>,
 }
 
 impl Tally {
-    fn begin(line: RunLine<PassedOver>) -> Tally {
+    fn begin(line: RunLine<PassedOver, Size>) -> Tally {
         let at = TsNs(line.at);
         let summary = Summary {
             run: line.run,
@@ -94,6 +106,8 @@ impl Tally {
             started: at,
             last: at,
             ending: None,
+            total: line.definition.steps.len(),
+            done: 0,
             steps: StepCounts::default(),
             tokens: 0,
             open_gates: Vec::new(),
@@ -135,14 +149,18 @@ impl Tally {
             StepFact::Asked => summary.open_gates.push(line.into_question()),
             StepFact::Answered => {}
             _ => {
-                self.steps.insert(Fnv::of(line.step.as_bytes()), fact);
+                // Of a nested graph, an item, a round: the step of the graph itself.
+                let own = line.step.split(['/', '[', '#']).next().unwrap_or_default();
+                self.steps.insert(Fnv::of(line.step.as_bytes()), (fact, Fnv::of(own.as_bytes())));
             }
         }
     }
 
     fn finish(mut self, cut: Option<u64>) -> Summary {
         let counts = &mut self.summary.steps;
-        for fact in self.steps.values() {
+        let mut own: HashMap<u64, bool> = HashMap::new();
+        for (fact, step) in self.steps.values() {
+            *own.entry(*step).or_insert(true) &= matches!(fact, StepFact::Finished | StepFact::Skipped);
             match fact {
                 StepFact::Finished => counts.finished += 1,
                 StepFact::Failed => counts.failed += 1,
@@ -150,6 +168,7 @@ impl Tally {
                 StepFact::Started | StepFact::Asked | StepFact::Answered => counts.running += 1,
             }
         }
+        self.summary.done = own.values().filter(|done| **done).count();
         if self.summary.ending.is_some() {
             // Nobody can answer any more, unless the run is resumed.
             self.summary.open_gates.clear();

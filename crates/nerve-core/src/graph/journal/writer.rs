@@ -13,7 +13,7 @@ use super::error::JournalError;
 use super::fact::{Fact, Unwritten};
 
 /// A fact waits no longer than this for others to be written with it.
-const LINGER: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(1);
 /// So much is written at once without waiting.
 const FLUSH_BYTES: usize = 64 << 10;
 /// Whoever records waits when so much is not written.
@@ -91,6 +91,10 @@ impl Writer {
 
     pub(super) fn seal(&self) {
         self.shared.lock().sealed = true;
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.shared.lock().sealed
     }
 
     pub(super) async fn settle(&self) -> Result<(), JournalError> {

@@ -9,7 +9,7 @@ use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_server::paths::Places;
 use serde_json::Value;
 
-use super::entries;
+use super::{Target, entries};
 use crate::cli::node::{HistoryArgs, ServerOption, name_of};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -22,17 +22,27 @@ pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &His
         Err(ClientError::NotRunning { .. }) => from_file(&places, &server.server, session, args)?,
         Err(error) => return Err(error.into()),
     };
+    print(&found, args, &server.server, server.json)
+}
+
+/// The same of a server that is connected to.
+pub(super) async fn of_server(target: &Target, args: &HistoryArgs) -> Result<()> {
+    let found = from_server(&target.client, target.session.as_deref(), args).await?;
+    print(&found, args, &found.server_name, target.json)
+}
+
+fn print(found: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
     if let Some(seq) = args.seq.filter(|_| found.entries.is_empty()) {
         return Err(
             Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
         );
     }
     if args.summary {
-        return entries::print_summary(&args.node, &server.server, &found.entries, server.json);
+        return entries::print_summary(&args.node, server, &found.entries, as_json);
     }
-    if server.json {
+    if as_json {
         // The entries alone, as the first nerve printed them.
-        return out::json(&Value::Array(found.entries));
+        return out::json(&Value::Array(found.entries.clone()));
     }
     if let Some(note) = &found.note {
         out::note(note);

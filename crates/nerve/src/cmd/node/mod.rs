@@ -22,10 +22,10 @@ use crate::cli::node::{AnswerArgs, NodeArgs, NodeCommand};
 use crate::out;
 
 /// What all of these commands need.
-struct Target {
-    client: NerveClient,
-    session: Option<String>,
-    json: bool,
+pub(crate) struct Target {
+    pub(crate) client: NerveClient,
+    pub(crate) session: Option<String>,
+    pub(crate) json: bool,
 }
 
 /// Does what the subcommand says.
@@ -35,11 +35,16 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
     }
     let client = connect(&args.server.server).await?;
     let target = Target { client, session: args.session, json: args.server.json };
-    match args.command {
-        NodeCommand::Create(args) => create::run(&target, *args).await,
-        NodeCommand::List => look::list(&target).await,
-        NodeCommand::Info(args) => look::info(&target, args.node).await,
-        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(&target, args).await,
+    perform(&target, args.command).await
+}
+
+/// Does what the subcommand says, over a connection.
+pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
+    match command {
+        NodeCommand::Create(args) => create::run(target, *args).await,
+        NodeCommand::List => look::list(target).await,
+        NodeCommand::Info(args) => look::info(target, args.node).await,
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {
             let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
             let params = RunCommandParams { node_id, session_id, command };
@@ -54,7 +59,7 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
             }
             out::text(&serde_json::from_value::<BufferData>(data)?.buffer)
         }
-        NodeCommand::Write(args) => write::run(&target, args).await,
+        NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
             target.quietly(CommandType::SendInterrupt, &target.node(args.node)).await
         }
@@ -63,10 +68,18 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
             let params = ResizeNodeParams { node_id, session_id, cols: args.cols, rows: args.rows };
             target.quietly(CommandType::ResizeNode, &params).await
         }
-        NodeCommand::Wait(args) => look::wait(&target, args).await,
-        NodeCommand::Why(args) => look::why(&target, args.node).await,
-        NodeCommand::Answer(args) => answer(&target, args).await,
-        NodeCommand::History(_) => Ok(()),
+        NodeCommand::Wait(args) => look::wait(target, args).await,
+        NodeCommand::Why(args) => look::why(target, args.node).await,
+        NodeCommand::Answer(args) => answer(target, args).await,
+        NodeCommand::History(args) => history::of_server(target, &args).await,
+        NodeCommand::Start(args) => {
+            let params = target.node(args.node);
+            let data = target.ask(CommandType::StartNode, &params).await?;
+            if target.json {
+                return out::json(&data);
+            }
+            out::line(format_args!("node '{}' started", params.node_id))
+        }
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
             let params = target.node(args.node);
             let data = target.ask(CommandType::StopNode, &params).await?;

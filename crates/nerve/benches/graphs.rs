@@ -1,0 +1,256 @@
+//! What a graph costs beside what its steps do: steps that do nothing, one after the other, beside each other and in each other;
+//! with a journal, with a trace, and resumed.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nerve_core::context::ExecutionContext;
+use nerve_core::graph::journal::{Head, Journal};
+use nerve_core::graph::{Graph, step::Step};
+use nerve_core::node::NodeHandle;
+use nerve_core::node::function::FunctionNode;
+use nerve_core::session::Session;
+use nerve_core::trace::{TraceStatus, Tracer};
+use nerve_term::event::TsNs;
+use serde_json::{Value, json};
+use support::{Figure, Goal, Report, Samples};
+
+/// A step may cost so much.
+const GOAL_US: f64 = 1.0;
+const WIDE: usize = 1000;
+const DEEP: usize = 10;
+/// Steps of the graph that is traced, and of the journal that is resumed.
+const TRACED: usize = 100;
+const RESUMED: usize = 100_000;
+/// A size is measured so often, and at least for so many steps in all.
+const RUNS: usize = 7;
+const STEPS: usize = 100_000;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let mut report = Report::new(
+        "Graphs",
+        &format!(
+            "Steps of a function that returns null, in a process without a server: what is measured is the graph. A run is from the \
+             call to its results, the check of the graph included; making the graph is not. A small graph is run again and again, \
+             {STEPS} steps in all, and a sample is the mean of these runs. *Linear*: a step of the largest graph through one of the \
+             smallest; what a million steps and results need of memory no longer fits the processor's caches. *Tracing*: \
+             {TRACED} steps with and without a trace, in turn, 400 pairs; the figure is of the medians. The journal is on the disk \
+             of this machine, and its last fact is on it before a run counts as ended."
+        ),
+    );
+    sizes(&mut report).await?;
+    shapes(&mut report).await?;
+    tracing(&mut report).await?;
+    resume(&mut report).await?;
+    report.print();
+    Ok(())
+}
+
+/// 10³ to 10⁶ steps, without a journal and with one.
+async fn sizes(report: &mut Report) -> Result<()> {
+    let mut medians = Vec::new();
+    for steps in [1_000, 10_000, 100_000, 1_000_000] {
+        let samples = repeated(&row(steps)?, steps, None).await?;
+        medians.push(samples.quantile(0.5));
+        report.goal(&format!("{steps} steps in a row, a step"), &samples.median("µs"), Goal::AtMost(GOAL_US));
+    }
+    if let (Some(least), Some(most)) = (medians.first(), medians.last()) {
+        report.row("linear: a step of 1000000 through one of 1000", &Figure::one(most / least, "×"));
+    }
+    let folder = tempfile::tempdir()?;
+    for steps in [1_000, 10_000, 100_000, 1_000_000] {
+        let samples = repeated(&row(steps)?, steps, Some(folder.path())).await?;
+        let what = format!("{steps} steps in a row, journal on, a step");
+        report.goal(&what, &samples.median("µs"), Goal::AtMost(GOAL_US));
+    }
+    Ok(())
+}
+
+/// Beside each other, and in each other.
+async fn shapes(report: &mut Report) -> Result<()> {
+    let mut wide = Graph::new("wide");
+    wide.set_max_parallel(WIDE);
+    for step in 0..WIDE {
+        wide.add_step(nothing(), Step::new(step.to_string()))?;
+    }
+    let samples = repeated(&wide, WIDE, None).await?;
+    report.goal(
+        &format!("{WIDE} steps beside each other, a step"),
+        &samples.median("µs"),
+        Goal::AtMost(GOAL_US),
+    );
+
+    let yields: NodeHandle = Arc::new(FunctionNode::asynchronous("yields", |_| async {
+        tokio::task::yield_now().await;
+        Ok(Value::Null)
+    }));
+    let mut waiting = Graph::new("waiting");
+    waiting.set_max_parallel(WIDE);
+    for step in 0..WIDE {
+        waiting.add_step(yields.clone(), Step::new(step.to_string()))?;
+    }
+    let samples = repeated(&waiting, WIDE, None).await?;
+    report.row(&format!("{WIDE} steps beside each other, each waits once, a step"), &samples.median("µs"));
+
+    let mut deep = row(100)?;
+    for level in 1..DEEP {
+        let mut outer = Graph::new(format!("level-{level}"));
+        outer.add_step(Arc::new(deep), Step::new("inner"))?;
+        deep = outer;
+    }
+    let steps = 100 + DEEP - 1;
+    let samples = repeated(&deep, steps, None).await?;
+    report.goal(
+        &format!("100 steps nested {DEEP} deep, a step"),
+        &samples.median("µs"),
+        Goal::AtMost(GOAL_US),
+    );
+    let mut nested = row(1)?;
+    for level in 1..DEEP {
+        let mut outer = Graph::new(format!("level-{level}"));
+        outer.add_step(Arc::new(nested), Step::new("inner"))?;
+        nested = outer;
+    }
+    let samples = repeated(&nested, DEEP, None).await?;
+    report.row(&format!("one step nested {DEEP} deep, a graph"), &samples.median("µs"));
+    Ok(())
+}
+
+/// With a trace and without, in turn.
+async fn tracing(report: &mut Report) -> Result<()> {
+    let graph = row(TRACED)?;
+    let (mut bare, mut traced) = (Vec::new(), Vec::new());
+    for pair in 0..400 {
+        // Who comes first changes: whatever is slower at first is not always the same.
+        for with_trace in [pair % 2 == 0, pair % 2 != 0] {
+            let with = |context: ExecutionContext| match with_trace {
+                true => context.with_trace(Tracer::new("row")),
+                false => context,
+            };
+            // Several at a time: one takes less than the clock is good for.
+            let contexts: Vec<ExecutionContext> = (0..10).map(|_| with(context())).collect();
+            let begun = Instant::now();
+            for context in &contexts {
+                completed(&graph, context, TRACED).await?;
+            }
+            let each = begun.elapsed().as_secs_f64() * 1e6 / 10.0;
+            if with_trace { traced.push(each) } else { bare.push(each) }
+        }
+    }
+    let (bare, traced) = (Samples::new(bare), Samples::new(traced));
+    report.row(&format!("{TRACED} steps, no trace"), &bare.median("µs"));
+    report.row(&format!("{TRACED} steps, traced"), &traced.median("µs"));
+    let (bare, traced) = (bare.quantile(0.5), traced.quantile(0.5));
+    report.row("tracing, a step", &Figure::one((traced - bare) * 1e3 / TRACED as f64, "ns"));
+    let share = Figure::one((traced / bare - 1.0) * 100.0, "%");
+    report.goal("tracing, share of a step that does nothing", &share, Goal::AtMost(5.0));
+    Ok(())
+}
+
+/// A journal of steps that are all done.
+async fn resume(report: &mut Report) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("run.jsonl");
+    let graph = row(RESUMED)?;
+    let context = context().with_journal(Journal::create(&path, &head())?, None);
+    completed(&graph, &context, RESUMED).await?;
+    drop(context);
+    let (mut reading, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let begun = Instant::now();
+        let (journal, past) = Journal::resume(&path)?;
+        reading.push(begun.elapsed().as_secs_f64());
+        ensure!(past.result_count() == RESUMED, "the journal lacks results");
+        let context = self::context().with_journal(journal, Some(past));
+        completed(&graph, &context, RESUMED).await?;
+        drop(context);
+        all.push(begun.elapsed().as_secs_f64());
+    }
+    let size = path.metadata()?.len() as f64 / f64::from(1 << 20);
+    report.row(&format!("journal of {RESUMED} steps"), &Figure::one(size, "MiB"));
+    report.row(&format!("journal of {RESUMED} steps, read"), &Samples::new(reading).median("s"));
+    let what = format!("journal of {RESUMED} steps, resumed to the end");
+    report.goal(&what, &Samples::new(all).median("s"), Goal::AtMost(1.0));
+    Ok(())
+}
+
+/// Does nothing.
+fn nothing() -> NodeHandle {
+    Arc::new(FunctionNode::new("nothing", |_| Ok(Value::Null)))
+}
+
+/// So many steps, each after the one before.
+fn row(steps: usize) -> Result<Graph> {
+    let (node, mut graph) = (nothing(), Graph::new("row"));
+    for step in 0..steps {
+        let before = step.checked_sub(1).map(|before| before.to_string());
+        graph.add_step(node.clone(), Step::new(step.to_string()).depends_on(before))?;
+    }
+    Ok(graph)
+}
+
+fn context() -> ExecutionContext {
+    ExecutionContext::new(&Session::new("bench"))
+}
+
+fn head() -> Head {
+    Head {
+        at: TsNs(0),
+        run: "r-bench".into(),
+        graph: "row".into(),
+        session: None,
+        definition: json!({}),
+        input: Value::Null,
+        options: json!({}),
+    }
+}
+
+/// Microseconds a step, of each sample.
+async fn repeated(graph: &Graph, steps: usize, journals: Option<&Path>) -> Result<Samples> {
+    let times = (STEPS / steps).max(1);
+    let mut samples = Vec::new();
+    // The first one warms up.
+    for sample in 0..=RUNS {
+        let mut took = Duration::ZERO;
+        for time in 0..times {
+            let path = journals.map(|folder| folder.join(format!("{steps}-{sample}-{time}.jsonl")));
+            let mut context = context();
+            if let Some(path) = &path {
+                context = context.with_journal(Journal::create(path, &head())?, None);
+            }
+            let begun = Instant::now();
+            completed(graph, &context, steps).await?;
+            // What is left of the journal is written.
+            drop(context);
+            took += begun.elapsed();
+            if let Some(path) = &path {
+                std::fs::remove_file(path)?;
+            }
+        }
+        samples.push(took.as_secs_f64() * 1e6 / (steps * times) as f64);
+    }
+    Ok(Samples::new(samples.split_off(1)))
+}
+
+async fn completed(graph: &Graph, context: &ExecutionContext, steps: usize) -> Result<()> {
+    let run = graph.run(context).await;
+    if let Some(error) = run.error {
+        return Err(error).context("the graph failed");
+    }
+    ensure!(run.status == TraceStatus::Completed);
+    // Each graph inside is a step, and all but one of them.
+    ensure!(run.usage.steps_executed() >= steps as u64, "{} steps", run.usage.steps_executed());
+    black_box(run.results);
+    Ok(())
+}

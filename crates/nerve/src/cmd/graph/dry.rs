@@ -1,0 +1,146 @@
+//! `graph run --dry-run`: all that can be said of a run before it begins.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use nerve_core::context::ExecutionContext;
+use nerve_core::graph::file::{GraphFile, StepDefinition};
+use nerve_core::node::Node;
+use nerve_core::node::template::TemplateNode;
+use nerve_core::session::Session;
+use serde_json::{Value, json};
+
+use super::lines::counted;
+use super::run::order;
+use crate::out;
+
+/// Characters of an input that are shown.
+const SHORT: usize = 400;
+
+/// Checks the input and shows the steps in their order, each with what it will be given as far as that is known. Starts nothing.
+///
+/// # Errors
+/// Exit code 2 when the input does not fit the graph.
+pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
+    let input = file.input(given)?;
+    let mut steps = Vec::new();
+    for id in order(file) {
+        let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };
+        let asked = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
+        let (value, known) = resolve(asked.as_ref().unwrap_or(&step.input), &input).await;
+        steps.push((step, value, known));
+    }
+    if as_json {
+        let steps: Vec<Value> =
+            steps.iter().map(|(step, value, known)| to_json(step, value, *known)).collect();
+        return out::json(&json!({ "graph_id": file.graph, "valid": true, "input": input, "steps": steps }));
+    }
+    out::line(format_args!(
+        "graph {}: {}, {} at once; nothing is started",
+        file.graph,
+        counted(steps.len()),
+        file.max_parallel
+    ))?;
+    if !input.is_null() {
+        out::text(&format!("input {}", out::preview(&input.to_string(), SHORT)))?;
+    }
+    for (number, (step, value, known)) in steps.iter().enumerate() {
+        print(number + 1, step, value, *known)?;
+    }
+    Ok(())
+}
+
+fn to_json(step: &StepDefinition, value: &Value, known: bool) -> Value {
+    let is_gate = step.gate.is_some();
+    json!({
+        "step_id": step.id, "node": step.node, "gate": is_gate, "depends_on": step.depends_on,
+        "input": value, "input_known": known,
+    })
+}
+
+fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Result<()> {
+    let who = step.node.as_deref().map_or_else(|| "gate".to_string(), |node| format!("node {node}"));
+    let after = match step.depends_on.is_empty() {
+        true => String::new(),
+        false => format!(", after {}", step.depends_on.join(", ")),
+    };
+    out::line(format_args!(
+        "{number:>3}. {}{}{:#} ({who}{after})",
+        out::STRONG,
+        out::preview(&step.id, SHORT),
+        out::STRONG
+    ))?;
+    let conditions = [
+        step.when.as_ref().map(|when| format!("when {when}")),
+        step.foreach.as_ref().map(|list| format!("for each of {list}")),
+        step.until
+            .as_ref()
+            .map(|until| format!("until {}, at most {} rounds", until.condition, until.max_rounds)),
+    ];
+    for condition in conditions.into_iter().flatten() {
+        out::line(format_args!("     {}", out::preview(&condition, SHORT)))?;
+    }
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    match value {
+        Value::Null => Ok(()),
+        _ if known => out::line(format_args!("     input: {}", out::preview(&text, SHORT))),
+        _ => out::line(format_args!("     input, later: {}", out::preview(&text, SHORT))),
+    }
+}
+
+/// What a step will be given, where it depends on nothing but the graph's input; else its templates as they are, and false.
+async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
+    match value {
+        Value::String(text) => match render(text, input).await {
+            Some(text) => (text, true),
+            None => (value.clone(), false),
+        },
+        Value::Array(items) => {
+            let mut resolved = Vec::new();
+            for item in items {
+                resolved.push(Box::pin(resolve(item, input)).await);
+            }
+            let known = resolved.iter().all(|(_, known)| *known);
+            (resolved.into_iter().map(|(value, _)| value).collect(), known)
+        }
+        Value::Object(fields) => {
+            let mut resolved = Vec::new();
+            for (name, field) in fields {
+                resolved.push((name.clone(), Box::pin(resolve(field, input)).await));
+            }
+            let known = resolved.iter().all(|(_, (_, known))| *known);
+            (Value::Object(resolved.into_iter().map(|(name, (value, _))| (name, value)).collect()), known)
+        }
+        other => (other.clone(), true),
+    }
+}
+
+/// The template, by the engine that runs it later; `None` if it needs more than the graph's input.
+async fn render(text: &str, input: &Value) -> Option<Value> {
+    let node = Arc::new(TemplateNode::new("input", text).ok()?);
+    let context = ExecutionContext::new(&Session::new("dry-run")).with_input(input.clone());
+    // What comes before a step is not known: a template that uses it is left as it is.
+    if text.contains("upstream") {
+        return None;
+    }
+    node.execute(&context).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn inputs_are_known_where_they_depend_on_the_graphs_input_only() {
+        let input = json!({ "task": "tea", "n": 3 });
+        let known =
+            [json!("make {{ input.task }}"), json!("plain"), json!(null), json!({"a": ["{{ input.n }}", 1]})];
+        let wanted = [json!("make tea"), json!("plain"), json!(null), json!({"a": ["3", 1]})];
+        for (value, wanted) in known.iter().zip(wanted) {
+            assert_eq!(resolve(value, &input).await, (wanted, true));
+        }
+        for later in ["{{ steps.a.text }}", "{{ item }}", "{{ upstream }}", "{{ input.unknown }}"] {
+            assert_eq!(resolve(&json!(later), &input).await, (json!(later), false));
+        }
+    }
+}

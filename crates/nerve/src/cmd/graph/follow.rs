@@ -1,0 +1,301 @@
+//! A run while it goes on: shows its events, asks at its gates, and cancels it at Ctrl+C.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_client::{ClientError, EventStream};
+use nerve_proto::data::RunInfo;
+use nerve_proto::params::SubscribeParams;
+use nerve_proto::{EventMessage, EventType};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::Target;
+use super::keyboard::{Keyboard, meant, prompt};
+use super::progress::Progress;
+use super::screen::Screen;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::out;
+
+/// Rows are drawn this often at most; times in them have tenths of seconds only while they are short.
+const TICK: Duration = Duration::from_millis(200);
+/// A run that is cancelled interrupts its terminals and ends; one that does not is left to itself.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(15);
+/// The last events come with the result or right after it.
+const LAST_EVENTS: Duration = Duration::from_millis(500);
+
+/// Somebody who looks at a run.
+pub(super) struct Follow<'a> {
+    target: &'a Target,
+    progress: Progress,
+    screen: Screen,
+    keyboard: Option<Keyboard>,
+    events: EventStream,
+    interrupts: Signal,
+    /// The gate at which the person is being asked.
+    asking: Option<String>,
+    /// Ctrl+C ends the run, and not only the looking.
+    owns: bool,
+    /// Until when a run that was told to end must have ended.
+    cancelled: Option<Instant>,
+    /// The run has ended, or nothing more is heard of it.
+    ended: Arc<Notify>,
+}
+
+impl<'a> Follow<'a> {
+    /// Begins to listen. The run need not be there yet.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub(super) async fn new(target: &'a Target, progress: Progress, owns: bool) -> Result<Follow<'a>> {
+        let interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl+C")?;
+        let filter = SubscribeParams { run_id: Some(progress.run.clone()), ..SubscribeParams::default() };
+        let events = target.client.subscribe(&filter).await?;
+        let screen = Screen::new();
+        let keyboard = screen.is_live().then(Keyboard::new).flatten();
+        let (asking, cancelled, ended) = (None, None, Arc::default());
+        Ok(Follow { target, progress, screen, keyboard, events, interrupts, asking, owns, cancelled, ended })
+    }
+
+    /// Rows on a terminal, and not lines.
+    pub(super) fn is_live(&self) -> bool {
+        self.screen.is_live()
+    }
+
+    /// The run's id.
+    pub(super) fn run(&self) -> &str {
+        &self.progress.run
+    }
+
+    /// The step that failed first, if one did.
+    pub(super) fn failed(&self) -> Option<String> {
+        self.progress.failed().map(|row| row.step.clone())
+    }
+
+    /// Shows what happens until `work` is done.
+    ///
+    /// # Errors
+    /// Exit code 130 when Ctrl+C ended the looking while the run goes on. What came of `work` is in the inner result.
+    pub(super) async fn until<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<Result<T, ClientError>> {
+        tokio::pin!(work);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut listening = true;
+        let done = loop {
+            let deadline = self.cancelled.unwrap_or_else(Instant::now);
+            tokio::select! {
+                biased;
+                _ = self.interrupts.recv() => self.interrupted()?,
+                done = &mut work => break done,
+                event = self.events.next(), if listening => match event {
+                    Some(event) => self.take(&event).await,
+                    None => {
+                        listening = false;
+                        self.ended.notify_one();
+                    }
+                },
+                line = line(&mut self.keyboard) => self.answer(line).await,
+                () = sleep_until(deadline), if self.cancelled.is_some() => return Err(self.left().into()),
+                _ = ticks.tick() => self.draw(),
+            }
+        };
+        if listening && !matches!(done, Err(ClientError::Closed)) {
+            // No more than a courtesy: the result is there.
+            let _ = timeout(LAST_EVENTS, self.last_events()).await;
+        }
+        self.stop_asking();
+        self.screen.draw(&self.progress);
+        self.screen.leave();
+        Ok(done)
+    }
+
+    /// The same for a run that somebody else waits for: until it has ended.
+    ///
+    /// # Errors
+    /// As [`Follow::until`]; and the server is gone.
+    pub(super) async fn until_end(&mut self) -> Result<()> {
+        let ended = Arc::clone(&self.ended);
+        let work = async move {
+            ended.notified().await;
+            Ok(())
+        };
+        self.until(work).await??;
+        if self.progress.status.is_some() { Ok(()) } else { Err(ClientError::Closed.into()) }
+    }
+
+    /// Asks the server how far the run is: events came before anybody listened, or are missing.
+    ///
+    /// # Errors
+    /// There is no such run, or the server is gone.
+    pub(super) async fn catch_up(&mut self) -> Result<RunInfo, ClientError> {
+        let info = self.target.client.run_status(&self.progress.run, None).await?;
+        self.progress.catch_up(&info);
+        if self.progress.status.is_some() {
+            self.ended.notify_one();
+        }
+        self.ask();
+        Ok(info)
+    }
+
+    async fn take(&mut self, event: &EventMessage) {
+        self.progress.take(event);
+        match event.kind() {
+            // If the server does not answer, nothing more is to be seen.
+            Some(EventType::EventsDropped) => drop(self.catch_up().await),
+            Some(EventType::GraphCompleted) => self.ended.notify_one(),
+            // It was cancelled before the server knew it.
+            Some(EventType::GraphStarted) if self.cancelled.is_some() => self.cancel(),
+            Some(EventType::GateAnswered) if self.asks_at(event) => {
+                self.stop_asking();
+                let (step, choice) = (&event.data["step_id"], out::preview(text(&event.data["choice"]), 200));
+                out::note(format_args!(
+                    "{} was answered by {}: {choice}",
+                    text(step),
+                    text(&event.data["by"])
+                ));
+            }
+            Some(EventType::GateAsked) if self.screen.is_live() && self.keyboard.is_none() => {
+                self.screen.draw(&self.progress);
+                self.screen.leave();
+                let answer = self.answer_command(text(&event.data["step_id"]));
+                out::note(format_args!("{} asks; answer with '{answer}'", text(&event.data["step_id"])));
+            }
+            _ => {}
+        }
+        let answer = self.answer_command(text(&event.data["step_id"]));
+        self.screen.tell(event, &answer);
+        self.ask();
+    }
+
+    async fn last_events(&mut self) {
+        while self.progress.status.is_none() {
+            match self.events.next().await {
+                Some(event) => {
+                    self.progress.take(&event);
+                    let answer = self.answer_command("");
+                    self.screen.tell(&event, &answer);
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Nothing is drawn while somebody types an answer.
+    fn draw(&mut self) {
+        if self.asking.is_none() {
+            self.screen.draw(&self.progress);
+        }
+    }
+
+    /// Puts the next question, if one waits.
+    fn ask(&mut self) {
+        if self.asking.is_some() {
+            return;
+        }
+        if let (Some(keyboard), Some(gate)) = (&mut self.keyboard, self.progress.gates.first()) {
+            self.screen.draw(&self.progress);
+            self.screen.leave();
+            keyboard.ask(gate);
+            self.asking = Some(gate.step_id.clone());
+        }
+    }
+
+    /// Somebody typed a line, or closed the keyboard.
+    async fn answer(&mut self, line: Option<String>) {
+        let Some(step) = self.asking.clone() else { return };
+        let Some(gate) = self.progress.gates.iter().find(|gate| gate.step_id == step).cloned() else {
+            return;
+        };
+        let Some(line) = line else {
+            self.keyboard = None;
+            self.asking = None;
+            out::note(format_args!("\n{step} waits; answer with '{}'", self.answer_command(&step)));
+            return;
+        };
+        let Some(choice) = meant(&line, &gate) else { return prompt(&gate) };
+        match self.target.client.answer_gate(&self.progress.run, Some(&step), &choice).await {
+            Ok(_) => {
+                self.progress.gates.retain(|gate| gate.step_id != step);
+                self.asking = None;
+                self.ask();
+            }
+            Err(ClientError::Server(error)) => {
+                out::note(out::harmless(&error.to_string()));
+                prompt(&gate);
+            }
+            // The server is gone: `work` tells.
+            Err(_) => self.asking = None,
+        }
+    }
+
+    fn asks_at(&self, event: &EventMessage) -> bool {
+        self.asking.as_deref() == event.data["step_id"].as_str() && self.asking.is_some()
+    }
+
+    /// The line with the prompt is given up.
+    fn stop_asking(&mut self) {
+        if self.asking.take().is_some() {
+            out::note("");
+        }
+    }
+
+    /// Ctrl+C.
+    fn interrupted(&mut self) -> Result<()> {
+        self.stop_asking();
+        if !self.owns || self.cancelled.is_some() {
+            return Err(self.left().into());
+        }
+        self.screen.erase();
+        out::note(format_args!("cancelling run '{}'; Ctrl+C again leaves at once", self.progress.run));
+        self.cancelled = Some(Instant::now() + CANCEL_PATIENCE);
+        self.keyboard = None;
+        self.cancel();
+        Ok(())
+    }
+
+    fn cancel(&self) {
+        let (client, run) = (self.target.client.clone(), self.progress.run.clone());
+        // Whether it worked is seen by the run's end.
+        tokio::spawn(async move { client.cancel_run(&run).await });
+    }
+
+    /// The run goes on, or its end was not waited for.
+    fn left(&self) -> Failure {
+        let run = &self.progress.run;
+        let status = self.target.command(&format!("status {run}"));
+        if self.cancelled.is_some() {
+            let message = format!("interrupted; run '{run}' was told to end and has not ended yet");
+            return Failure::new(INTERRUPTED, message).hint(format!("'{status}' says how far it is"));
+        }
+        let cancel = self.target.command(&format!("cancel {run}"));
+        Failure::new(INTERRUPTED, format!("interrupted; run '{run}' goes on"))
+            .hint(format!("'{status} --watch' shows it again, '{cancel}' ends it"))
+    }
+
+    fn answer_command(&self, step: &str) -> String {
+        let step = shell_words::quote(step);
+        self.target.command(&format!("answer {} --step {step} CHOICE", self.progress.run))
+    }
+}
+
+/// A run with this status has not ended.
+pub(super) fn goes_on(status: &str) -> bool {
+    matches!(status, "running" | "waiting")
+}
+
+async fn line(keyboard: &mut Option<Keyboard>) -> Option<String> {
+    match keyboard {
+        Some(keyboard) => keyboard.line().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn text(value: &serde_json::Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,79 @@
+//! What a graph is given on the command line.
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+
+use crate::cli::graph::{Field, InputArgs};
+use crate::exit::{Failure, USAGE};
+
+/// The input that `--input` and `--set` make together; null if there is neither.
+///
+/// # Errors
+/// The file of `--input @PATH` cannot be read; exit code 2 when `--set` has nothing to put its fields into.
+pub(crate) fn read(args: &InputArgs) -> Result<Value> {
+    let given = match args.input.as_deref() {
+        None => Value::Null,
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => {
+                value(&std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?)
+            }
+            None => value(text),
+        },
+    };
+    merge(given, &args.set)
+}
+
+/// An object or a list is taken as what it is, anything else as the text that it is.
+fn value(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
+        _ => Value::String(text.to_string()),
+    }
+}
+
+fn merge(given: Value, fields: &[Field]) -> Result<Value> {
+    if fields.is_empty() {
+        return Ok(given);
+    }
+    let mut input = match given {
+        Value::Object(input) => input,
+        Value::Null => Map::new(),
+        _ => {
+            return Err(Failure::new(
+                USAGE,
+                "--set needs an input that is a JSON object, and --input gives none",
+            )
+            .into());
+        }
+    };
+    for Field { key, value } in fields {
+        input.insert(key.clone(), value.clone());
+    }
+    Ok(Value::Object(input))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_put_into_the_input() {
+        let fields: Vec<Field> = ["a=1", "b=x"].iter().filter_map(|text| text.parse().ok()).collect();
+        let merged = |given| merge(given, &fields).map_err(|error| error.to_string());
+        assert_eq!(merged(json!({"a": 0, "c": 2})), Ok(json!({"a": 1, "c": 2, "b": "x"})));
+        assert_eq!(merged(Value::Null), Ok(json!({"a": 1, "b": "x"})));
+        assert!(merged(json!([1])).unwrap_err().contains("--set needs an input that is a JSON object"));
+        assert_eq!(merge(json!("as it is"), &[]).map_err(|error| error.to_string()), Ok(json!("as it is")));
+    }
+
+    #[test]
+    fn objects_and_lists_are_json_and_all_else_is_text() {
+        assert_eq!(value("{\"a\": 1}"), json!({"a": 1}));
+        assert_eq!(value(" [1]\n"), json!([1]));
+        for text in ["3", "true", "{not json", "\"quoted\"", ""] {
+            assert_eq!(value(text), json!(text));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What came of a run: results on stdout, the trace in its file, the exit code.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nerve_client::{ClientError, ServerError};
+use nerve_proto::data::RunEndedData;
+use serde_json::{Value, json};
+
+use super::Target;
+use super::follow::Follow;
+use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
+use crate::out;
+
+/// Prints what came of a run. One that failed also has results.
+///
+/// # Errors
+/// The run failed, was cancelled, or is not known to have ended.
+pub(super) fn conclude(
+    target: &Target,
+    follow: &Follow<'_>,
+    end: Result<RunEndedData, ClientError>,
+    trace: Option<&Path>,
+) -> Result<()> {
+    let run = follow.run();
+    let (ended, failure) = match end {
+        Ok(ended) => (ended, None),
+        Err(ClientError::Closed) => return Err(interrupted(target, run, "went away").into()),
+        Err(ClientError::Server(error)) => match &error.run {
+            Some(ended) => {
+                (RunEndedData::clone(ended), Some(failure(target, ended, &error, follow.failed())))
+            }
+            None => return Err(ClientError::Server(error).into()),
+        },
+        Err(error) => return Err(error.into()),
+    };
+    write_trace(&ended, trace)?;
+    print(target, &ended, failure.as_ref(), trace)?;
+    for fault in &ended.faults {
+        out::warning(out::harmless(fault));
+    }
+    match failure {
+        Some(failure) => Err(failure.into()),
+        None => Ok(()),
+    }
+}
+
+/// The exit code and the words of a run that did not complete.
+fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Option<String>) -> Failure {
+    let run = &ended.run_id;
+    let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
+    let resume = target.command(&format!("resume {run}"));
+    match ended.status.as_str() {
+        "interrupted" => return interrupted(target, run, "was stopped"),
+        "cancelled" => {
+            failure.code = INTERRUPTED;
+            failure.message = format!("run '{run}' was cancelled");
+            failure.hint = Some(format!("what is done is kept; '{resume}' goes on with the rest"));
+        }
+        _ => {
+            // A node that is not there, an input that a node refuses: the run failed, the command line is right.
+            if ![TIMED_OUT, BLOCKED].contains(&failure.code) {
+                failure.code = FAILED;
+            }
+            let step = step.filter(|step| !failure.message.contains(&format!("'{step}'")));
+            let step = step.map(|step| format!("step '{step}': ")).unwrap_or_default();
+            failure.message = format!("run '{run}' failed: {step}{}", failure.message);
+            let again = format!("what is done is kept; '{resume}' tries the rest again");
+            failure.hint = Some(failure.hint.map_or(again.clone(), |hint| format!("{hint}; {again}")));
+        }
+    }
+    failure
+}
+
+/// The server is gone, and the run is not done.
+pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
+    let server = &target.server;
+    let start = if server == "default" { String::new() } else { format!(" {server}") };
+    let resume = target.command(&format!("resume {run}"));
+    Failure::new(FAILED, format!("server '{server}' {what} in the middle of run '{run}'")).hint(format!(
+        "'nerve server start{start}' starts it again, and '{resume}' goes on with what is not done"
+    ))
+}
+
+fn write_trace(ended: &RunEndedData, file: Option<&Path>) -> Result<()> {
+    let (Some(file), Some(trace)) = (file.filter(|file| *file != Path::new("-")), &ended.trace) else {
+        return Ok(());
+    };
+    std::fs::write(file, format!("{trace:#}\n")).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn print(
+    target: &Target,
+    ended: &RunEndedData,
+    failure: Option<&Failure>,
+    trace: Option<&Path>,
+) -> Result<()> {
+    let in_output = trace == Some(Path::new("-"));
+    if target.json {
+        let mut data = serde_json::to_value(ended)?;
+        if let Value::Object(fields) = &mut data {
+            if !in_output {
+                fields.remove("trace");
+            }
+            if let Some(failure) = failure {
+                fields.insert("error".to_string(), json!(failure.message));
+            }
+        }
+        return out::json(&data);
+    }
+    let mut told = Vec::new();
+    for (step, value) in &ended.results {
+        results(step, value, &mut told);
+    }
+    told.retain(|(_, text)| !text.is_empty());
+    match told.as_slice() {
+        [(_, text)] => out::text(text)?,
+        _ => {
+            for (step, text) in &told {
+                out::line(format_args!("{}== {}{:#}", out::STRONG, out::preview(step, 200), out::STRONG))?;
+                out::text(text)?;
+            }
+        }
+    }
+    match &ended.trace {
+        Some(trace) if in_output => out::json(trace),
+        _ => Ok(()),
+    }
+}
+
+/// Texts of results, each under the path of its step. A step that was left out has none.
+fn results(path: &str, value: &Value, told: &mut Vec<(String, String)>) {
+    match value {
+        Value::Null => {}
+        Value::String(text) => told.push((path.to_string(), text.clone())),
+        Value::Object(_) if is_response(value) => {
+            told.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
+        }
+        // A gate's.
+        Value::Object(_) if value["choice"].is_string() && value["by"].is_string() => {
+            told.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
+        }
+        Value::Object(fields) if has_response(value) => {
+            fields.iter().for_each(|(step, value)| results(&format!("{path}/{step}"), value, told));
+        }
+        Value::Array(items) if has_response(value) || items.iter().all(Value::is_string) => {
+            items.iter().enumerate().for_each(|(at, item)| results(&format!("{path}[{at}]"), item, told));
+        }
+        other => told.push((path.to_string(), format!("{other:#}"))),
+    }
+}
+
+/// A turn's response.
+fn is_response(value: &Value) -> bool {
+    value["text"].is_string() && value["success"].is_boolean()
+}
+
+/// A graph's results, or a list of them.
+fn has_response(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => is_response(value) || fields.values().any(has_response),
+        Value::Array(items) => items.iter().any(has_response),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_texts_under_the_paths_of_their_steps() {
+        let response = |text: &str| json!({ "text": text, "success": true, "sections": [] });
+        let all = json!({
+            "ask": response("said"), "list": [response("one"), response("two")], "words": ["a", "b"],
+            "inner": { "x": response("deep"), "left-out": null }, "gate": { "choice": "yes", "by": "person" },
+            "left-out": null, "text": "as it is", "number": 3,
+        });
+        let mut told = Vec::new();
+        for (step, value) in all.as_object().into_iter().flatten() {
+            results(step, value, &mut told);
+        }
+        told.sort();
+        let told: Vec<(&str, &str)> =
+            told.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                ("ask", "said"),
+                ("gate", "yes"),
+                ("inner/x", "deep"),
+                ("list[0]", "one"),
+                ("list[1]", "two"),
+                ("number", "3"),
+                ("text", "as it is"),
+                ("words[0]", "a"),
+                ("words[1]", "b"),
+            ]
+        );
+    }
+}

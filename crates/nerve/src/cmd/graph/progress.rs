@@ -1,0 +1,371 @@
+//! What is known of a run while it goes on, from its events. Pure: times are those of the events, seconds since the Unix epoch.
+
+use std::collections::HashMap;
+
+use nerve_proto::data::{GateInfo, RunInfo};
+use nerve_proto::{EventMessage, EventType};
+use serde_json::Value;
+
+/// Items, rounds and steps of graphs in the graph that are remembered, about; of more, those that are done are forgotten.
+const PARTS: usize = 1000;
+
+/// A run as far as it has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) run: String,
+    pub(super) graph: String,
+    /// Steps of the graph itself.
+    pub(super) total: usize,
+    pub(super) steps: Vec<StepRow>,
+    places: HashMap<String, usize>,
+    /// Gates that wait, in the order in which they asked.
+    pub(super) gates: Vec<GateInfo>,
+    pub(super) began: Option<f64>,
+    pub(super) ended: Option<f64>,
+    /// `completed`, `failed` …, once it has ended.
+    pub(super) status: Option<String>,
+}
+
+/// A step, an item of a list or a round.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StepRow {
+    pub(super) step: String,
+    /// Parts of a step are shown below it: all rows with the number of the step, in the order in which they came.
+    pub(super) below: usize,
+    pub(super) node: String,
+    pub(super) state: StepState,
+    pub(super) began: f64,
+    pub(super) ended: Option<f64>,
+    pub(super) tokens: u64,
+    pub(super) error: Option<String>,
+}
+
+/// Where a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum StepState {
+    /// It has not begun.
+    #[default]
+    ToCome,
+    /// Its node does something else first.
+    Queued,
+    Running,
+    /// A gate waits for an answer.
+    Asking,
+    /// An attempt failed, another follows.
+    Retrying,
+    Done,
+    /// Done in an earlier part of the run.
+    Reused,
+    Skipped,
+    Failed,
+    Cancelled,
+}
+
+impl StepState {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            StepState::ToCome => "-",
+            StepState::Queued => "queued",
+            StepState::Running => "running",
+            StepState::Asking => "asks",
+            StepState::Retrying => "retries",
+            StepState::Done => "done",
+            StepState::Reused => "reused",
+            StepState::Skipped => "skipped",
+            StepState::Failed => "failed",
+            StepState::Cancelled => "cancelled",
+        }
+    }
+
+    /// It goes on now.
+    pub(super) fn is_active(self) -> bool {
+        matches!(self, StepState::Queued | StepState::Running | StepState::Asking | StepState::Retrying)
+    }
+
+    /// It is done, one way or another, and did not fail.
+    pub(super) fn is_done(self) -> bool {
+        matches!(self, StepState::Done | StepState::Reused | StepState::Skipped)
+    }
+
+    /// From the word of a run's status.
+    fn parse(word: &str) -> StepState {
+        match word {
+            "queued" => StepState::Queued,
+            "waiting" => StepState::Asking,
+            "completed" => StepState::Done,
+            "reused" => StepState::Reused,
+            "skipped" => StepState::Skipped,
+            "failed" => StepState::Failed,
+            "cancelled" => StepState::Cancelled,
+            _ => StepState::Running,
+        }
+    }
+}
+
+impl Progress {
+    /// A run of which it is known which steps come.
+    pub(super) fn new(run: &str, graph: &str, steps: &[String]) -> Progress {
+        let mut progress = Progress {
+            run: run.to_string(),
+            graph: graph.to_string(),
+            total: steps.len(),
+            ..Progress::default()
+        };
+        for step in steps {
+            progress.row(step);
+        }
+        progress
+    }
+
+    /// Takes in an event of the run.
+    pub(super) fn take(&mut self, event: &EventMessage) {
+        let text = |name: &str| event.data[name].as_str().unwrap_or_default();
+        let at = event.timestamp;
+        match event.kind() {
+            Some(EventType::GraphStarted) => {
+                self.began = Some(at);
+                self.graph = text("graph_id").to_string();
+                self.total = number(&event.data["steps"]).try_into().unwrap_or(usize::MAX);
+            }
+            Some(EventType::StepStarted) => {
+                let queued = event.data["queued"].as_bool().unwrap_or(false);
+                let row = self.row(text("step_id"));
+                let state = if queued { StepState::Queued } else { StepState::Running };
+                // A new attempt keeps the time of the first.
+                let began = if row.state == StepState::Retrying { row.began } else { at };
+                let node = text("node_id").to_string();
+                *row = StepRow {
+                    node,
+                    state,
+                    began,
+                    step: row.step.clone(),
+                    below: row.below,
+                    ..StepRow::default()
+                };
+            }
+            Some(EventType::StepCompleted) => {
+                let tokens = number(&event.data["tokens_used"]);
+                let state = StepState::parse(text("state"));
+                let row = self.row(text("step_id"));
+                if row.state == StepState::ToCome {
+                    (row.began, row.node) = (at, text("node_id").to_string());
+                }
+                (row.state, row.ended, row.tokens, row.error) = (state, Some(at), tokens, None);
+            }
+            Some(EventType::StepFailed) => {
+                let again = event.data["retry_in"].is_number();
+                let row = self.row(text("step_id"));
+                if row.state == StepState::ToCome {
+                    (row.began, row.node) = (at, text("node_id").to_string());
+                }
+                row.error = Some(text("error").to_string());
+                (row.state, row.ended) = match text("error_type") {
+                    _ if again => (StepState::Retrying, None),
+                    "cancelled" => (StepState::Cancelled, Some(at)),
+                    _ => (StepState::Failed, Some(at)),
+                };
+            }
+            Some(EventType::GateAsked) => {
+                if let Ok(gate) = serde_json::from_value::<GateInfo>(event.data.clone()) {
+                    self.ask(gate, at);
+                }
+            }
+            Some(EventType::GateAnswered) => self.gates.retain(|gate| gate.step_id != text("step_id")),
+            Some(EventType::GraphCompleted) => self.end(text("status"), at),
+            _ => {}
+        }
+    }
+
+    /// Takes in what the server says of the whole run: events may be missing, or came before anybody listened.
+    pub(super) fn catch_up(&mut self, info: &RunInfo) {
+        self.graph.clone_from(&info.graph_id);
+        self.total = self.total.max(info.total_steps);
+        self.began = self.began.or(Some(info.started_at)).filter(|at| *at > 0.0);
+        for step in &info.steps {
+            let row = self.row(&step.step_id);
+            row.node.clone_from(&step.node_id);
+            row.state = StepState::parse(&step.state);
+            (row.began, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
+            row.error.clone_from(&step.error);
+        }
+        self.gates.clear();
+        for gate in &info.gates {
+            self.ask(gate.clone(), info.started_at);
+        }
+        if let (false, Some(at)) = (["running", "waiting"].contains(&info.status.as_str()), info.ended_at) {
+            self.end(&info.status, at);
+        }
+    }
+
+    /// The step that failed first; of one and its parts the innermost.
+    pub(super) fn failed(&self) -> Option<&StepRow> {
+        let failed = self.steps.iter().filter(|row| row.state == StepState::Failed);
+        failed.min_by(|one, other| {
+            let (first, second) = (one.ended.unwrap_or(0.0), other.ended.unwrap_or(0.0));
+            first.total_cmp(&second).then(other.step.len().cmp(&one.step.len()))
+        })
+    }
+
+    /// Steps of the graph itself that are done.
+    pub(super) fn done(&self) -> usize {
+        self.steps.iter().filter(|row| is_own(&row.step) && row.state.is_done()).count()
+    }
+
+    /// Tokens of all steps so far; those of items and rounds are in their step's, once it is done.
+    pub(super) fn tokens(&self) -> u64 {
+        self.steps.iter().filter(|row| is_own(&row.step)).map(|row| row.tokens).sum()
+    }
+
+    fn ask(&mut self, gate: GateInfo, at: f64) {
+        let row = self.row(&gate.step_id);
+        if row.state == StepState::ToCome {
+            row.began = at;
+        }
+        row.state = StepState::Asking;
+        if !self.gates.iter().any(|known| known.step_id == gate.step_id) {
+            self.gates.push(gate);
+        }
+    }
+
+    fn end(&mut self, status: &str, at: f64) {
+        (self.status, self.ended) = (Some(status.to_string()), Some(at));
+        self.gates.clear();
+        for row in self.steps.iter_mut().filter(|row| row.state.is_active()) {
+            (row.state, row.ended) = (StepState::Cancelled, Some(at));
+        }
+    }
+
+    fn row(&mut self, step: &str) -> &mut StepRow {
+        let place = match self.places.get(step) {
+            Some(place) => *place,
+            None => self.add(step),
+        };
+        &mut self.steps[place]
+    }
+
+    fn add(&mut self, step: &str) -> usize {
+        if self.steps.len() >= self.total.saturating_add(2 * PARTS) {
+            let mut spare = PARTS;
+            self.steps.retain(|row| {
+                let goes = spare > 0 && row.state.is_done() && !is_own(&row.step);
+                spare -= usize::from(goes);
+                !goes
+            });
+            self.places = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
+        }
+        let own = step.split(['/', '[', '#']).next().unwrap_or(step);
+        let below = self.places.get(own).map_or(self.steps.len(), |place| self.steps[*place].below);
+        let place = self.steps.len();
+        self.steps.push(StepRow { step: step.to_string(), below, ..StepRow::default() });
+        self.places.insert(step.to_string(), place);
+        place
+    }
+}
+
+/// A step of the graph itself: no item, no round, no step of a graph in it.
+fn is_own(step: &str) -> bool {
+    !step.contains(['/', '[', '#'])
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// An event of a run, `at` seconds.
+    pub(in crate::cmd::graph) fn event(kind: EventType, at: f64, data: Value) -> EventMessage {
+        EventMessage {
+            event_type: kind.to_string(),
+            node_id: None,
+            channel_id: None,
+            session_id: None,
+            data,
+            timestamp: at,
+            seq: 0,
+        }
+    }
+
+    fn states(progress: &Progress) -> Vec<(&str, &str)> {
+        progress.steps.iter().map(|row| (row.step.as_str(), row.state.word())).collect()
+    }
+
+    #[test]
+    fn steps_begin_retry_end_and_their_parts_belong_to_them() {
+        let mut progress = Progress::new("r", "g", &["a".into(), "b".into(), "c".into()]);
+        let mut tell = |kind, at, data| progress.take(&event(kind, at, data));
+        tell(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
+        tell(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
+        tell(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
+        tell(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
+        tell(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
+        tell(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
+        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]"}));
+        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[1]"}));
+        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]/x"}));
+        tell(
+            EventType::StepCompleted,
+            5.0,
+            json!({"step_id": "b[0]/x", "state": "skipped", "tokens_used": 9}),
+        );
+        let (done, tokens) = (progress.done(), progress.tokens());
+        assert_eq!(
+            states(&progress),
+            [
+                ("a", "done"),
+                ("b", "running"),
+                ("c", "-"),
+                ("b[0]", "running"),
+                ("b[1]", "running"),
+                ("b[0]/x", "skipped")
+            ]
+        );
+        assert!(progress.steps[3..].iter().all(|row| row.below == progress.steps[1].below));
+        assert_eq!((done, tokens, progress.steps[0].began), (1, 7, 1.0));
+    }
+
+    #[test]
+    fn a_gate_asks_until_it_is_answered_or_the_run_ends() {
+        let mut progress = Progress::new("r", "g", &["ok".into()]);
+        let gate = json!({"step_id": "ok", "question": "Go?", "choices": ["yes"]});
+        progress.take(&event(EventType::GateAsked, 1.0, gate.clone()));
+        progress.take(&event(EventType::GateAsked, 1.0, gate));
+        assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Asking));
+        progress.take(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
+        assert!(progress.gates.is_empty());
+        progress.take(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
+        assert_eq!(
+            (states(&progress), progress.status.as_deref()),
+            (vec![("ok", "cancelled")], Some("cancelled"))
+        );
+    }
+
+    #[test]
+    fn what_the_server_says_fills_in_what_was_missed() {
+        let mut progress = Progress::new("r", "", &[]);
+        let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": 5.0, "total_steps": 2,
+            "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": 5.0, "ended_at": 6.0}],
+            "gates": [{"step_id": "ok", "question": "Go?"}]});
+        progress.catch_up(&serde_json::from_value(info).unwrap());
+        assert_eq!(states(&progress), [("a", "reused"), ("ok", "asks")]);
+        assert_eq!((progress.total, progress.began, progress.status), (2, Some(5.0), None));
+    }
+
+    #[test]
+    fn a_run_of_very_many_parts_keeps_those_that_matter() {
+        let mut progress = Progress::new("r", "g", &["each".into()]);
+        for item in 0..10 * PARTS {
+            let step = format!("each[{item}]");
+            progress.take(&event(EventType::StepStarted, 1.0, json!({ "step_id": step })));
+            let state = if item == 7 { "failed" } else { "completed" };
+            progress.take(&event(EventType::StepCompleted, 1.0, json!({ "step_id": step, "state": state })));
+        }
+        assert!(progress.steps.len() <= 2 * PARTS + 1);
+        assert_eq!(progress.failed().map(|row| row.step.as_str()), Some("each[7]"));
+        assert_eq!(progress.steps[0].step, "each");
+    }
+}

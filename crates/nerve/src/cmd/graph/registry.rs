@@ -1,0 +1,57 @@
+//! `graph create`, `delete` and `list`: graphs that a session keeps.
+
+use anyhow::Result;
+use nerve_proto::data::{GraphInfo, GraphsData};
+use serde_json::json;
+
+use super::Asked;
+use super::source::{definition, file};
+use crate::out;
+
+/// Registers a graph.
+pub(super) async fn create(asked: &Asked, name: &str) -> Result<()> {
+    let definition = definition(file(name)?)?;
+    let target = asked.connect().await?;
+    let graph = target.client.create_graph(definition, target.session()).await?;
+    if target.json {
+        return out::json(&serde_json::to_value(graph)?);
+    }
+    out::line(format_args!("graph '{}' created", graph.graph_id))
+}
+
+/// Forgets a graph.
+pub(super) async fn delete(asked: &Asked, id: &str) -> Result<()> {
+    let target = asked.connect().await?;
+    target.client.delete_graph(id, target.session()).await?;
+    if target.json {
+        return out::json(&json!({ "graph_id": id, "deleted": true }));
+    }
+    out::line(format_args!("graph '{id}' deleted"))
+}
+
+/// Lists the graphs of a session.
+pub(super) async fn list(asked: &Asked) -> Result<()> {
+    let target = asked.connect().await?;
+    let graphs = target.client.list_graphs(target.session()).await?;
+    if target.json {
+        let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
+        return out::json(&serde_json::to_value(GraphsData { graphs: ids, graphs_info: graphs })?);
+    }
+    if graphs.is_empty() {
+        out::note(format_args!(
+            "no graphs are registered; register one with '{}', or run a file: '{}'. '{}' lists runs",
+            target.command("create FILE"),
+            target.command("run FILE"),
+            target.command("list --runs"),
+        ));
+    }
+    let row = |graph: &GraphInfo| {
+        vec![
+            graph.graph_id.clone(),
+            graph.session_id.clone(),
+            graph.steps.len().to_string(),
+            graph.steps.join(" "),
+        ]
+    };
+    out::table(&["graph", "session", "count", "steps"], &graphs.iter().map(row).collect::<Vec<_>>())
+}

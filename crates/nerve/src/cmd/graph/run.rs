@@ -1,0 +1,150 @@
+//! `graph run` and `graph resume`: a run, watched to its end.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nerve_client::RunOptions;
+use nerve_core::graph::file::GraphFile;
+use nerve_core::graph::journal::new_run_id;
+use nerve_proto::data::RunInfo;
+use nerve_record::name;
+use nerve_term::event::TsNs;
+use serde_json::{Map, Value};
+
+use super::follow::Follow;
+use super::progress::Progress;
+use super::source::{Source, definition, file};
+use super::{Asked, Target, dry, input, outcome};
+use crate::cli::graph::{ResumeArgs, RunArgs};
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// What is run.
+enum Graph {
+    /// Given whole, as its file has it.
+    Whole(Map<String, Value>),
+    /// Registered under this id.
+    Named(String),
+}
+
+/// Runs a graph.
+pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
+    let given = input::read(&args.input)?;
+    if let Some(id) = &args.run_id {
+        name::check("run", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    }
+    let source = Source::find(&args.file)?;
+    if args.dry_run {
+        let file = match source {
+            Source::File(file) => *file,
+            Source::Id(id) => registered(&asked.connect().await?, &id).await?,
+        };
+        return dry::run(&file, given, asked.json).await;
+    }
+    let target = asked.connect().await?;
+    let (graph, given, known) = match source {
+        Source::File(file) => {
+            let given = file.input(given)?;
+            let steps = order(&file);
+            let id = file.graph.clone();
+            (Graph::Whole(definition(*file)?), given, (id, steps))
+        }
+        Source::Id(id) => {
+            let file = registered(&target, &id).await?;
+            (Graph::Named(id.clone()), file.input(given)?, (id, order(&file)))
+        }
+    };
+    let options = RunOptions {
+        session: target.session.clone(),
+        input: given,
+        run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(now()))),
+        trace: args.trace.is_some(),
+        keep_nodes: args.keep_nodes,
+    };
+    if args.detach {
+        let info = match graph {
+            Graph::Whole(definition) => target.client.start_graph(definition, &options).await?,
+            Graph::Named(id) => target.client.start_registered_graph(&id, &options).await?,
+        };
+        return detached(&target, &info);
+    }
+    let run = options.run_id.clone().unwrap_or_default();
+    let mut follow = follow(&target, Progress::new(&run, &known.0, &known.1)).await?;
+    let end = match graph {
+        Graph::Whole(definition) => follow.until(target.client.execute_graph(definition, &options)).await?,
+        Graph::Named(id) => follow.until(target.client.run_graph(&id, &options)).await?,
+    };
+    outcome::conclude(&target, &follow, end, args.trace.as_deref())
+}
+
+/// Goes on with a run.
+pub(super) async fn resume(asked: &Asked, args: ResumeArgs) -> Result<()> {
+    let edited = args.file.as_deref().map(file).transpose()?;
+    let target = asked.connect().await?;
+    // That there is such a run is better known before anything is drawn.
+    let info = target.client.run_status(&args.run, Some(0)).await?;
+    let steps = match &edited {
+        Some(file) => order(file),
+        None => info
+            .journal
+            .as_deref()
+            .map(Path::new)
+            .and_then(journaled)
+            .map_or_else(Vec::new, |file| order(&file)),
+    };
+    let edited = edited.map(definition).transpose()?;
+    if args.detach {
+        let info = target.client.restart_run(&args.run, edited).await?;
+        return detached(&target, &info);
+    }
+    let mut follow = follow(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
+    let end = follow.until(target.client.resume_run(&args.run, edited, args.trace.is_some())).await?;
+    outcome::conclude(&target, &follow, end, args.trace.as_deref())
+}
+
+async fn follow(target: &Target, progress: Progress) -> Result<Follow<'_>> {
+    let run = progress.run.clone();
+    let follow = Follow::new(target, progress, true).await?;
+    if follow.is_live() {
+        out::note(format_args!("run {run}"));
+    }
+    Ok(follow)
+}
+
+fn detached(target: &Target, info: &RunInfo) -> Result<()> {
+    if target.json {
+        return out::json(&serde_json::to_value(info)?);
+    }
+    let watch = target.command(&format!("status {} --watch", info.run_id));
+    out::note(format_args!("'{watch}' shows how far it is"));
+    out::line(&info.run_id)
+}
+
+/// A graph of the server.
+pub(super) async fn registered(target: &Target, id: &str) -> Result<GraphFile> {
+    let info = target.client.get_graph(id, target.session()).await.map_err(|error| {
+        let mut failure = Failure::from(&error);
+        if failure.code == NOT_FOUND {
+            failure.message = format!("{}, and there is no file '{id}'", failure.message);
+        }
+        failure
+    })?;
+    GraphFile::from_value(info.definition).with_context(|| format!("graph '{id}' of the server"))
+}
+
+/// The graph a run is of, from its journal, where this user can read it.
+pub(super) fn journaled(journal: &Path) -> Option<GraphFile> {
+    let past = nerve_core::graph::journal::Past::read(journal).ok()?;
+    GraphFile::from_value(past.definition().clone()).ok()
+}
+
+/// Ids of the steps, in an order in which they can run.
+pub(super) fn order(file: &GraphFile) -> Vec<String> {
+    let compiled = file.compile().ok().and_then(|compiled| compiled.graph.execution_order().ok());
+    compiled.unwrap_or_else(|| file.steps.iter().map(|step| step.id.clone()).collect())
+}
+
+fn now() -> TsNs {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    TsNs(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,201 @@
+//! `graph list --runs`, `status`, `cancel` and `answer`: runs, looked at from outside.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nerve_client::ClientError;
+use nerve_proto::data::{GateInfo, RunInfo, RunStep, RunsData};
+use serde_json::json;
+
+use super::follow::{Follow, goes_on};
+use super::keyboard::chosen;
+use super::lines::question;
+use super::progress::Progress;
+use super::rows::{grouped, span};
+use super::screen::{clock, now};
+use super::{Asked, Target};
+use crate::cli::graph::{AnswerArgs, StatusArgs};
+use crate::exit::{FAILED, Failure, INTERRUPTED};
+use crate::out;
+
+/// Lists runs, newest first.
+pub(super) async fn list(asked: &Asked) -> Result<()> {
+    let target = asked.connect().await?;
+    let mut runs = target.client.runs().await?;
+    if let Some(session) = target.session() {
+        runs.retain(|run| run.session_id == session);
+    }
+    if target.json {
+        return out::json(&serde_json::to_value(RunsData { runs })?);
+    }
+    if runs.is_empty() {
+        out::note(format_args!("no runs; run a graph with '{}'", target.command("run FILE")));
+    }
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    table(&["run", "graph", "state", "steps", "began", "took", "tokens"], &rows)
+}
+
+fn row(run: &RunInfo) -> Vec<String> {
+    let took = run.ended_at.or_else(|| goes_on(&run.status).then(now)).map(|end| span(end - run.started_at));
+    let tokens = if run.tokens_used == 0 { String::new() } else { grouped(run.tokens_used) };
+    let (began, took) = (moment(run.started_at), took.unwrap_or_default());
+    vec![run.run_id.clone(), run.graph_id.clone(), run.status.clone(), steps(run), began, took, tokens]
+}
+
+/// A table without the columns in which nothing stands.
+fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
+    let told: Vec<usize> =
+        (0..header.len()).filter(|at| rows.iter().any(|row| !row[*at].is_empty())).collect();
+    let header: Vec<&str> = told.iter().map(|at| header[*at]).collect();
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| told.iter().map(|at| row[*at].clone()).collect()).collect();
+    out::table(&header, &rows)
+}
+
+/// How many are done, and of how many where that is known.
+fn steps(run: &RunInfo) -> String {
+    match run.total_steps {
+        0 => run.done_steps.to_string(),
+        total => format!("{}/{total}", run.done_steps),
+    }
+}
+
+/// Shows a run, once or until it ends.
+pub(super) async fn status(asked: &Asked, args: &StatusArgs) -> Result<()> {
+    let target = asked.connect().await?;
+    let watched = if args.watch { watch(&target, &args.run).await? } else { None };
+    let info = match watched {
+        Some(info) => info,
+        None => target.client.run_status(&args.run, None).await?,
+    };
+    if target.json {
+        out::json(&serde_json::to_value(&info)?)?;
+    } else {
+        print(&target, &info)?;
+    }
+    if args.watch { verdict(&info) } else { Ok(()) }
+}
+
+/// Follows a run to its end; `None` if it has ended before.
+async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
+    let mut follow = Follow::new(target, Progress::new(run, "", &[]), false).await?;
+    if !goes_on(&follow.catch_up().await?.status) {
+        return Ok(None);
+    }
+    follow.until_end().await.map_err(|error| match error.downcast_ref() {
+        Some(ClientError::Closed) => super::outcome::interrupted(target, run, "went away").into(),
+        _ => error,
+    })?;
+    Ok(Some(target.client.run_status(run, None).await?))
+}
+
+/// The exit code of a run that was watched.
+fn verdict(info: &RunInfo) -> Result<()> {
+    let code = match info.status.as_str() {
+        "completed" => return Ok(()),
+        "cancelled" => INTERRUPTED,
+        _ => FAILED,
+    };
+    let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    Err(Failure::new(code, format!("run '{}' is {}{why}", info.run_id, info.status)).into())
+}
+
+fn print(target: &Target, info: &RunInfo) -> Result<()> {
+    let took =
+        info.ended_at.or_else(|| goes_on(&info.status).then(now)).map(|end| span(end - info.started_at));
+    out::facts(&[
+        ("run", info.run_id.clone()),
+        ("graph", info.graph_id.clone()),
+        ("session", info.session_id.clone()),
+        ("state", info.status.clone()),
+        ("steps", format!("{} done", steps(info))),
+        ("began", moment(info.started_at)),
+        ("took", took.unwrap_or_default()),
+        ("tokens", if info.tokens_used == 0 { String::new() } else { grouped(info.tokens_used) }),
+        ("error", info.error.clone().unwrap_or_default()),
+        ("journal", info.journal.clone().unwrap_or_default()),
+        ("fault", info.faults.join("; ")),
+    ])?;
+    if !info.steps.is_empty() {
+        out::line("")?;
+    }
+    let row = |step: &RunStep| {
+        let took =
+            step.ended_at.or_else(|| goes_on(&info.status).then(now)).map(|end| span(end - step.started_at));
+        let tokens = if step.tokens_used == 0 { String::new() } else { grouped(step.tokens_used) };
+        let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
+        let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
+        let state = if asks { "waiting".to_string() } else { step.state.clone() };
+        vec![step.step_id.clone(), state, step.node_id.clone(), took.unwrap_or_default(), tokens, error]
+    };
+    let rows: Vec<Vec<String>> = info.steps.iter().map(row).collect();
+    table(&["step", "state", "node", "took", "tokens", "error"], &rows)?;
+    gates(target, info)?;
+    if info.status == "interrupted" {
+        let resume = target.command(&format!("resume {}", info.run_id));
+        out::note(format_args!(
+            "its server ended in the middle of it; '{resume}' goes on with what is not done"
+        ));
+    }
+    Ok(())
+}
+
+fn gates(target: &Target, info: &RunInfo) -> Result<()> {
+    for gate in &info.gates {
+        out::line(format_args!(
+            "\n{}{}{:#} asks: {}",
+            out::ASKING,
+            gate.step_id,
+            out::ASKING,
+            question(gate)
+        ))?;
+        let until = gate.deadline.map(|at| clock(at, &TimeZone::system()));
+        match (until, &gate.default) {
+            (Some(until), Some(default)) => out::line(format_args!("  at {until} the answer is {default}"))?,
+            (Some(until), None) => out::line(format_args!("  at {until} it has failed"))?,
+            (None, _) => {}
+        }
+        if goes_on(&info.status) {
+            let step = shell_words::quote(&gate.step_id);
+            let answer = target.command(&format!("answer {} --step {step} CHOICE", info.run_id));
+            out::note(format_args!("answer with '{answer}'"));
+        }
+    }
+    Ok(())
+}
+
+/// Cancels a run, or all runs of a graph.
+pub(super) async fn cancel(asked: &Asked, id: &str) -> Result<()> {
+    let target = asked.connect().await?;
+    let runs = target.client.cancel_run(id).await?;
+    if target.json {
+        return out::json(&json!({ "cancelled": !runs.is_empty(), "runs": runs }));
+    }
+    for run in runs {
+        out::line(format_args!("run '{run}' is told to end"))?;
+    }
+    Ok(())
+}
+
+/// Answers a gate.
+pub(super) async fn answer(asked: &Asked, args: &AnswerArgs) -> Result<()> {
+    let target = asked.connect().await?;
+    let waiting = target.client.run_status(&args.run, Some(0)).await?.gates;
+    let meant = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
+    // Whether there is one, and one only, is the server's to say.
+    let choice = match waiting.iter().find(meant) {
+        Some(gate) => chosen(&args.choice, &gate.choices),
+        None => args.choice.clone(),
+    };
+    let run = target.client.answer_gate(&args.run, args.step.as_deref(), &choice).await?;
+    if target.json {
+        return out::json(&serde_json::to_value(run)?);
+    }
+    out::line(format_args!("run '{}' goes on with: {}", run.run_id, out::preview(&choice, 200)))
+}
+
+/// `2025-10-09 08:53:20`, as a clock here shows it.
+fn moment(at: f64) -> String {
+    let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
+    stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}

@@ -1,0 +1,117 @@
+//! Where a graph comes from: a file, standard input, or the server.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nerve_core::graph::file::{Format, GraphFile, GraphFileError, NodeDefinition};
+use nerve_record::name;
+use serde_json::{Map, Value};
+
+use crate::cmd::prompt::standard_input_as_is;
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+
+/// What a person may mean by the name of a graph.
+#[derive(Debug)]
+pub(super) enum Source {
+    File(Box<GraphFile>),
+    /// Something the server may know.
+    Id(String),
+}
+
+impl Source {
+    /// A file if there is one of that name, else an id if it can be one.
+    ///
+    /// # Errors
+    /// Exit code 2 with all that is wrong with the file; 3 when there is no file and it can be no id.
+    pub(super) fn find(name: &str) -> Result<Source> {
+        if name == "-" || Path::new(name).exists() {
+            return Ok(Source::File(Box::new(file(name)?)));
+        }
+        if name::check("graph", name).is_ok() {
+            return Ok(Source::Id(name.to_string()));
+        }
+        Err(no_file(name).into())
+    }
+}
+
+/// Reads and checks a graph file; `-` is standard input.
+///
+/// # Errors
+/// As [`Source::find`].
+pub(super) fn file(name: &str) -> Result<GraphFile> {
+    if name != "-" && !Path::new(name).exists() {
+        return Err(no_file(name).into());
+    }
+    read(name)?.map_err(|error| Failure::new(USAGE, error.to_string()).into())
+}
+
+/// The same; what is wrong with the graph is told as data.
+///
+/// # Errors
+/// Standard input or the current directory cannot be read.
+pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
+    if name != "-" {
+        return Ok(GraphFile::load(Path::new(name)));
+    }
+    let bytes = standard_input_as_is()?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::new(USAGE, format!("standard input is not UTF-8: the byte at {at} is not"))
+    })?;
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&here)))
+}
+
+/// A graph as it is sent: nodes that do not say where they work do so in the directory of this command. To a server, whose directory
+/// is any, that would mean nothing.
+///
+/// # Errors
+/// The current directory cannot be found, or is not UTF-8.
+pub(crate) fn definition(mut file: GraphFile) -> Result<Map<String, Value>> {
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    let here = here.to_str().with_context(|| format!("{} is not UTF-8", here.display()))?;
+    settle(&mut file, here);
+    match file.to_value() {
+        Value::Object(definition) => Ok(definition),
+        _ => anyhow::bail!("a graph is an object"),
+    }
+}
+
+fn settle(file: &mut GraphFile, here: &str) {
+    for node in file.nodes.values_mut() {
+        let cwd = match node {
+            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => &mut node.cwd,
+            NodeDefinition::Bash(node) => &mut node.cwd,
+            NodeDefinition::Template(_) => continue,
+            NodeDefinition::Graph(node) => {
+                if let Some(graph) = &mut node.graph {
+                    settle(graph, here);
+                }
+                continue;
+            }
+        };
+        cwd.get_or_insert_with(|| here.to_string());
+    }
+}
+
+fn no_file(name: &str) -> Failure {
+    Failure::new(NOT_FOUND, format!("there is no file '{name}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_without_a_directory_get_this_one_in_nested_graphs_too() {
+        let text = "graph: g\nnodes:\n  a: {type: bash}\n  b: {type: bash, cwd: /b}\n  t: {type: template, template: x}\n  \
+            n:\n    type: graph\n    graph: {graph: i, nodes: {c: {type: pty}}, steps: [{id: s, node: c}]}\n\
+            steps: [{id: s, node: a, input: x}]\n";
+        let file = GraphFile::from_yaml(text, "g.yaml").unwrap_or_else(|error| panic!("{error}"));
+        let definition = Value::Object(definition(file).unwrap_or_else(|error| panic!("{error}")));
+        let here = std::env::current_dir().map(|here| here.display().to_string()).unwrap_or_default();
+        assert_eq!(definition["nodes"]["a"]["cwd"], here.as_str());
+        assert_eq!(definition["nodes"]["b"]["cwd"], "/b");
+        assert_eq!(definition["nodes"]["n"]["graph"]["nodes"]["c"]["cwd"], here.as_str());
+    }
+}

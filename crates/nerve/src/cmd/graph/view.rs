@@ -1,0 +1,94 @@
+//! `graph validate` and `graph show`.
+
+use anyhow::Result;
+use nerve_core::graph::file::{GraphFile, GraphFileError};
+use nerve_core::graph::show;
+use serde_json::{Value, json};
+
+use super::lines::counted;
+use super::run::{journaled, registered};
+use super::source::{Source, read};
+use super::{Asked, Target};
+use crate::cli::graph::{Form, ShowArgs};
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// Checks files and tells all that is wrong with them.
+///
+/// # Errors
+/// Exit code 2 when something is.
+pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
+    let mut checked = Vec::new();
+    for file in files {
+        checked.push((file, read(file)?));
+    }
+    let wrong = checked.iter().filter(|(_, checked)| checked.is_err()).count();
+    if as_json {
+        let files: Vec<Value> = checked.iter().map(|(file, checked)| to_json(file, checked)).collect();
+        out::json(&json!({ "valid": wrong == 0, "files": files }))?;
+    } else {
+        for (file, checked) in &checked {
+            match checked {
+                Ok(graph) => {
+                    out::line(format_args!("{file}: graph {}, {}", graph.graph, counted(graph.steps.len())))?
+                }
+                Err(error) => out::text(&error.to_string())?,
+            }
+        }
+    }
+    match wrong {
+        0 => Ok(()),
+        1 if files.len() == 1 => Err(Failure::new(USAGE, format!("{} cannot be run", files[0])).into()),
+        wrong => Err(Failure::new(USAGE, format!("{wrong} of {} files cannot be run", files.len())).into()),
+    }
+}
+
+fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
+    let error = match checked {
+        Ok(graph) => {
+            return json!({ "file": file, "valid": true, "graph_id": graph.graph, "steps": graph.steps.len() });
+        }
+        Err(error) => error,
+    };
+    let problem = |problem: &nerve_core::graph::file::Problem| {
+        json!({
+            "file": problem.file, "line": problem.position.map(|at| at.line), "column": problem.position.map(|at| at.column),
+            "path": problem.path, "message": problem.message, "hint": problem.hint,
+        })
+    };
+    let problems: Vec<Value> = error.problems().iter().map(problem).collect();
+    json!({ "file": file, "valid": false, "problems": problems, "more": error.more() })
+}
+
+/// Shows a graph in one of its forms.
+pub(super) async fn show(asked: &Asked, args: &ShowArgs) -> Result<()> {
+    let file = match Source::find(&args.graph)? {
+        Source::File(file) => *file,
+        Source::Id(id) => known(&asked.connect().await?, &id).await?,
+    };
+    match args.format {
+        Form::Json => out::json(&file.to_value()),
+        _ if asked.json => out::json(&file.to_value()),
+        Form::Text => out::text(&show::text(&file)),
+        Form::Mermaid => out::text(&show::mermaid(&file)),
+        Form::Dot => out::text(&show::dot(&file)),
+    }
+}
+
+/// A registered graph of that id, else the graph of a run of that id.
+async fn known(target: &Target, id: &str) -> Result<GraphFile> {
+    let error = match registered(target, id).await {
+        Ok(file) => return Ok(file),
+        Err(error) => error,
+    };
+    if Failure::from_error(&error).code != NOT_FOUND {
+        return Err(error);
+    }
+    let Ok(run) = target.client.run_status(id, Some(0)).await else {
+        return Err(Failure::new(NOT_FOUND, format!("there is no file, no graph and no run '{id}'"))
+            .hint(format!("'{}' lists graphs, with --runs runs", target.command("list")))
+            .into());
+    };
+    let graph = run.journal.as_deref().map(std::path::Path::new).and_then(journaled);
+    graph.ok_or_else(|| Failure::new(NOT_FOUND, format!("run '{id}' has no journal that can be read")).into())
+}

@@ -1,0 +1,112 @@
+//! `nerve pattern`: two nodes of a server that talk to each other.
+
+mod debate;
+mod dev_coach;
+mod remote;
+mod show;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use anyhow::Result;
+use nerve_client::NerveClient;
+use nerve_core::cancellation::CancellationToken;
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::node::NodeHandle;
+use nerve_core::session::Session;
+use serde_json::Value;
+
+use self::remote::ServerNode;
+use self::show::Show;
+use super::prompt;
+use super::server::connect;
+use crate::cli::local::Prompt;
+use crate::cli::node::{Seconds, name_of};
+use crate::cli::pattern::{PatternArgs, PatternCommand};
+use crate::exit::{Failure, INTERRUPTED};
+use crate::out;
+
+/// What both patterns need.
+struct Stage {
+    client: NerveClient,
+    session: Option<String>,
+    timeout: Option<Seconds>,
+    show: Arc<Show>,
+    cancellation: CancellationToken,
+    context: ExecutionContext,
+    json: bool,
+}
+
+/// Does what the subcommand says.
+pub(crate) async fn run(args: PatternArgs) -> Result<()> {
+    let client = connect(&args.server.server).await?;
+    let cancellation = CancellationToken::new();
+    let show = Arc::new(Show::new());
+    let mut context = ExecutionContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
+    context.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
+    if show.streams() {
+        let show = Arc::clone(&show);
+        context = context.with_chunks(Arc::new(move |chunk| show.chunk(chunk)));
+    }
+    let (session, timeout, json) = (args.session, args.timeout, args.server.json);
+    let stage = Stage { client, session, timeout, show, cancellation, context, json };
+    match args.command {
+        PatternCommand::DevCoach(args) => dev_coach::run(&stage, *args).await,
+        PatternCommand::Debate(args) => debate::run(&stage, *args).await,
+    }
+}
+
+impl Stage {
+    /// A node of the server, which must be there: that the second one is missing is not to be found out when the first one has worked.
+    async fn node(&self, id: &str, role: &str) -> Result<NodeHandle> {
+        let node = self.client.node(id, self.session.as_deref());
+        node.info().await?;
+        Ok(Arc::new(ServerNode::new(node, role, Arc::clone(&self.show))))
+    }
+
+    /// Waits for the end of a loop. The first signal to stop ends it and interrupts what works; the second one leaves.
+    async fn ended<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        // Signals are listened for before anything is done.
+        let stop = nerve_server::stop_signal();
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => return Ok(done),
+            () = stop => {}
+        }
+        let leave = nerve_server::stop_signal();
+        self.cancellation.cancel();
+        out::note("interrupting …");
+        tokio::select! {
+            done = work => Ok(done),
+            () = leave => Err(interrupted().into()),
+        }
+    }
+
+    /// A loop that ended before its time: what was said is printed for programs, the error is given back.
+    fn failed(&self, error: EngineError, mut so_far: Value) -> Result<()> {
+        if self.json
+            && let Some(fields) = so_far.as_object_mut()
+        {
+            fields.insert("error".to_string(), Value::from(error.message.as_str()));
+            fields.insert("error_type".to_string(), Value::from(error.kind.as_str()));
+            out::json(&so_far)?;
+        }
+        match error.kind {
+            ErrorKind::Cancelled => Err(interrupted().into()),
+            _ => Err(Failure::from(error).into()),
+        }
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(INTERRUPTED, "interrupted").hint("the nodes are still there, with what was said to them")
+}
+
+/// A text as it is, of a file (`@FILE`), or of standard input (`-`).
+fn text(given: &str) -> Result<String> {
+    match given.strip_prefix('@') {
+        Some(path) => prompt::read(&Prompt { text: None, file: Some(path.into()) }),
+        None => prompt::read(&Prompt { text: Some(given.to_string()), file: None }),
+    }
+}

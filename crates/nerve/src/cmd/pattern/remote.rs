@@ -1,0 +1,127 @@
+//! A node of a server as a node of this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
+use nerve_core::context::ExecutionContext;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::node::{Node, NodeFuture};
+use nerve_proto::data::{ExecuteData, ResponseData};
+use serde_json::Value;
+
+use super::show::Show;
+
+/// A node of a server that has a role in a loop.
+#[derive(Debug)]
+pub(super) struct ServerNode {
+    node: RemoteNode,
+    role: String,
+    /// Turns that have begun.
+    turns: AtomicU32,
+    show: Arc<Show>,
+}
+
+impl ServerNode {
+    pub(super) fn new(node: RemoteNode, role: &str, show: Arc<Show>) -> ServerNode {
+        ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), show }
+    }
+
+    async fn turn(&self, context: &ExecutionContext) -> Result<ExecuteData, ClientError> {
+        let text = context.input.as_str().unwrap_or_default();
+        let options = ExecuteOptions {
+            parser: context.parser.map(|parser| parser.to_string()),
+            timeout: context.timeout,
+            ..ExecuteOptions::default()
+        };
+        let Some(chunks) = context.chunks() else { return self.node.execute(text, &options).await };
+        let mut stream = self.node.execute_stream(text, &options).await?;
+        while let Some(item) = stream.next().await {
+            match item? {
+                StreamItem::Chunk(chunk) => chunks(&chunk),
+                StreamItem::Missed(_) => chunks("\n…\n"),
+                StreamItem::Response(data) => return Ok(*data),
+            }
+        }
+        Err(ClientError::Protocol("the stream ended without a response".to_string()))
+    }
+}
+
+impl Node for ServerNode {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+
+    fn kind(&self) -> &'static str {
+        "remote"
+    }
+
+    fn persistent(&self) -> bool {
+        true
+    }
+
+    fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
+        Box::pin(async move {
+            self.show.begin(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
+            let turn = self.turn(context);
+            tokio::pin!(turn);
+            tokio::select! {
+                biased;
+                done = &mut turn => return done.map(value).map_err(error),
+                () = context.cancellation().wait() => {}
+            }
+            // A server that is gone has nothing to interrupt.
+            let _ = self.node.interrupt().await;
+            let _ = turn.await;
+            Err(EngineError::new(ErrorKind::Cancelled, "cancelled"))
+        })
+    }
+
+    /// An interrupt has its effect in that time, with an agent that has one.
+    fn winds_down(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn interrupt(&self) -> NodeFuture<'_, ()> {
+        Box::pin(async { self.node.interrupt().await.map_err(error) })
+    }
+}
+
+/// The finished turn as a node of this process gives it.
+fn value(data: ExecuteData) -> Value {
+    let ExecuteData { response, node_id, turn } = data;
+    let mut value = response_value(&response);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("node_id".to_string(), Value::from(node_id));
+        fields.insert("turn".to_string(), Value::from(turn));
+    }
+    value
+}
+
+fn response_value(response: &ResponseData) -> Value {
+    // It came as JSON.
+    serde_json::to_value(response).unwrap_or_default()
+}
+
+fn error(error: ClientError) -> EngineError {
+    const DELIVERIES: [&str; 4] = ["typed", "submitted", "started", "unknown"];
+    match error {
+        ClientError::Server(error) => {
+            let mut told = EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
+            told.hint = error.hint.clone();
+            told.screen = error.screen.clone();
+            told.choices = error.choices.clone().into();
+            told.delivery = DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
+            told
+        }
+        ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
+        ClientError::Closed => {
+            EngineError::new(ErrorKind::Process, "the server went away in the middle of a turn")
+                .hint(crate::cmd::TAKES_BACK)
+        }
+        ClientError::Io { .. } | ClientError::Protocol(_) => {
+            EngineError::new(ErrorKind::Internal, error.to_string())
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What the Tab key offers: which kind of word stands at the cursor, and which words of that kind fit. Pure.
+
+use clap::{Arg, ArgAction, ValueHint};
+
+/// The word at the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Where it begins, in bytes of the line.
+    pub(super) start: usize,
+    /// What stands of it.
+    pub(super) prefix: String,
+    /// What it can be.
+    pub(super) kind: Kind,
+}
+
+/// Kinds of words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One of these.
+    Words(Vec<String>),
+    /// Something that has a name on the server, or in the current graph.
+    Names(Names),
+    /// A file.
+    File,
+    /// Nothing that is known: a new name, a text.
+    Free,
+}
+
+/// What has names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Names {
+    /// Nodes of the session.
+    Nodes,
+    /// Nodes and graphs of the session: what a step can name.
+    Doers,
+    /// Registered graphs of the session.
+    Graphs,
+    /// Sessions.
+    Sessions,
+    /// Runs that go on.
+    Runs,
+    /// Steps of the current graph.
+    Steps,
+}
+
+/// What is wanted at `pos` of a line; `commands` is the declaration of the commands.
+pub(super) fn wanted(commands: &clap::Command, line: &str, pos: usize) -> Wanted {
+    let before = &line[..pos];
+    let start = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let prefix = before[start..].to_string();
+    let words: Vec<&str> = before[..start].split_whitespace().collect();
+    if words.is_empty() && prefix.starts_with('@') {
+        let prefix = prefix[1..].to_string();
+        return Wanted { start: start + 1, prefix, kind: Kind::Names(Names::Nodes) };
+    }
+    let kind = if words.first().is_some_and(|word| word.starts_with('@')) {
+        Kind::Free
+    } else {
+        kind(commands, &words, &prefix)
+    };
+    Wanted { start, prefix, kind }
+}
+
+/// Those of `words` that go on as the prefix does, sorted.
+pub(super) fn fitting(prefix: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut fitting: Vec<String> = words.into_iter().filter(|word| word.starts_with(prefix)).collect();
+    fitting.sort();
+    fitting.dedup();
+    fitting
+}
+
+fn kind(commands: &clap::Command, words: &[&str], prefix: &str) -> Kind {
+    let (mut command, mut rest) = (commands, words);
+    // The current graph is run: no node begins so.
+    let run = |word: &str| word.starts_with('-') || word.contains('=');
+    if words.first() == Some(&"run") && run(words.get(1).copied().unwrap_or(prefix)) {
+        command = commands.find_subcommand("graph").unwrap_or(commands);
+    }
+    while let [word, others @ ..] = rest {
+        let Some(found) = command.find_subcommand(word) else { break };
+        (command, rest) = (found, others);
+        // Its arguments are names of commands.
+        if command.get_name() == "help" {
+            (command, rest) = (commands, others);
+        }
+    }
+    if command.has_subcommands() {
+        return if rest.is_empty() { subcommands(command) } else { Kind::Free };
+    }
+    if let Some(option) = rest.last().and_then(|word| option(command, word)) {
+        return of_argument(option);
+    }
+    if prefix.starts_with('-') {
+        return options(command);
+    }
+    let place = positionals_in(command, rest);
+    // The last one may take many words.
+    let all: Vec<&Arg> = command.get_positionals().collect();
+    let takes_more = |arg: &Arg| arg.get_num_args().is_some_and(|range| range.max_values() > 1);
+    let at = all.get(place).or_else(|| all.last().filter(|arg| takes_more(arg)));
+    at.map_or(Kind::Free, |arg| of_argument(arg))
+}
+
+fn subcommands(command: &clap::Command) -> Kind {
+    let shown = command.get_subcommands().filter(|child| !child.is_hide_set());
+    Kind::Words(shown.map(|child| child.get_name().to_string()).collect())
+}
+
+fn options(command: &clap::Command) -> Kind {
+    let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    Kind::Words(shown.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
+}
+
+/// The option that `word` is, if it takes a value as the next word.
+fn option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
+    let found = command.get_arguments().find(|arg| match (word.strip_prefix("--"), word.strip_prefix('-')) {
+        (Some(long), _) => arg.get_long() == Some(long),
+        (None, Some(short)) => short.chars().eq(arg.get_short()),
+        (None, None) => false,
+    });
+    found.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
+}
+
+/// How many of the words are positional arguments.
+fn positionals_in(command: &clap::Command, words: &[&str]) -> usize {
+    let mut count = 0;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if option(command, word).is_some() {
+            words.next();
+        } else if !word.starts_with('-') {
+            count += 1;
+        }
+    }
+    count
+}
+
+fn of_argument(arg: &Arg) -> Kind {
+    let values = arg.get_possible_values();
+    if !values.is_empty() && arg.get_action().takes_values() {
+        return Kind::Words(values.iter().map(|value| value.get_name().to_string()).collect());
+    }
+    match (arg.get_id().as_str(), arg.get_value_hint()) {
+        (_, ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath) => Kind::File,
+        ("node", _) if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DOER")) => {
+            Kind::Names(Names::Doers)
+        }
+        ("node", _) => Kind::Names(Names::Nodes),
+        ("graph", _) => Kind::Names(Names::Graphs),
+        ("session", _) => Kind::Names(Names::Sessions),
+        ("run", _) => Kind::Names(Names::Runs),
+        ("step" | "after", _) => Kind::Names(Names::Steps),
+        _ => Kind::Free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repl::line::declaration;
+
+    fn at(line: &str) -> Wanted {
+        wanted(&declaration(), line, line.len())
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        let Wanted { prefix, kind, .. } = at(line);
+        let Kind::Words(words) = kind else { panic!("{line}: {kind:?}") };
+        fitting(&prefix, words)
+    }
+
+    #[test]
+    fn commands_and_subcommands() {
+        assert_eq!(words("in"), ["interrupt"]);
+        assert_eq!(words("node cr"), ["create"]);
+        assert_eq!(words("graph s"), ["save", "show"]);
+        assert_eq!(words("help gra"), ["graph"]);
+        assert_eq!(words("help graph va"), ["validate"]);
+        assert!(words("").contains(&"chain".to_string()));
+        assert!(!words("node ").contains(&"close".to_string()), "older names are not advertised");
+        assert_eq!(at("node cr").start, 5);
+    }
+
+    #[test]
+    fn options_and_their_values() {
+        assert_eq!(words("node create x --ba"), ["--backend"]);
+        assert_eq!(words("node create x --backend b"), ["bash"]);
+        assert_eq!(words("node create x -b "), ["bash", "pty"]);
+        assert_eq!(at("node create x --cwd /t").kind, Kind::File);
+        assert_eq!(words("run --det"), ["--detach"]);
+        assert_eq!(words("run a=b --in"), ["--input"]);
+        assert_eq!(words("events o"), ["off", "on"]);
+        assert_eq!(words("show m"), ["mermaid"]);
+        assert_eq!(words("wait me st"), ["starting", "stopped"]);
+    }
+
+    #[test]
+    fn names_where_names_stand() {
+        let cases = [
+            ("@m", Names::Nodes),
+            ("send m", Names::Nodes),
+            ("node stop m", Names::Nodes),
+            ("node fork m", Names::Nodes),
+            ("node execute --timeout 5 m", Names::Nodes),
+            ("interrupt ", Names::Nodes),
+            ("step add a ", Names::Doers),
+            ("step add a m do --after x", Names::Steps),
+            ("step remove ", Names::Steps),
+            ("chain a b ", Names::Steps),
+            ("session w", Names::Sessions),
+            ("graph get r", Names::Graphs),
+            ("cancel ", Names::Runs),
+            ("gate yes --run r", Names::Runs),
+            ("result ", Names::Steps),
+        ];
+        for (line, names) in cases {
+            assert_eq!(at(line).kind, Kind::Names(names), "{line}");
+        }
+        assert_eq!((at("@m").start, at("@m").prefix.as_str()), (1, "m"));
+        for line in ["graph load ", "graph save x"] {
+            assert_eq!(at(line).kind, Kind::File, "{line}");
+        }
+        for line in ["@me hel", "node create ", "send me hel", "node fork a b", "exit ", "brew coff"] {
+            assert_eq!(at(line).kind, Kind::Free, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_letters_of_many_bytes_is_cut_where_its_words_are() {
+        assert_eq!(at("graph\u{a0}sä").start, 7);
+        assert_eq!(at("ä").prefix, "ä");
+    }
+}

@@ -1,0 +1,265 @@
+//! From an input to what it asks for. Pure.
+
+use clap::{CommandFactory, Parser};
+
+use super::command::{Command, Line};
+use super::text::Input;
+use crate::exit::{Failure, USAGE};
+
+/// What an input asks for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// `@NODE TEXT`: a prompt whose answer is shown as it grows.
+    Prompt {
+        /// To whom.
+        node: String,
+        /// What.
+        text: String,
+    },
+    /// Anything else.
+    Command(Box<Command>),
+    /// A text to be shown: the help of a command.
+    Help(String),
+}
+
+/// Commands whose last argument is the rest of the line, as it stands.
+const VERBATIM: [&str; 3] = ["send", "run", "write"];
+
+/// Understands an input.
+///
+/// # Errors
+/// What is wrong with it, and what is near to it.
+pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
+    let (first, rest) = split_word(&input.head);
+    if let Some(node) = first.strip_prefix('@') {
+        let text = verbatim(rest, input.block.as_deref());
+        return prompt(node, text);
+    }
+    let words = match VERBATIM.contains(&first).then(|| verbatim_words(first, rest, input)).flatten() {
+        Some(words) => words,
+        None => words(input)?,
+    };
+    match Line::try_parse_from(&words) {
+        Ok(line) => Ok(Asked::Command(Box::new(line.command))),
+        Err(error) => wrong(&error),
+    }
+}
+
+/// What `help` says of a command.
+///
+/// # Errors
+/// There is no such command.
+pub(super) fn help(command: &[String]) -> Result<String, Failure> {
+    let words = command.iter().map(String::as_str).chain(["--help"]);
+    match Line::try_parse_from(words) {
+        Err(error) => match wrong(&error)? {
+            Asked::Help(text) => Ok(text),
+            Asked::Prompt { .. } | Asked::Command(_) => Ok(String::new()),
+        },
+        Ok(_) => Ok(String::new()),
+    }
+}
+
+/// The declaration, for completion.
+pub(super) fn declaration() -> clap::Command {
+    let mut command = Line::command();
+    command.build();
+    command
+}
+
+/// What the program says of its own command lines, as it is typed here.
+pub(super) fn as_typed_here(text: &str) -> String {
+    const SAID: [(&str, &str); 4] = [
+        ("nerve server node ", "node "),
+        ("nerve server graph validate", "validate"),
+        ("nerve server graph list --runs", "runs"),
+        ("nerve server graph status", "runs"),
+    ];
+    SAID.iter().fold(text.to_string(), |text, (there, here)| text.replace(there, here))
+}
+
+fn prompt(node: &str, text: String) -> Result<Asked, Failure> {
+    if node.is_empty() {
+        return Err(Failure::new(USAGE, "'@' without a node").hint("@NODE TEXT sends TEXT to NODE"));
+    }
+    if text.trim().is_empty() {
+        return Err(Failure::new(USAGE, format!("there is no text for '{node}'")));
+    }
+    Ok(Asked::Prompt { node: node.to_string(), text })
+}
+
+/// The words of a command that ends with a text. `None` where it is to be read as others are: without a node or a text, or with
+/// options.
+fn verbatim_words(command: &str, rest: &str, input: &Input) -> Option<Vec<String>> {
+    let (node, rest) = split_word(rest);
+    let text = verbatim(rest, input.block.as_deref());
+    if node.is_empty() || node.starts_with('-') || text.is_empty() || is_field(command, node) {
+        return None;
+    }
+    Some([command, "--", node, &text].map(str::to_string).to_vec())
+}
+
+fn words(input: &Input) -> Result<Vec<String>, Failure> {
+    let mut words = shell_words::split(&input.head).map_err(|_| {
+        Failure::new(USAGE, "a quote is not closed").hint("prompts behind '@NODE' need no quotes")
+    })?;
+    words.extend(input.block.clone());
+    // The current graph is run: its input may stand here too.
+    if words.first().is_some_and(|word| word == "run") {
+        let second = words.get(1).map(String::as_str);
+        if second.is_none_or(|word| (word.starts_with('-') && word != "--help") || is_field("run", word)) {
+            words.insert(0, "graph".to_string());
+        }
+    }
+    Ok(words)
+}
+
+/// `KEY=VALUE` behind `run`: no node has such a name.
+fn is_field(command: &str, word: &str) -> bool {
+    command == "run" && word.contains('=')
+}
+
+/// The rest of a line, then the block.
+fn verbatim(rest: &str, block: Option<&str>) -> String {
+    format!("{rest}{}", block.unwrap_or_default())
+}
+
+/// The first word, and what stands behind it and the white space after it.
+fn split_word(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// What the parser says, as other failures are told.
+fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
+    use clap::error::ErrorKind;
+    let said = as_typed_here(&error.render().to_string());
+    if matches!(error.kind(), ErrorKind::DisplayHelp) {
+        return Ok(Asked::Help(said));
+    }
+    if matches!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
+        let usage = said.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
+        let commands = "'help' lists the commands".to_string();
+        let failure = Failure::new(USAGE, "the command is not complete");
+        return Err(failure.hint(if usage.is_empty() { commands } else { usage.to_string() }));
+    }
+    let mut parts = said.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
+    let message = parts.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message).replace('\n', " ");
+    let rest: Vec<&str> = parts.collect();
+    let tip = rest.iter().find_map(|part| part.strip_prefix("tip: "));
+    let usage = rest.iter().find(|part| part.starts_with("Usage:") && !part.contains("<COMMAND>"));
+    let hint = tip.or(usage.copied()).unwrap_or("'help' lists the commands");
+    Err(Failure::new(USAGE, message).hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::node::NodeCommand;
+    use crate::repl::command::{GraphLine, NodeLine, PlanLine, StepLine};
+
+    fn asked(head: &str, block: Option<&str>) -> Result<Asked, Failure> {
+        understand(&Input { head: head.to_string(), block: block.map(str::to_string) })
+    }
+
+    fn command(head: &str) -> Command {
+        match asked(head, None) {
+            Ok(Asked::Command(command)) => *command,
+            other => panic!("{head}: {other:?}"),
+        }
+    }
+
+    fn fails(head: &str) -> Failure {
+        asked(head, None).err().unwrap_or_else(|| panic!("{head} is understood"))
+    }
+
+    #[test]
+    fn prompts_are_taken_as_they_stand() {
+        let cases = [
+            ("@me  say \"hi\" --help 'x", None, "say \"hi\" --help 'x"),
+            ("@me trailing ", None, "trailing "),
+            ("@me", Some("one\ntwo"), "one\ntwo"),
+            ("@me look: ", Some("x"), "look: x"),
+        ];
+        for (head, block, expected) in cases {
+            let Ok(Asked::Prompt { node, text }) = asked(head, block) else { panic!("{head}") };
+            assert_eq!((node.as_str(), text.as_str()), ("me", expected));
+        }
+        let Command::Send(prompt) = command("send me it's -h \\o/") else { panic!() };
+        assert_eq!((prompt.node.as_str(), prompt.text.as_str()), ("me", "it's -h \\o/"));
+        let Command::Write(write) = command(r"write sh ls\r") else { panic!() };
+        assert_eq!(write.text, r"ls\r");
+        let Command::Run(run) = command("run sh echo \"a  b\" --input x") else { panic!() };
+        assert_eq!((run.node.as_str(), run.text.as_str()), ("sh", "echo \"a  b\" --input x"));
+    }
+
+    #[test]
+    fn run_without_a_node_runs_the_graph() {
+        for line in ["run", "graph run", "run --detach", "run -i x", "run task=hello"] {
+            assert!(matches!(command(line), Command::Graph(GraphLine::Run(_))), "{line}");
+        }
+        let Command::Graph(GraphLine::Run(run)) = command("run 'task=two words' n=3 --detach") else {
+            panic!()
+        };
+        assert_eq!((run.set.len(), run.detach), (2, true));
+        assert_eq!((run.set[0].value.clone(), run.set[1].value.clone()), ("two words".into(), 3.into()));
+        assert!(fails("run sh").message.contains("COMMAND"), "{:?}", fails("run sh"));
+    }
+
+    #[test]
+    fn words_are_split_as_a_shell_would() {
+        let Command::Step(StepLine::Add(step)) = command("step add ask me 'Say {{ input }}' now --after a,b")
+        else {
+            panic!()
+        };
+        assert_eq!(step.input, ["Say {{ input }}", "now"]);
+        assert_eq!(step.after, ["a", "b"]);
+        let Ok(Asked::Command(with_block)) = asked("step add ask me ", Some("one\ntwo")) else { panic!() };
+        let Command::Step(StepLine::Add(step)) = *with_block else { panic!() };
+        assert_eq!(step.input, ["one\ntwo"]);
+        let Command::Node(NodeLine::Other(NodeCommand::Create(args))) =
+            command("node create sh -c 'bash --norc'")
+        else {
+            panic!()
+        };
+        assert_eq!(args.command.as_deref(), Some("bash --norc"));
+        assert!(fails("node create 'x").message.contains("quote"));
+    }
+
+    #[test]
+    fn the_word_graph_may_be_left_out() {
+        for line in ["validate", "graph validate", "dry", "show dot", "graph show mermaid", "cancel"] {
+            let command = command(line);
+            assert!(matches!(command, Command::Plan(_) | Command::Graph(GraphLine::Plan(_))), "{line}");
+        }
+        assert!(matches!(command("show"), Command::Plan(PlanLine::Show(_))));
+    }
+
+    #[test]
+    fn what_is_not_understood_says_what_is_near() {
+        let said = |line: &str| {
+            let Failure { message, hint, code, .. } = fails(line);
+            assert_eq!(code, USAGE);
+            format!("{message} | {}", hint.unwrap_or_default())
+        };
+        assert_eq!(said("nod list"), "unrecognized subcommand 'nod' | a similar subcommand exists: 'node'");
+        assert!(said("node crate x").contains("'create'"), "{}", said("node crate x"));
+        assert!(said("show svg").contains("svg"), "{}", said("show svg"));
+        assert!(said("node").contains("Usage: node"), "{}", said("node"));
+        assert!(said("interrupt").contains("Usage: interrupt <NODE>"), "{}", said("interrupt"));
+        assert!(said("brew coffee").contains("'help' lists the commands"));
+        assert!(said("@ hello").contains("@NODE TEXT"));
+        assert!(said("@me  ").contains("no text"));
+    }
+
+    #[test]
+    fn help_is_that_of_the_command_as_it_is_typed_here() {
+        let text = help(&["node".to_string(), "create".to_string()]).unwrap();
+        assert!(text.contains("node create me -c claude") && !text.contains("nerve server node"), "{text}");
+        assert!(help(&["nod".to_string()]).is_err());
+        assert!(matches!(asked("read --help", None), Ok(Asked::Help(_))));
+        assert!(matches!(asked("run --help", None), Ok(Asked::Help(_))));
+    }
+}

@@ -1,0 +1,168 @@
+//! `nerve repl` and `nerve server repl`: nodes and graphs, line by line. One program over a client: the server is another process,
+//! or this one.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`text`], [`line`], [`command`] | from what is typed to what is asked for; pure |
+//! | [`complete`] | what the Tab key offers; pure |
+//! | [`told`] | an event as a line; pure |
+//! | [`draft`] | the current graph |
+//! | [`source`], [`editor`], [`names`] | where commands come from; the thread of the editor, and what it asks |
+//! | [`screen`] | what is shown |
+//! | [`shell`], [`nodes`], [`graphs`] | the program, and what its commands do |
+//! | [`interruption`] | what Ctrl-C does |
+//! | [`runs`], [`started`] | what was begun here, and is to be stopped |
+
+mod command;
+mod complete;
+mod draft;
+mod editor;
+mod graphs;
+mod help;
+mod interruption;
+mod line;
+mod names;
+mod nodes;
+mod runs;
+mod screen;
+mod shell;
+mod source;
+mod started;
+mod text;
+mod told;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_client::NerveClient;
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::node::factory::FactoryConfig;
+use nerve_core::session::DEFAULT;
+use nerve_server::paths::{Places, private_directory};
+use nerve_server::{InProcess, serve_in_process};
+
+use self::editor::{Editor, TerminalAsItWas};
+use self::names::{Lookup, SharedScene, with_scene};
+use self::screen::Screen;
+use self::shell::{Leave, Shell};
+use self::source::{Source, history_file, is_graph};
+use crate::cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
+use crate::cmd::server::connect;
+use crate::exit::{DONE, Failure, INTERRUPTED, NOT_FOUND};
+use crate::out;
+
+/// What histories and journals call the server in this process.
+const SERVER: &str = "repl";
+/// Nodes that were not started by a command (of a graph that keeps them, say) get this long to end.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A REPL with nodes in this process. Gives the exit code.
+pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
+    let (client, server) = serve_here()?;
+    let code = run(client, None, args.options).await;
+    if tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err() {
+        out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
+    }
+    code
+}
+
+/// A REPL against a server. Gives the exit code.
+pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
+    let client = connect(&args.server).await?;
+    run(client, Some(args.server), args.options).await
+}
+
+fn serve_here() -> Result<(NerveClient, InProcess)> {
+    let places = Places::from_env();
+    let runs = places.runs();
+    let engine = Engine::new(EngineConfig {
+        nodes: FactoryConfig {
+            server: SERVER.to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: Some(places.profiles()),
+            hook_relay: std::env::current_exe().ok(),
+            hosting: None,
+        },
+        // A run without a journal cannot be resumed, and is a run all the same.
+        runs_dir: private_directory(&runs).is_ok().then_some(runs),
+        sessions_file: None,
+    });
+    let (stream, server) = serve_in_process(engine).context("cannot talk to the server in this process")?;
+    Ok((NerveClient::over(stream), server))
+}
+
+async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> Result<u8> {
+    let terminal = TerminalAsItWas::remember();
+    let scene = SharedScene::default();
+    if let Some(session) = args.session.filter(|session| session != DEFAULT) {
+        client.session(Some(&session)).await?;
+        with_scene(&scene, |scene| scene.session = Some(session));
+    }
+    let (graph, commands) = split(args.file)?;
+    // A person goes on after a file of commands; without one, standard input is read only if there is no such file.
+    let rest = match (screen::is_terminal(), commands.is_some()) {
+        (true, _) => Some(Rest::Person),
+        (false, true) => None,
+        (false, false) => Some(Rest::StandardInput),
+    };
+    let mut shell = Shell::new(client.clone(), server, Screen::plain(), scene.clone())?;
+    let mut left = Leave { code: DONE, keep: false };
+    let mut ended = false;
+    if let Some(graph) = graph {
+        shell.load(&graph)?;
+    }
+    if let Some(commands) = commands {
+        let mut source = Source::file(&commands)?;
+        left = shell.run(&mut source, args.keep_going).await;
+        let goes_on = left.code == DONE || (args.keep_going && left.code != INTERRUPTED);
+        ended = shell.was_left() || !goes_on;
+    }
+    if let (false, Some(rest)) = (ended, rest) {
+        let source = match rest {
+            Rest::StandardInput => Source::standard_input(),
+            Rest::Person => person(&mut shell, client, scene).await,
+        };
+        let mut source = match source {
+            Ok(source) => source,
+            Err(error) => {
+                shell.leave(left).await;
+                return Err(error);
+            }
+        };
+        left = shell.run(&mut source, args.keep_going).await;
+    }
+    // The editor may be in the middle of a line.
+    drop(terminal);
+    Ok(shell.leave(left).await)
+}
+
+enum Rest {
+    Person,
+    StandardInput,
+}
+
+/// Somebody at the terminal, from now on.
+async fn person(shell: &mut Shell, client: NerveClient, scene: SharedScene) -> Result<Source> {
+    let editor = Editor::start(history(), Lookup::start(client, scene)).await?;
+    shell.screen = Screen::interactive(editor.above.clone());
+    shell.greet();
+    Ok(Source::editor(editor))
+}
+
+/// A graph to begin with, or commands to do first.
+fn split(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
+    match file {
+        Some(file) if !file.exists() => {
+            Err(Failure::new(NOT_FOUND, format!("there is no file {}", file.display())).into())
+        }
+        Some(file) if is_graph(&file) => Ok((Some(file), None)),
+        commands => Ok((None, commands)),
+    }
+}
+
+/// Where lines are kept; nowhere if there is no folder for it.
+fn history() -> Option<PathBuf> {
+    let state = Places::from_env().state;
+    private_directory(&state).ok().map(|()| history_file(&state))
+}

@@ -1,0 +1,241 @@
+//! Commands on nodes and sessions. Most are those of the program.
+
+use anyhow::Result;
+use nerve_client::{ClientError, ExecuteOptions, StreamItem};
+use nerve_core::session::DEFAULT;
+use nerve_proto::CommandType;
+use nerve_proto::params::{CreateSessionParams, ForkNodeParams};
+
+use super::command::{Command, ForkLine, NodeLine};
+use super::interruption::{Interrupt, Interruption};
+use super::names::with_scene;
+use super::shell::Shell;
+use crate::cli::local::Prompt;
+use crate::cli::node::{
+    AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, WaitArgs, WriteArgs,
+};
+use crate::cmd::node::{self, execute};
+use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
+use crate::out;
+
+impl Shell {
+    /// Sends a prompt; the answer is shown as it grows, to a script when it is whole.
+    pub(super) async fn prompt_node(&mut self, node: &str, text: &str) -> Result<()> {
+        self.watched = Some(node.to_string());
+        let done = match self.screen.is_interactive() {
+            true => self.stream(node, text).await,
+            false => self.node_command_of_program(of_execute(node, text)).await,
+        };
+        self.watched = None;
+        done
+    }
+
+    async fn stream(&mut self, node: &str, text: &str) -> Result<()> {
+        let mut interruption = Interruption::of(Interrupt::Turn(node.to_string()));
+        let at = self.client.node(node, self.session().as_deref());
+        let options = ExecuteOptions::default();
+        let begun = async { Ok(at.execute_stream(text, &options).await?) };
+        let mut answer = self.wait(&mut interruption, begun).await?;
+        let mut shown = false;
+        while let Some(item) = self
+            .wait(&mut interruption, async { answer.next().await.transpose().map_err(Into::into) })
+            .await?
+        {
+            match item {
+                StreamItem::Chunk(chunk) => {
+                    shown |= !chunk.trim().is_empty();
+                    self.screen.piece(&chunk)?;
+                }
+                StreamItem::Missed(count) => {
+                    self.screen.note(&format!("{count} pieces of the answer are missing here"))
+                }
+                StreamItem::Response(data) => {
+                    self.screen.end_line()?;
+                    if !shown {
+                        execute::print(&data, false)?;
+                    }
+                    return interruption.judge(execute::check(&data.response));
+                }
+            }
+        }
+        Err(Failure::new(FAILED, "the stream ended without a response").into())
+    }
+
+    /// A command that concerns a node.
+    pub(super) async fn node_command(&mut self, command: Command) -> Result<()> {
+        let command = match command {
+            Command::Node(NodeLine::Fork(line)) => return self.fork_node(line).await,
+            Command::Node(NodeLine::Other(command)) => command,
+            Command::Send(line) => of_execute(&line.node, &line.text),
+            Command::Read(line) => NodeCommand::Read(ReadArgs { node: line.node, lines: line.lines }),
+            Command::Run(line) => NodeCommand::Run(RunArgs { node: line.node, command: line.text }),
+            Command::Write(line) => NodeCommand::Write(WriteArgs {
+                node: line.node,
+                // A dash is what it is here, not standard input.
+                data: Some(if line.text == "-" { "\\x2d".to_string() } else { line.text }),
+                escape: true,
+                keys: Vec::new(),
+            }),
+            Command::Interrupt(line) => NodeCommand::Interrupt(NodeArg { node: line.node }),
+            Command::Wait(line) => NodeCommand::Wait(WaitArgs {
+                node: line.node,
+                until: vec![line.state],
+                timeout: line.timeout,
+            }),
+            Command::History(line) => NodeCommand::History(HistoryArgs {
+                node: line.node,
+                last: line.last,
+                op: None,
+                seq: None,
+                inputs_only: false,
+                summary: false,
+            }),
+            Command::Why(line) => NodeCommand::Why(NodeArg { node: line.node }),
+            Command::Answer(line) => NodeCommand::Answer(AnswerArgs {
+                node: line.node,
+                choice: Some(line.choice.join(" ")),
+                cancel: false,
+                wait: true,
+                timeout: None,
+            }),
+            // All others are done elsewhere.
+            _ => return Ok(()),
+        };
+        self.node_command_of_program(command).await
+    }
+
+    /// A command as `nerve server node` has it.
+    async fn node_command_of_program(&mut self, command: NodeCommand) -> Result<()> {
+        refuse_standard_input(&command)?;
+        let session = self.session();
+        let target = self.target();
+        match command {
+            NodeCommand::Create(args) => {
+                let name = args.name.clone();
+                let done = node::perform(&target, NodeCommand::Create(args));
+                self.start(session.as_deref(), &name, done).await
+            }
+            NodeCommand::Start(args) => {
+                let name = args.node.clone();
+                let done = node::perform(&target, NodeCommand::Start(args));
+                self.start(session.as_deref(), &name, done).await
+            }
+            NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
+                let name = args.node.clone();
+                self.briefly(node::perform(&target, NodeCommand::Stop(args))).await?;
+                self.started.remove(session.as_deref(), &name);
+                Ok(())
+            }
+            NodeCommand::Execute(args) | NodeCommand::Send(args) => {
+                let mut interruption = Interruption::of(Interrupt::Turn(args.node.clone()));
+                let done = node::perform(&target, NodeCommand::Execute(args));
+                let done = self.wait(&mut interruption, done).await;
+                interruption.judge(done)
+            }
+            NodeCommand::Answer(args) if args.wait => {
+                let mut interruption = Interruption::of(Interrupt::Turn(args.node.clone()));
+                let done = node::perform(&target, NodeCommand::Answer(args));
+                let done = self.wait(&mut interruption, done).await;
+                interruption.judge(done)
+            }
+            other => self.briefly(node::perform(&target, other)).await,
+        }
+    }
+
+    /// Starts a node by `work` and remembers that. One whose start was given up may come all the same.
+    async fn start(
+        &mut self,
+        session: Option<&str>,
+        name: &str,
+        work: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let new = self.started.add(session, name);
+        // The command says that it is there.
+        self.watched = Some(name.to_string());
+        let done = self.briefly(work).await;
+        self.watched = None;
+        let failed = done.as_ref().err().map(Failure::from_error);
+        if new && failed.is_some_and(|failure| failure.code != INTERRUPTED) {
+            self.started.remove(session, name);
+        }
+        done
+    }
+
+    async fn fork_node(&mut self, line: ForkLine) -> Result<()> {
+        let (client, session) = (self.client.clone(), self.session());
+        let (source_id, target_id) = (line.source, line.target.clone());
+        let params = ForkNodeParams { source_id, target_id, at: line.at, session_id: session.clone() };
+        let work = async {
+            client.request(CommandType::ForkNode, serde_json::to_value(&params)?).await?;
+            out::line(format_args!("node '{}' is forked from '{}'", params.target_id, params.source_id))
+        };
+        self.start(session.as_deref(), &line.target, work).await
+    }
+
+    /// Shows the current session, or goes to another one.
+    pub(super) async fn go_to_session(&mut self, name: Option<String>) -> Result<()> {
+        let client = self.client.clone();
+        let Some(name) = name else {
+            let current = self.session();
+            let session = self.briefly(async { Ok(client.session(current.as_deref()).await?) }).await?;
+            return out::facts(&[
+                ("session", session.name.clone()),
+                ("description", session.description.clone()),
+                ("nodes", session.nodes.join(", ")),
+                ("graphs", session.graphs.join(", ")),
+            ]);
+        };
+        let found = self.briefly(async { Ok(client.session(Some(&name)).await) }).await?;
+        match found {
+            Ok(_) => {}
+            Err(ClientError::Server(error)) if error.error_type == "not_found_error" => {
+                let params = CreateSessionParams { name: name.clone(), ..CreateSessionParams::default() };
+                self.briefly(async { Ok(client.create_session(&params).await?) }).await?;
+                out::line(format_args!("session '{name}' is new"))?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        with_scene(&self.scene, |scene| scene.session = Some(name).filter(|name| name != DEFAULT));
+        Ok(())
+    }
+
+    /// Lists the sessions.
+    pub(super) async fn list_sessions(&mut self) -> Result<()> {
+        let client = self.client.clone();
+        let sessions = self.briefly(async { Ok(client.sessions().await?) }).await?;
+        let current = self.session();
+        let row = |session: nerve_proto::data::SessionInfo| {
+            let here = session.name == current.as_deref().unwrap_or(DEFAULT);
+            let mark = if here { "here" } else { "" }.to_string();
+            vec![session.name, session.nodes.len().to_string(), session.graphs.len().to_string(), mark]
+        };
+        let rows: Vec<Vec<String>> = sessions.into_iter().map(row).collect();
+        out::table(&["session", "nodes", "graphs", ""], &rows)
+    }
+}
+
+fn of_execute(node: &str, text: &str) -> NodeCommand {
+    NodeCommand::Execute(ExecuteArgs {
+        node: node.to_string(),
+        prompt: Prompt { text: Some(text.to_string()), file: None },
+        parser: None,
+        timeout: None,
+        stream: false,
+        fail_if_busy: false,
+        detach: false,
+    })
+}
+
+/// Standard input is where the commands come from.
+fn refuse_standard_input(command: &NodeCommand) -> Result<(), Failure> {
+    let text = match command {
+        NodeCommand::Execute(args) | NodeCommand::Send(args) => args.prompt.text.as_deref(),
+        NodeCommand::Write(args) => args.data.as_deref(),
+        _ => None,
+    };
+    match text {
+        Some("-") => Err(Failure::new(USAGE, "standard input is where the commands come from")
+            .hint("\"\"\" at the end of a line begins a text of several lines")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,83 @@
+//! Graphs as people and scripts run them: files, runs, gates, ends, and what is left when the server dies.
+
+mod durable;
+mod ending;
+mod examples;
+mod files;
+mod gates;
+mod registered;
+mod running;
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use nerve_testkit::{wait_for, wait_until};
+use serde_json::Value;
+
+use crate::harness::{DEADLINE, Done, Home};
+
+/// A home with a server.
+fn with_server() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home
+}
+
+/// A file in the directory commands start in.
+fn write(home: &Home, name: &str, text: &str) {
+    fs::write(home.hermetic.work().join(name), text).unwrap();
+}
+
+/// What stands in a file there; empty if there is none.
+fn read(home: &Home, name: &str) -> String {
+    fs::read_to_string(home.hermetic.work().join(name)).unwrap_or_default()
+}
+
+/// `nerve server graph …`.
+fn graph(home: &Home, args: &[&str]) -> Done {
+    home.nerve(&[&["server", "graph"], args].concat())
+}
+
+/// The same, begun.
+fn begin(home: &Home, args: &[&str]) -> Child {
+    let mut command = home.command(&[&["server", "graph"], args].concat());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What it did, when it has ended.
+fn ended(mut child: Child) -> Done {
+    // Its output is a few lines: the pipe takes them.
+    assert!(wait_for(DEADLINE, || child.try_wait().unwrap()).is_some(), "it does not end");
+    Done::of(&child.wait_with_output().unwrap())
+}
+
+/// A run as the server knows it; null if it knows none.
+fn status(home: &Home, run: &str) -> Value {
+    let done = graph(home, &["status", run, "--json"]);
+    if done.code == 0 { done.json() } else { Value::Null }
+}
+
+/// Waits until a run has this status.
+#[track_caller]
+fn reaches(home: &Home, run: &str, wanted: &str) -> Value {
+    let found = wait_for(DEADLINE, || Some(status(home, run)).filter(|info| info["status"] == wanted));
+    found.unwrap_or_else(|| panic!("run {run} is not {wanted}: {:#}", status(home, run)))
+}
+
+/// Waits until a file has these words.
+#[track_caller]
+fn says(home: &Home, name: &str, words: &str) {
+    assert!(
+        wait_until(DEADLINE, || read(home, name).contains(words)),
+        "{name} has no {words:?}: {}",
+        read(home, name)
+    );
+}
+
+/// Lets steps of [`UNTIL_GO`] end.
+fn go(home: &Home) {
+    write(home, "go", "");
+}
+
+/// A command that ends when [`go`] was called.
+const UNTIL_GO: &str = "until [ -e go ]; do sleep 0.01; done";

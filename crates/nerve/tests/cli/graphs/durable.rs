@@ -1,0 +1,135 @@
+//! Runs whose server is killed in the middle.
+
+use std::fs;
+
+use nerve_testkit::wait_until;
+
+use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, read, says, with_server, write};
+use crate::harness::{DEADLINE, Home, NERVE};
+
+/// Three steps that leave a line each in `log`; the second one ends when it may.
+fn three(more: &str) -> String {
+    format!(
+        "graph: three\n{more}nodes: {{sh: {{type: bash}}}}\nsteps:\n  - {{id: a, node: sh, input: 'echo a >> log; echo one'}}\n  \
+        - {{id: b, node: sh, input: 'echo b >> log; {UNTIL_GO}; echo {{{{ steps.a.text }}}} two', depends_on: [a]}}\n  \
+        - {{id: c, node: sh, input: 'echo c >> log; echo {{{{ steps.b.text }}}} three', depends_on: [b]}}\n"
+    )
+}
+
+/// A run of it whose server was killed while its second step ran; a new server runs.
+fn killed(more: &str) -> Home {
+    let home = with_server();
+    write(&home, "three.yaml", &three(more));
+    let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
+    says(&home, "log", "b\n");
+    // What is not in the journal yet when a server is killed is done again.
+    let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");
+    let known = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"step\":\"b\""));
+    assert!(wait_until(DEADLINE, known));
+    home.kill_server("default");
+    let done = ended(run);
+    done.says(1, &["server 'default' went away in the middle of run 'r1'", "nerve server graph resume r1"]);
+    home.ok(&["server", "start"]);
+    home
+}
+
+fn count(home: &Home, step: &str) -> usize {
+    read(home, "log").lines().filter(|line| *line == step).count()
+}
+
+#[test]
+fn a_run_whose_server_was_killed_is_resumed_with_what_is_not_done() {
+    let home = killed("");
+    let info = reaches(&home, "r1", "interrupted");
+    assert_eq!(info["done_steps"], 1, "{info:#}");
+    assert!(graph(&home, &["list", "--runs"]).stdout.contains("interrupted"));
+    graph(&home, &["status", "r1"]).says(0, &["nerve server graph resume r1"]);
+    go(&home);
+    let done = graph(&home, &["resume", "r1", "--trace", "trace.json"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (0, "== a\none\n== b\none two\n== c\none two three\n"),
+        "{done:?}"
+    );
+    done.says(
+        0,
+        &["run r1 of graph three goes on: 3 steps", "step a reused", "step b started", "run r1 completed"],
+    );
+    assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 1));
+    assert!(read(&home, "trace.json").contains("\"completed\""));
+    graph(&home, &["resume", "r1"]).says(2, &["completed"]);
+    graph(&home, &["resume", "r9"]).says(3, &["no run 'r9'"]);
+}
+
+#[test]
+fn an_edited_graph_reuses_what_is_unchanged() {
+    let home = killed("");
+    go(&home);
+    write(&home, "edited.yaml", &three("").replace("two'", "zwei'"));
+    let done = graph(&home, &["resume", "r1", "--file", "edited.yaml", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.json()["results"]["c"]["text"], "one zwei three");
+    assert_eq!(count(&home, "a"), 1);
+    // And once more, of a run that is completed: only the last step has changed.
+    write(&home, "again.yaml", &three("").replace("two'", "zwei'").replace("three'", "drei'"));
+    let done = graph(&home, &["resume", "r1", "--file", "again.yaml"]);
+    assert!(done.stdout.contains("one zwei drei"), "{done:?}");
+    assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 2));
+    write(&home, "wrong.yaml", "graph: three\nsteps: [{id: a}]\n");
+    graph(&home, &["resume", "r1", "--file", "wrong.yaml"]).says(2, &["wrong.yaml:2:"]);
+}
+
+#[test]
+fn a_graph_that_says_so_is_resumed_by_the_next_server() {
+    let home = killed("on_restart: resume\n");
+    go(&home);
+    let info = reaches(&home, "r1", "completed");
+    assert_eq!(info["done_steps"], 3, "{info:#}");
+    assert_eq!((count(&home, "a"), count(&home, "c")), (1, 1));
+}
+
+#[test]
+fn a_failed_run_is_resumed_when_its_cause_is_gone() {
+    let home = with_server();
+    write(
+        &home,
+        "needs.yaml",
+        "graph: needs\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'echo a >> log; echo one'}\n  \
+        - {id: b, node: sh, input: 'cat wanted', depends_on: [a]}\n",
+    );
+    graph(&home, &["run", "needs.yaml", "--run-id", "r1"]).says(1, &["wanted"]);
+    write(&home, "wanted", "here\n");
+    assert_eq!(home.ok(&["server", "graph", "resume", "r1"]), "== a\none\n== b\nhere\n");
+    assert_eq!(count(&home, "a"), 1);
+}
+
+#[test]
+fn an_agent_that_was_at_work_is_asked_about() {
+    let home = with_server();
+    let agent = format!("{NERVE} mock-agent --word-delay 60000");
+    home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
+    write(&home, "talk.yaml", "graph: talk\nsteps: [{id: say, node: me, input: SLOW}]\n");
+    let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
+    assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"));
+    home.kill_server("default");
+    ended(run).says(1, &["went away"]);
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "graph", "resume", "r1", "--detach"]);
+    let info = reaches(&home, "r1", "waiting");
+    assert_eq!(info["gates"][0]["step_id"], "say", "{info:#}");
+    home.ok(&["server", "graph", "cancel", "r1"]);
+    reaches(&home, "r1", "cancelled");
+}
+
+#[test]
+fn a_server_that_is_stopped_says_that_the_run_can_be_resumed() {
+    let home = with_server();
+    write(&home, "three.yaml", &three(""));
+    let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
+    says(&home, "log", "b\n");
+    home.ok(&["server", "stop"]);
+    ended(run).says(1, &["in the middle of run 'r1'", "nerve server graph resume r1"]);
+    home.ok(&["server", "start"]);
+    go(&home);
+    assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));
+}

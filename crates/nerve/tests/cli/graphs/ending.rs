@@ -1,0 +1,167 @@
+//! Runs that do not complete: failed, timed out, blocked, cancelled, left.
+
+use nerve_term::event::Size;
+use nerve_testkit::wait_until;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, says, with_server, write};
+use crate::harness::{DEADLINE, NERVE};
+use crate::seat::Seat;
+
+fn interrupt(child: &std::process::Child) {
+    kill_process(Pid::from_child(child), Signal::INT).unwrap();
+}
+
+#[test]
+fn a_run_that_fails_has_partial_results_and_exit_code_1() {
+    let home = with_server();
+    write(
+        &home,
+        "fails.yaml",
+        "graph: fails\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'echo one'}\n  \
+        - {id: b, node: sh, input: 'echo oh no >&2; exit 3', depends_on: [a]}\n  - {id: c, node: sh, input: 'echo three', depends_on: [b]}\n",
+    );
+    let done = graph(&home, &["run", "fails.yaml", "--run-id", "r1", "--trace", "trace.json"]);
+    done.says(1, &["run 'r1' failed: step 'b': ", "exit code 3", "oh no", "nerve server graph resume r1"]);
+    assert_eq!(done.stdout, "one\n");
+    assert!(crate::graphs::read(&home, "trace.json").contains("\"failed\""));
+    let done = graph(&home, &["run", "fails.yaml", "--json"]);
+    let data = done.json();
+    assert_eq!(
+        (done.code, &data["status"], &data["results"]["a"]["text"]),
+        (1, &"failed".into(), &"one".into())
+    );
+    assert!(data["error"].as_str().unwrap().contains("exit code 3") && data["results"]["c"].is_null());
+    let status = graph(&home, &["status", "r1"]);
+    assert!(status.stdout.contains("failed") && status.stdout.contains("exit code 3"), "{status:?}");
+    // A node that nobody has is found out when its step begins.
+    write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: nobody, input: x}]\n");
+    graph(&home, &["run", "late.yaml"]).says(1, &["nobody"]);
+}
+
+#[test]
+fn a_timeout_is_4_and_a_dialog_is_5() {
+    let home = with_server();
+    write(
+        &home,
+        "slow.yaml",
+        "graph: slow\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'sleep 60', error_policy: {timeout_ms: 100}}\n",
+    );
+    graph(&home, &["run", "slow.yaml"]).says(4, &["failed", "did not end in time"]);
+    write(
+        &home,
+        "asks.yaml",
+        &format!(
+            "graph: asks\nnodes: {{agent: {{type: pty, command: '{NERVE} mock-agent', profile: claude}}}}\nsteps: [{{id: a, node: agent, input: PERMIT}}]\n"
+        ),
+    );
+    let done = graph(&home, &["run", "asks.yaml", "--keep-nodes"]);
+    done.says(5, &["1. Yes"]);
+}
+
+#[test]
+fn ctrl_c_cancels_the_run_and_interrupts_its_agent() {
+    let home = with_server();
+    let agent = format!("{NERVE} mock-agent --word-delay 60000");
+    home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
+    write(
+        &home,
+        "talk.yaml",
+        "graph: talk\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'echo one'}\n  - {id: b, node: me, input: SLOW, depends_on: [a]}\n",
+    );
+    let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
+    assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"), "{:#}", home.info("me"));
+    interrupt(&run);
+    let done = ended(run);
+    done.says(
+        130,
+        &[
+            "cancelling run 'r1'",
+            "run r1 cancelled",
+            "run 'r1' was cancelled",
+            "nerve server graph resume r1",
+        ],
+    );
+    assert_eq!(done.stdout, "one\n");
+    home.ok(&["server", "node", "wait", "me"]);
+    let history = home.ok(&["server", "node", "history", "me"]);
+    assert!(history.to_lowercase().contains("interrupt"), "{history}");
+    reaches(&home, "r1", "cancelled");
+}
+
+#[test]
+fn another_command_cancels_a_run_or_all_of_a_graph() {
+    let home = with_server();
+    write(
+        &home,
+        "long.yaml",
+        &format!(
+            "graph: long\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo on >> log; {UNTIL_GO}'}}]\n"
+        ),
+    );
+    for (run, id) in [("r1", "r1"), ("r2", "long")] {
+        let waits = begin(&home, &["run", "long.yaml", "--run-id", run]);
+        reaches(&home, run, "running");
+        assert_eq!(home.ok(&["server", "graph", "cancel", id]), format!("run '{run}' is told to end\n"));
+        ended(waits).says(130, &[&format!("run '{run}' was cancelled")]);
+    }
+    graph(&home, &["cancel", "r1"]).says(3, &["r1"]);
+}
+
+#[test]
+fn a_gate_is_cancelled_too() {
+    let home = with_server();
+    write(&home, "ask.yaml", "graph: ask\nsteps: [{id: ok, gate: {question: 'Go?'}}]\n");
+    let run = begin(&home, &["run", "ask.yaml", "--run-id", "r1"]);
+    reaches(&home, "r1", "waiting");
+    interrupt(&run);
+    ended(run).says(130, &["was cancelled"]);
+}
+
+#[test]
+fn who_only_watches_leaves_the_run_alone() {
+    let home = with_server();
+    write(
+        &home,
+        "long.yaml",
+        &format!(
+            "graph: long\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo on >> log; {UNTIL_GO}'}}]\n"
+        ),
+    );
+    home.ok(&["server", "graph", "run", "long.yaml", "--detach", "--run-id", "r1"]);
+    says(&home, "log", "on");
+    let mut seat =
+        Seat::watched(home.command(&["server", "graph", "status", "r1", "--watch"]), Size::new(100, 20));
+    seat.sees("running   a");
+    seat.signal(Signal::INT);
+    assert_eq!(seat.left(), Some(130));
+    seat.sees("interrupted; run 'r1' goes on");
+    go(&home);
+    reaches(&home, "r1", "completed");
+}
+
+#[test]
+fn a_second_ctrl_c_leaves_at_once() {
+    let home = with_server();
+    let agent = format!("{NERVE} mock-agent --ignore-interrupt");
+    write(
+        &home,
+        "hang.yaml",
+        &format!(
+            "graph: hang\nnodes: {{agent: {{type: pty, command: '{agent}', profile: claude}}}}\nsteps: [{{id: a, node: agent, input: HANG}}]\n"
+        ),
+    );
+    let mut seat = Seat::watched(
+        home.command(&["server", "graph", "run", "hang.yaml", "--run-id", "r1"]),
+        Size::new(100, 20),
+    );
+    seat.sees("running   a");
+    let busy = || {
+        home.nerve(&["server", "node", "info", "agent", "--session", "r1", "--json"]).stdout.contains("busy")
+    };
+    assert!(wait_until(DEADLINE, busy));
+    seat.signal(Signal::INT);
+    seat.sees("Ctrl+C again leaves at once");
+    seat.signal(Signal::INT);
+    assert_eq!(seat.left(), Some(130));
+}

@@ -1,0 +1,79 @@
+//! The graphs in `examples/` do what they say.
+
+use std::path::{Path, PathBuf};
+
+use crate::graphs::{begin, ended, graph, reaches, with_server, write};
+use crate::harness::{Home, NERVE};
+
+fn example(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    path.canonicalize().unwrap().display().to_string()
+}
+
+#[test]
+fn all_of_them_are_valid() {
+    let home = Home::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            home.ok(&["server", "graph", "validate", &path.display().to_string()]);
+            count += 1;
+        }
+    }
+    assert!(count >= 2, "{count} examples");
+}
+
+#[test]
+fn the_pipeline_counts() {
+    let home = with_server();
+    let run = |args: &[&str]| {
+        graph(&home, &[&["run", &example("pipeline.yaml"), "--json"], args].concat()).json()["results"]
+            .clone()
+    };
+    assert_eq!(run(&[])["report"]["text"].as_str().unwrap().lines().last(), Some("total: 13, that is a lot"));
+    let few = run(&["--set", "texts=[\"it's one\", \"$HOME\"]"]);
+    assert_eq!(
+        (&few["lines"][0], &few["praise"]),
+        (&"2 words in 'it's one'".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(few["report"]["text"].as_str().unwrap().lines().last(), Some("total: 3"));
+}
+
+#[test]
+fn the_review_mends_until_the_check_passes_and_asks() {
+    let home = with_server();
+    home.ok(&[
+        "server",
+        "node",
+        "create",
+        "coder",
+        "-c",
+        &format!("{NERVE} mock-agent"),
+        "--profile",
+        "claude",
+    ]);
+    let run = begin(&home, &["run", &example("review.yaml"), "--run-id", "r1", "--json"]);
+    let info = reaches(&home, "r1", "waiting");
+    let question = info["gates"][0]["question"].as_str().unwrap();
+    assert!(question.starts_with("Take this message? You said: That has "), "{question}");
+    home.ok(&["server", "graph", "answer", "r1", "yes"]);
+    let done = ended(run);
+    let data = done.json();
+    assert_eq!((done.code, &data["results"]["approve"]["choice"]), (0, &"yes".into()), "{data:#}");
+    // The agent is the session's, and still there.
+    home.ok(&["server", "node", "wait", "coder"]);
+}
+
+#[test]
+fn the_first_graph_of_the_guide_prints_what_the_guide_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graphs.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let yaml = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let home = with_server();
+    write(&home, "greet.yaml", yaml);
+    home.ok(&["server", "graph", "validate", "greet.yaml"]);
+    let printed = home.ok(&["server", "graph", "run", "greet.yaml", "--set", "name=Ada"]);
+    assert!(guide.contains(&printed), "{printed}");
+}

@@ -1,0 +1,479 @@
+//! `nerve repl` and `nerve server repl`: through pipes, at a terminal, and under tmux.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use nerve_term::event::Size;
+use nerve_testkit::{skip, wait_until};
+use rustix::process::Signal;
+
+use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
+use crate::seat::{LIMIT, Seat};
+
+const SIZE: Size = Size { cols: 100, rows: 30 };
+
+const GATED: &str = "\
+graph: gated
+steps:
+  - {id: first, node: sh, input: echo one}
+  - {id: ship, gate: {question: Ship it?, choices: [yes, no]}, depends_on: [first]}
+  - {id: last, node: sh, input: 'echo {{ steps.ship.choice }} after {{ steps.first }}', depends_on: [ship]}
+";
+
+/// Commands on standard input.
+fn piped(home: &Home, args: &[&str], commands: &[&str]) -> Done {
+    home.nerve_with(args, &(commands.join("\n") + "\n"))
+}
+
+/// Somebody at a terminal; what goes to stderr is shown there too.
+fn seat(home: &Home, args: &[&str]) -> Seat {
+    let mut command = home.hermetic.command("/bin/sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1", NERVE]).args(args);
+    let seat = Seat::of(command, SIZE);
+    seat.sees("'help' lists the commands");
+    at_prompt(&seat);
+    seat
+}
+
+/// Waits until a line can be edited. (Before that the terminal takes Ctrl-D for the end of a line, termios(3).)
+#[track_caller]
+fn at_prompt(seat: &Seat) {
+    assert!(wait_until(LIMIT, || seat.text().trim_end().ends_with('>')), "{}", seat.text());
+}
+
+fn file(home: &Home, name: &str, text: &str) -> String {
+    let path = home.hermetic.work().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn commands_of_a_file_are_done_and_what_was_started_is_stopped() {
+    let home = Home::new();
+    let commands = file(
+        &home,
+        "commands",
+        "# a comment\nnode create sh -b bash\nnode create term -c 'bash --norc'\n@sh echo \"two  spaces\" 'and quotes'\n\
+         send term \"\"\"\necho a block\n\"\"\"\nread term 3\nhistory term 1\n",
+    );
+    let done = home.nerve(&["repl", &commands]);
+    done.says(0, &["stopped nodes sh, term"]);
+    for words in ["node 'sh' created", "two  spaces and quotes\n", "\na block\n", "SEND @"] {
+        assert!(done.stdout.contains(words), "{done:?} lacks {words:?}");
+    }
+    assert!(home.hosts().is_empty(), "nodes run in the process itself");
+    assert!(home.hermetic.nerve_home().join("history/repl/term.jsonl").exists());
+}
+
+#[test]
+fn the_first_error_ends_a_script_and_says_where_unless_it_is_to_go_on() {
+    let home = Home::new();
+    let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@nobody hello\n";
+    let commands = file(&home, "commands", text);
+    let done = home.nerve(&["repl", &commands]);
+    done.says(1, &["commands:5: unrecognized subcommand 'nod'", "'node'", "stopped node sh"]);
+    assert!(done.stdout.contains("one") && !done.stdout.contains("two"), "{done:?}");
+    let done = home.nerve(&["repl", &commands, "--keep-going"]);
+    done.says(1, &["commands:5: ", "commands:7: ", "nobody"]);
+    assert!(done.stdout.contains("two"), "{done:?}");
+
+    piped(&home, &["repl"], &["send sh \"\"\"", "never closed"])
+        .says(1, &["standard input:1: a block is not closed"]);
+    home.nerve(&["repl", "no-such-file"]).says(3, &["no-such-file"]);
+    home.nerve(&["server", "repl"]).says(3, &["server 'default' is not running"]);
+}
+
+#[test]
+fn a_graph_is_built_checked_run_and_saved() {
+    let home = Home::new();
+    let done = piped(
+        &home,
+        &["repl"],
+        &[
+            "node create sh -b bash",
+            "graph new hello",
+            "step add a sh 'echo A-{{ input.task }}'",
+            "step add b sh 'echo B-{{ steps.a }}' --after a",
+            "step add c sh 'echo C'",
+            "step add x nobody hello",
+            "chain b c x",
+            "validate",
+            "step remove x",
+            "dry",
+            "show mermaid",
+            "run task=one",
+            "result b",
+            "graph save hello.yaml",
+            "graph save hello.json",
+            "graph new other",
+            "graph load hello.json",
+            "show yaml",
+            "runs",
+        ],
+    );
+    done.says(0, &["node 'nobody' is neither in the graph nor in the session"]);
+    for words in
+        ["3 steps", "flowchart TD", "\nC\n", "\nB-A-one\n", "completed", "graph: hello\nsteps:\n", "3  c"]
+    {
+        assert!(done.stdout.contains(words), "{done:?} lacks {words:?}");
+    }
+    // Files of it are the program's own graph files.
+    for name in ["hello.yaml", "hello.json"] {
+        let path = home.hermetic.work().join(name);
+        home.ok(&["server", "graph", "validate", path.to_str().unwrap()]);
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o600, 0o600, "{name} has mode {mode:o}");
+    }
+    // The journal of the run is kept.
+    assert_eq!(fs::read_dir(home.hermetic.nerve_home().join("runs/repl")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_graph_that_is_wrong_or_fails_says_so() {
+    let home = Home::new();
+    let run = |commands: &[&str]| piped(&home, &["repl"], commands);
+    run(&["validate"]).says(1, &["there is no current graph", "'graph new ID'"]);
+    run(&["graph new g", "run"]).says(1, &["step add"]);
+    run(&["graph new g", "step add a sh x --after z"]).says(1, &["there is no step 'z'"]);
+    run(&["graph new g", "step add a sh '{{ steps.b }}'", "run"])
+        .says(1, &["steps[0].input", "there is no step \"b\""]);
+    run(&["graph new g", "step add a sh x", "graph save no/such/folder.yaml"])
+        .says(1, &["cannot write no/such/folder.yaml"]);
+    let failing = ["node create sh -b bash", "graph new g", "step add a sh 'exit 3'", "run", "sessions"];
+    let done = run(&failing);
+    done.says(1, &["standard input:4: "]);
+    assert!(!done.stdout.contains("SESSION"), "{done:?}");
+    let wrong = file(&home, "wrong.yaml", "graph: g\nsteps:\n  - id: a\n    nod: sh\n");
+    home.nerve(&["repl", &wrong]).says(2, &["wrong.yaml:4:5"]);
+}
+
+#[test]
+fn a_run_that_waits_at_a_gate_goes_on_when_it_is_answered() {
+    let home = Home::new();
+    let gated = file(&home, "gated.yaml", GATED);
+    let done = piped(
+        &home,
+        &["repl", &gated],
+        &["node create sh -b bash", "run", "gate 2", "events on", "run --detach", "follow", "gate no"],
+    );
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.stdout.contains("ship asks: Ship it? [yes | no]\n"), "{done:?}");
+    assert!(done.stdout.contains("no after one\n"), "{done:?}");
+    assert!(done.stderr.contains("gated/first begins on sh"), "{done:?}");
+
+    let left = piped(&home, &["repl", &gated], &["node create sh -b bash", "run"]);
+    left.says(1, &["'gate CHOICE' answers", "cancelled run r-", "stopped node sh"]);
+    let bad = piped(&home, &["repl", &gated], &["node create sh -b bash", "run", "gate maybe"]);
+    bad.says(1, &["maybe"]);
+    piped(&home, &["repl"], &["gate yes"]).says(1, &["no such gate waits"]);
+}
+
+#[test]
+fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
+    let home = Home::with_shell();
+    let nodes = || home.nerve(&["server", "node", "list", "--json"]).json()["nodes"].clone();
+    let done = piped(
+        &home,
+        &["server", "repl"],
+        &["node create mine -b bash", "@sh echo hello", "@mine echo there"],
+    );
+    done.says(0, &["stopped node mine"]);
+    assert!(done.stdout.contains("hello\n") && done.stdout.contains("there\n"), "{done:?}");
+    assert_eq!(nodes(), serde_json::json!(["sh"]));
+
+    piped(&home, &["server", "repl"], &["node create mine -b bash", "exit --keep", "node stop sh"])
+        .says(0, &["goes on"]);
+    assert_eq!(nodes(), serde_json::json!(["mine", "sh"]));
+    piped(&home, &["repl"], &["node create x -b bash", "exit --keep"])
+        .says(1, &["they cannot stay", "stopped node x"]);
+
+    // Stopped by a command: not the REPL's any more.
+    let done = piped(&home, &["server", "repl"], &["node create a -b bash", "node stop a"]);
+    assert!(done.code == 0 && !done.stderr.contains("stopped node"), "{done:?}");
+    let done = piped(
+        &home,
+        &["server", "repl"],
+        &["session work", "session", "node create a -b bash", "node list", "sessions"],
+    );
+    done.says(0, &["stopped node work/a"]);
+    assert!(done.stdout.contains("session 'work' is new"), "{done:?}");
+    // What a server does not do yet is passed on.
+    let fork = piped(&home, &["server", "repl"], &["node fork sh copy"]);
+    assert!(fork.code == 1 && !fork.stderr.is_empty(), "{fork:?}");
+}
+
+#[test]
+fn a_blocked_agent_is_answered_as_the_hint_says() {
+    let home = Home::new();
+    let create = format!("node create me -c '{NERVE} mock-agent' --profile claude");
+    let done = piped(
+        &home,
+        &["repl", "--keep-going"],
+        &[&create, "@me PERMIT", "answer me 1", "wait me", "@me again"],
+    );
+    done.says(1, &["standard input:2: ", "1. Yes", "node answer"]);
+    assert!(!done.stderr.contains("nerve server node"), "{done:?}");
+    assert!(done.stdout.contains("END-OF-TOOL") && done.stdout.contains("You said: again"), "{done:?}");
+}
+
+#[test]
+fn the_tab_key_completes_commands_and_names() {
+    let home = Home::with_shell();
+    let mut seat = seat(&home, &["server", "repl"]);
+    seat.types("node int\t");
+    seat.sees("> node interrupt");
+    seat.types("s\t");
+    seat.sees("> node interrupt sh");
+    seat.types("\x15@s\techo com$((1+1))pleted\r");
+    seat.sees("@sh echo");
+    seat.sees("com2pleted");
+    // A node that was just made is known a moment later: names are asked for anew.
+    home.ok(&["server", "node", "create", "other", "-b", "bash"]);
+    assert!(
+        wait_until(LIMIT, || {
+            seat.types("\x15why oth\t");
+            wait_until(std::time::Duration::from_millis(500), || seat.text().contains("> why other"))
+        }),
+        "{}",
+        seat.text()
+    );
+    fs::write(home.hermetic.work().join("review.yaml"), GATED).unwrap();
+    seat.types("\x15graph load rev\t\r");
+    seat.sees("graph 'gated' is the current one");
+    seat.types("chain fi\tla\t\r");
+    seat.sees("chain first last");
+    at_prompt(&seat);
+    seat.types("\x04");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn events_are_shown_above_the_line_that_is_edited() {
+    let home = Home::with_shell();
+    let mut seat = seat(&home, &["server", "repl"]);
+    seat.types("node li");
+    seat.sees("> node li");
+    home.ok(&["server", "node", "create", "other", "-b", "bash"]);
+    seat.sees("· other is created");
+    let shown = seat.text();
+    let (event, line) = (shown.find("· other").unwrap(), shown.rfind("> node li").unwrap());
+    assert!(event < line, "{shown}");
+    seat.types("st\r");
+    seat.sees("> node list");
+    seat.sees("STATE");
+    seat.types("events off\r");
+    seat.types("node li");
+    assert!(wait_until(LIMIT, || seat.text().trim_end().ends_with("> node li")), "{}", seat.text());
+    home.ok(&["server", "node", "stop", "other"]);
+    seat.types("\x15sessions\r");
+    seat.sees("GRAPHS");
+    assert!(!seat.text().contains("other is stopped"), "{}", seat.text());
+    at_prompt(&seat);
+    seat.types("\x04");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn ctrl_c_clears_a_line_interrupts_a_turn_and_twice_leaves() {
+    let home = Home::new();
+    let mut seat = seat(&home, &["repl"]);
+    seat.types("node create sh -c 'bash --norc'\r");
+    seat.sees("sh is ready");
+    seat.types("@sh sleep 1000\r");
+    seat.sees("@sh sleep 1000");
+    // The turn runs: the shell has a child.
+    assert!(wait_until(LIMIT, || sleeps(seat.child.id())), "{}", seat.text());
+    seat.signal(Signal::INT);
+    seat.sees("interrupting sh");
+    seat.sees("\ninterrupted");
+    // Typed ahead, while the one before is done: nothing is lost.
+    seat.types("@sh sleep 1; echo first\r@sh echo second\r");
+    seat.sees("\nfirst");
+    seat.sees("\nsecond");
+    seat.types("half a line");
+    seat.sees("> half a line");
+    seat.types("\x03");
+    at_prompt(&seat);
+    assert!(!seat.text().contains("again to leave"), "{}", seat.text());
+    seat.types("\x03");
+    seat.sees("Ctrl-C again to leave; that stops 1 node");
+    seat.types("events\r");
+    seat.sees("\non");
+    seat.types("\x03");
+    assert!(wait_until(LIMIT, || seat.text().matches("again to leave").count() == 2), "{}", seat.text());
+    seat.types("\x03");
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("stopped node sh");
+}
+
+#[test]
+fn a_script_that_is_interrupted_stops_what_it_started() {
+    let home = Home::new();
+    let commands = file(&home, "commands", "node create sh -b bash\n@sh sleep 1000\nsessions\n");
+    let mut repl = home.command(&["repl", "--keep-going", &commands]);
+    let repl = repl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(wait_until(LIMIT, || sleeps(repl.id())), "nothing runs");
+    signal(repl.id(), Signal::INT);
+    let pid = repl.id();
+    let done = Done::of(&repl.wait_with_output().unwrap());
+    done.says(130, &["interrupting sh", "commands:2: interrupted", "stopped node sh"]);
+    assert!(!done.stdout.contains("SESSION") && !sleeps(pid), "{done:?}");
+}
+
+/// A descendant of the process is `sleep`.
+fn sleeps(pid: u32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<u32> =
+        lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>()).collect();
+    let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    children.iter().any(|child| name(child).trim() == "sleep" || sleeps(*child))
+}
+
+#[test]
+fn lines_are_kept_for_the_next_time_for_their_user_alone() {
+    let home = Home::new();
+    let kept = home.hermetic.nerve_home().join("repl_history");
+    let mut first = seat(&home, &["repl"]);
+    first.types("node create sh -b bash\r");
+    first.sees("created");
+    first.types("@sh\recho one\recho two\r\"\"\"\r");
+    first.sees("\none\ntwo");
+    first.types(" sessions\r");
+    first.sees("GRAPHS");
+    at_prompt(&first);
+    first.types("\x04");
+    assert_eq!(first.left(), Some(0));
+    let text = fs::read_to_string(&kept).unwrap();
+    assert!(text.contains("node create sh -b bash") && !text.contains("sessions"), "{text}");
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let mut second = seat(&home, &["repl"]);
+    // Through the rows of the prompt to the line before it.
+    second.types(&"\x1b[A".repeat(6));
+    second.sees("> node create sh -b bash");
+    second.types("\r");
+    second.sees("created");
+    second.types("exit\r");
+    assert_eq!(second.left(), Some(0));
+    second.sees("stopped node sh");
+}
+
+#[test]
+fn a_repl_that_is_terminated_stops_what_it_started_and_leaves_the_terminal_as_it_was() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut seat = seat(&home, &["server", "repl"]);
+    seat.types("node create sh -c 'bash --norc'\r");
+    seat.sees("sh is ready");
+    seat.types("half");
+    seat.sees("> half");
+    seat.signal(Signal::TERM);
+    assert_eq!(seat.left(), Some(130));
+    seat.sees("stopped node sh");
+    assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], serde_json::json!([]));
+}
+
+#[test]
+fn a_server_that_goes_away_is_told_and_can_be_left() {
+    let home = Home::with_shell();
+    let mut seat = seat(&home, &["server", "repl"]);
+    home.ok(&["server", "stop"]);
+    seat.sees("server 'default' went away");
+    seat.types("node list\r");
+    seat.sees("error: ");
+    seat.types("exit\r");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn a_graph_is_watched_cancelled_and_its_gate_answered_at_a_terminal() {
+    let home = Home::new();
+    let gated = file(&home, "gated.yaml", GATED);
+    let mut seat = seat(&home, &["repl", &gated]);
+    seat.types("node create sh -b bash\r");
+    seat.sees("created");
+    seat.types("run\r");
+    seat.sees("gated/first is done");
+    seat.sees("the run waits");
+    seat.types("gate yes\r");
+    seat.sees("\nyes after one");
+    seat.types("graph new slow\r");
+    seat.sees("graph 'slow'");
+    seat.types("step add a sh 'sleep 1000'\rrun\r");
+    seat.sees("slow/a begins on sh");
+    assert!(wait_until(LIMIT, || sleeps(seat.child.id())), "{}", seat.text());
+    seat.signal(Signal::INT);
+    seat.sees("cancelling run");
+    seat.sees("slow is cancelled");
+    seat.types("run --detach\r");
+    seat.sees("has begun");
+    at_prompt(&seat);
+    seat.types("\x04");
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("cancelled run r-");
+    assert!(wait_until(LIMIT, || !sleeps(std::process::id())));
+}
+
+/// A terminal whose keys become signals, as people have it.
+struct Tmux<'a> {
+    home: &'a Home,
+    socket: String,
+}
+
+impl Tmux<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.home.hermetic.command("tmux");
+        command.args(["-S", &self.socket, "-f", "/dev/null"]).args(args);
+        command
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let done = self.home.run(self.command(args));
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done.stdout
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    #[track_caller]
+    fn sees(&self, words: &str) {
+        let text = || self.tmux(&["capture-pane", "-p"]);
+        assert!(wait_until(DEADLINE, || text().contains(words)), "no {words:?} in\n{}", text());
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        let _ = self.command(&["kill-server"]).output();
+    }
+}
+
+#[test]
+fn under_tmux_the_keys_do_what_they_say() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return skip("under_tmux_the_keys_do_what_they_say", "tmux is not installed");
+    }
+    let home = Home::new();
+    let socket = home.hermetic.root().join("tmux").to_str().unwrap().to_string();
+    let tmux = Tmux { home: &home, socket };
+    tmux.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "bash --norc --noprofile"]);
+    tmux.keys(&[&format!("{NERVE} repl"), "Enter"]);
+    tmux.sees("nerve>");
+    tmux.keys(&["node cr", "Tab", &format!("me -c '{NERVE} mock-agent' --profile claude"), "Enter"]);
+    tmux.sees("me is ready");
+    tmux.keys(&["@m", "Tab", "hello", "Enter"]);
+    tmux.sees("You said: hello");
+    tmux.keys(&["@me STALL 600", "Enter"]);
+    tmux.sees("@me STALL 600");
+    tmux.keys(&["C-c"]);
+    tmux.sees("interrupting me");
+    tmux.sees("\ninterrupted");
+    tmux.keys(&["C-d"]);
+    tmux.sees("stopped node me");
+    tmux.keys(&["echo back in the she''ll", "Enter"]);
+    tmux.sees("\nback in the shell");
+}

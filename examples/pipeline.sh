@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A graph of bash and template steps: checked, shown, run; and its results as JSON.
+#
+# CI sees, among others, in its output:
+# prints: total: 13, that is a lot
+# prints: 2 words in 'one two'
+set -euo pipefail
+cd "$(dirname "$0")"
+
+export NERVE_SERVER=pipeline-$$
+nerve server graph validate pipeline.yaml
+nerve server graph show pipeline.yaml
+nerve server start
+trap 'nerve server stop "$NERVE_SERVER" --force' EXIT
+
+nerve server graph run pipeline.yaml --json | jq -r .results.report.text
+nerve server graph run pipeline.yaml --set 'texts=["one two", "three"]' --json | jq -r '.results.lines[]'
+nerve server graph list --runs
