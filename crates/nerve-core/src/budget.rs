@@ -53,6 +53,8 @@ struct PoolInner {
     budget: Option<Budget>,
     usage: ResourceUsage,
     parent: Option<Pool>,
+    /// Only counts apart.
+    part: bool,
 }
 
 /// A budget that is used up: what a run that it stopped says of it.
@@ -168,14 +170,25 @@ impl PartialEq for ResourceUsage {
 impl Pool {
     /// Counts, and limits if there is a budget; inside `parent`, if there is one.
     pub(crate) fn new(budget: Option<Budget>, parent: Option<Pool>) -> Pool {
-        Pool { inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent }) }
+        Pool { inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent, part: false }) }
     }
 
     /// Counts apart what counts toward this one too, from this one's begin on: cheaper than a pool that asks for the time.
     pub(crate) fn part(&self) -> Pool {
         let Counters { start_time, started, .. } = *self.inner.usage.counters;
         let usage = ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) };
-        Pool { inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()) }) }
+        Pool { inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()), part: true }) }
+    }
+
+    /// This one, or the one that it is a part of.
+    pub(crate) fn budgeted(&self) -> &Pool {
+        let mut pool = self;
+        while pool.inner.part
+            && let Some(parent) = &pool.inner.parent
+        {
+            pool = parent;
+        }
+        pool
     }
 
     pub(crate) fn budget(&self) -> Option<&Budget> {

@@ -212,7 +212,7 @@ impl Dag {
         // An invalid graph gives its problems here and not as results of tasks.
         graph.execution_order()?;
         graph.set_max_parallel(if options.parallel { options.max_workers } else { 1 });
-        let watch = Arc::new(Watch { options, seen: Mutex::default() });
+        let watch = Arc::new(Watch { options, outer: context.step.clone(), seen: Mutex::default() });
         let (watching, before) = (Arc::clone(&watch), context.run().observer.clone());
         let context = context.clone().with_observer(Arc::new(move |event| {
             if let Some(before) = &before {
@@ -256,40 +256,44 @@ impl From<Dag> for Graph {
 /// Makes results of what happens in a run.
 struct Watch {
     options: DagOptions,
+    /// Path of the step that runs it, if one does.
+    outer: Option<Arc<str>>,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
-    began: HashMap<Arc<str>, TsNs>,
+    began: HashMap<String, TsNs>,
     results: TaskResults,
 }
 
 impl Watch {
     fn see(&self, event: &StepEvent) {
-        // What graphs in a task do has a path.
-        if event.step.contains('/') {
-            return;
-        }
+        let task = match &self.outer {
+            None => Some(&*event.step),
+            Some(outer) => event.step.strip_prefix(&**outer).and_then(|path| path.strip_prefix('/')),
+        };
+        // What graphs in a task do has a longer path.
+        let Some(task) = task.filter(|task| !task.contains('/')) else { return };
         let end = |error: Option<String>, output: Value| {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let began = seen.began.get(&event.step).copied().unwrap_or(event.at);
+            let began = seen.began.get(task).copied().unwrap_or(event.at);
             let status = if error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
             let duration_ms = event.at.0.saturating_sub(began.0) as f64 / 1e6;
             let result = TaskResult { status, duration_ms, error, output };
-            seen.results.insert(event.step.to_string(), result.clone());
+            seen.results.insert(task.to_string(), result.clone());
             drop(seen);
             if let Some(tell) = &self.options.on_task_complete {
-                tell(&event.step, &result);
+                tell(task, &result);
             }
         };
         match event.kind {
             StepEventKind::Start { .. } => {
                 let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.began.insert(Arc::clone(&event.step), event.at);
+                seen.began.insert(task.to_string(), event.at);
                 drop(seen);
                 if let Some(tell) = &self.options.on_task_start {
-                    tell(&event.step);
+                    tell(task);
                 }
             }
             StepEventKind::Complete { .. } => end(None, event.data.clone()),

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::graphs::without_secrets;
 use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
 use crate::error::EngineError;
 use crate::events::Publisher;
-use crate::graph::file::GraphFile;
+use crate::graph::file::{GraphFile, without_secrets};
 use crate::session::manager::SessionManager;
 use crate::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
 use crate::session::{DEFAULT, Session};
@@ -19,6 +18,8 @@ use nerve_term::event::Size;
 #[derive(Debug)]
 pub(super) struct Book {
     writer: Option<Writer>,
+    /// What was wrong with what was kept.
+    troubles: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl Book {
         sessions: &SessionManager,
         events: &Publisher,
     ) -> Book {
-        let Some(file) = file else { return Book { writer: None } };
+        let Some(file) = file else { return Book { writer: None, troubles: Vec::new() } };
         let complain = {
             let events = events.clone();
             move |message: String| {
@@ -45,21 +46,30 @@ impl Book {
                 events.publish(None, EventKind::Error { message });
             }
         };
-        let store = match SessionStore::load(&file) {
-            Ok((store, report)) => {
-                report.problem.map(&complain);
+        let troubles = Mutex::new(Vec::new());
+        // Nobody listens to events yet: who starts the server is told.
+        let report = |message: String| {
+            troubles.lock().unwrap_or_else(PoisonError::into_inner).push(message.clone());
+            complain(message);
+        };
+        let loaded = SessionStore::load(&file);
+        let store = match loaded {
+            Ok((store, loaded)) => {
+                loaded.problem.map(&report);
                 for kept in store.of_server(server) {
-                    if let Err(error) = restore(kept, sessions, &complain) {
-                        complain(format!("session '{}' is not there again: {error}", kept.name));
+                    if let Err(error) = restore(kept, sessions, &report) {
+                        report(format!("session '{}' is not there again: {error}", kept.name));
                     }
                 }
-                store
+                Some(store)
             }
             Err(error) => {
-                complain(format!("sessions are not kept: {error}"));
-                return Book { writer: None };
+                report(format!("sessions are not kept: {error}"));
+                None
             }
         };
+        let troubles = troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Some(store) = store else { return Book { writer: None, troubles } };
         let (next, changes) = watch::channel(Vec::new());
         let server = server.to_string();
         let of = server.clone();
@@ -67,16 +77,22 @@ impl Book {
             .name("sessions".to_string())
             .spawn(move || write(store, &of, changes, complain))
             .ok();
-        Book { writer: Some(Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) }) }
+        let writer = Writer { server, next: Mutex::new(Some(next)), thread: Mutex::new(thread) };
+        Book { writer: Some(writer), troubles }
+    }
+
+    /// What was wrong with what was kept, when it was read.
+    pub(super) fn troubles(&self) -> &[String] {
+        &self.troubles
     }
 
     /// Takes down what there is now.
     pub(super) fn note(&self, sessions: &SessionManager) {
         let Some(writer) = &self.writer else { return };
-        let kept = sessions.list().into_iter().filter(Session::is_kept);
-        let all = kept.map(|session| metadata(&session, &writer.server)).collect();
+        // Looked at under the lock: what somebody else saw before must not be written after.
         if let Some(next) = &*writer.next.lock().unwrap_or_else(PoisonError::into_inner) {
-            next.send_replace(all);
+            let kept = sessions.list().into_iter().filter(Session::is_kept);
+            next.send_replace(kept.map(|session| metadata(&session, &writer.server)).collect());
         }
     }
 
@@ -189,7 +205,10 @@ fn restore(
                 let graph_node = compiled.graph.with_definition(graph.definition.clone());
                 session.register(Arc::new(graph_node), Some(&graph.name))?;
             }
-            Err(error) => tracing::warn!(graph = %graph.name, %error, "a kept graph is not there again"),
+            Err(error) => complain(format!(
+                "graph '{}' of session '{}' is not there again: {error}",
+                graph.name, kept.name
+            )),
         }
     }
     Ok(())

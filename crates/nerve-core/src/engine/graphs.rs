@@ -7,21 +7,22 @@ use nerve_term::event::Size;
 use serde_json::{Map, Value, json};
 
 use super::Engine;
+use super::linking;
 use super::runs::{Run, not_found};
 use crate::command::{
     BackendKind, CommandLine, EventKind, GraphEventKind, GraphInfo, GraphSource, NodeRef, NodeSpec, Outcome,
-    Reply, ResumeRun, RunEnded, RunGraph, RunStatus,
+    Reply, ResumeRun, RunEnded, RunGraph, RunInfo, RunStatus,
 };
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::file::{
     BashDefinition, CommandDefinition, Compiled, GraphFile, NodeDefinition, OnRestart, TerminalDefinition,
+    without_secrets,
 };
 use crate::graph::journal::{Fact, Head, Journal, Past, new_run_id};
 use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
 use crate::node::factory::named;
-use crate::session::store::is_secret;
 use crate::session::{DEFAULT, Session, check_name, stop_all};
 use crate::trace::{TraceStatus, Tracer};
 
@@ -61,6 +62,11 @@ impl Engine {
         let definition = file.to_value();
         let graph = compiled.graph.with_definition(definition);
         let info = graph_info(&graph, &session);
+        if session.definition(graph.id()).is_some() {
+            let message = format!("node '{}' exists already in session '{}'", graph.id(), session.name());
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message)
+                .hint("delete it first, or take another name"));
+        }
         session.register(Arc::new(graph), None)?;
         self.inner.book.note(&self.inner.sessions);
         Ok(Reply::Graph(Box::new(info)))
@@ -104,11 +110,12 @@ impl Engine {
                 definition.ok_or_else(|| no_graph(&id, &outer))?
             }
         };
-        let (file, compiled) = read(definition)?;
+        let (file, compiled) = read_in(definition, &outer)?;
         let input = file.input(input)?;
         let id = match run {
             Some(id) => {
                 check_name(&id, "run")?;
+                self.no_session_of_that_name(&id, |_| true)?;
                 id
             }
             None => new_run_id(self.inner.runs.clock.now()),
@@ -128,9 +135,25 @@ impl Engine {
             None => None,
         };
         let Compiled { graph, nodes } = compiled;
-        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), journal)?;
+        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), journal);
+        let run = run.inspect_err(|_| self.inner.runs.discard(&id))?;
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: false });
         self.go(Beginning { graph, nodes, run, outer, input, past: None, options }, detach).await
+    }
+
+    /// A run's nodes are in a session of its name, which ends with it. Those of somebody else must not.
+    fn no_session_of_that_name(
+        &self,
+        run: &str,
+        is_anothers: impl FnOnce(&Session) -> bool,
+    ) -> Result<(), EngineError> {
+        match self.inner.sessions.find_by_name(run).filter(is_anothers) {
+            Some(_) => {
+                Err(EngineError::new(ErrorKind::AlreadyExists, format!("there is a session '{run}' already"))
+                    .hint("take another id for the run"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Goes on with a run whose server is gone, or that failed or was cancelled.
@@ -142,6 +165,8 @@ impl Engine {
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
                 .hint("`nerve server graph status` says how far it is"));
         }
+        // Its own may be there: its nodes outlived their server.
+        self.no_session_of_that_name(&id, Session::is_kept)?;
         let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
         let (journal, past) = blocking(move || Journal::resume(&path)).await??;
         if past.status() == "completed" && graph.is_none() {
@@ -149,7 +174,8 @@ impl Engine {
                 .hint("run the graph again, or resume it with an edited one"));
         }
         let edited = graph.is_some();
-        let (file, compiled) = read(graph.unwrap_or_else(|| past.definition().clone()))?;
+        let outer = self.inner.sessions.ensure(past.head().session.as_deref())?;
+        let (file, compiled) = read_in(graph.unwrap_or_else(|| past.definition().clone()), &outer)?;
         if let Some(cut) = past.cut() {
             let message =
                 format!("run '{id}': the last {cut} bytes of its journal were cut and are left out");
@@ -159,7 +185,6 @@ impl Engine {
         let input = file.input(past.head().input.clone())?;
         let definition = edited.then(|| without_secrets(file.to_value()));
         journal.record(&Fact::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
-        let outer = self.inner.sessions.ensure(past.head().session.as_deref())?;
         let mut options = Options::of(past.options());
         options.trace |= trace;
         let Compiled { graph, nodes } = compiled;
@@ -201,21 +226,22 @@ impl Engine {
         let engine = self.clone();
         let task = tokio::spawn(async move { engine.drive(beginning).await });
         let watched = Arc::clone(&run);
-        tokio::spawn(async move {
-            if let Err(error) = task.await {
+        // What came of it is for who waits here, and kept for nobody else: it can be large.
+        let end = tokio::spawn(async move {
+            task.await.unwrap_or_else(|error| {
                 let error = EngineError::new(ErrorKind::Internal, format!("the run's task ended: {error}"));
-                watched.end(RunStatus::Failed, 0, ended(&watched, Map::new(), Some(error), None));
-            }
+                watched.end(RunStatus::Failed, 0, ended(&watched, Map::new(), Some(error), None))
+            })
         });
         if detach {
             return Ok(Reply::Run(Box::new(run.info())));
         }
-        let ended = run.wait().await;
-        Ok(Reply::RunEnded(Box::new(RunEnded::clone(&ended))))
+        let ended = end.await.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
+        Ok(Reply::RunEnded(Box::new(ended)))
     }
 
     /// Makes the graph's nodes, runs it, ends its nodes, says what came of it.
-    async fn drive(&self, beginning: Beginning) {
+    async fn drive(&self, beginning: Beginning) -> RunEnded {
         let Beginning { graph, nodes, run, outer, input, past, options } = beginning;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, nodes.is_empty());
@@ -261,7 +287,7 @@ impl Engine {
             }
         }
         let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
-        run.end(status, usage.tokens_used(), ended(&run, results, error, trace));
+        run.end(status, usage.tokens_used(), ended(&run, results, error, trace))
     }
 
     /// The session of a run: the graph's own nodes are in it, and what is not there is looked for in the one it uses.
@@ -378,10 +404,25 @@ impl Engine {
         Ok(Reply::Run(Box::new(blocking(move || engine.inner.runs.info(&id)).await??)))
     }
 
-    pub(super) fn answer_gate(&self, id: &str, step: Option<&str>, choice: &str) -> Outcome {
-        let run = self.inner.runs.get(id).filter(|run| run.goes_on()).ok_or_else(|| not_found(id))?;
+    pub(super) async fn answer_gate(&self, id: &str, step: Option<&str>, choice: &str) -> Outcome {
+        check_name(id, "run")?;
+        let Some(run) = self.inner.runs.get(id).filter(|run| run.goes_on()) else {
+            let (engine, id) = (self.clone(), id.to_string());
+            let info = blocking(move || engine.inner.runs.info(&id)).await??;
+            return Err(asks_nothing(&info));
+        };
         run.gates.answer(step, choice)?;
         Ok(Reply::Run(Box::new(run.info())))
+    }
+}
+
+/// The run has ended: what it asked was answered by somebody else, or by nobody.
+fn asks_nothing(info: &RunInfo) -> EngineError {
+    let message = format!("run '{}' asks nothing: it is {}", info.run, info.status.as_str());
+    let error = EngineError::new(ErrorKind::NotFound, message);
+    match info.status {
+        RunStatus::Completed => error,
+        _ => error.hint(format!("`nerve server graph resume {}` goes on with it, and asks again", info.run)),
     }
 }
 
@@ -407,27 +448,18 @@ fn context(
     }
 }
 
-fn read(definition: Value) -> Result<(GraphFile, Compiled), EngineError> {
-    let file = GraphFile::from_value(definition)?;
+/// To be run: with the graphs that it names in a session.
+fn read_in(definition: Value, session: &Session) -> Result<(GraphFile, Compiled), EngineError> {
+    let mut file = GraphFile::from_value(definition)?;
+    linking::link(&mut file, session)?;
     let compiled = file.compile()?;
     Ok((file, compiled))
 }
 
-/// Takes the values of variables out whose names look secret, in nested graphs too: they are not for the disk. A run that is resumed
-/// has them from its server's environment.
-pub(super) fn without_secrets(mut definition: Value) -> Value {
-    let mut graphs = vec![&mut definition];
-    while let Some(graph) = graphs.pop() {
-        let nodes = graph.get_mut("nodes").and_then(Value::as_object_mut);
-        for (_, node) in nodes.into_iter().flatten() {
-            let Some(node) = node.as_object_mut() else { continue };
-            if let Some(env) = node.get_mut("env").and_then(Value::as_object_mut) {
-                env.retain(|name, _| !is_secret(name));
-            }
-            graphs.extend(node.get_mut("graph"));
-        }
-    }
-    definition
+fn read(definition: Value) -> Result<(GraphFile, Compiled), EngineError> {
+    let file = GraphFile::from_value(definition)?;
+    let compiled = file.compile()?;
+    Ok((file, compiled))
 }
 
 /// An error that says which step it is of.

@@ -3,6 +3,7 @@
 mod adopt;
 mod book;
 mod graphs;
+mod linking;
 pub mod runs;
 mod sessions;
 
@@ -80,6 +81,12 @@ impl Engine {
         Engine { inner: Arc::new(inner) }
     }
 
+    /// What was wrong with the sessions that were kept, when they were read: for people, in whole sentences. Events of it are gone
+    /// before anybody can subscribe.
+    pub fn troubles(&self) -> &[String] {
+        self.inner.book.troubles()
+    }
+
     /// Does what is asked. Safe to call from many tasks at once; dropping the future detaches from a running turn's answer
     /// but does not undo what was already typed.
     ///
@@ -137,7 +144,9 @@ impl Engine {
             Command::ListRuns => self.list_runs().await,
             Command::GetRun { run } => self.get_run(&run).await,
             Command::ResumeRun(resume) => self.resume_run(*resume).await,
-            Command::AnswerGate { run, step, choice } => self.answer_gate(&run, step.as_deref(), &choice),
+            Command::AnswerGate { run, step, choice } => {
+                self.answer_gate(&run, step.as_deref(), &choice).await
+            }
             Command::Shutdown { keep_nodes } => {
                 self.shut_down(keep_nodes).await;
                 Ok(Reply::ShuttingDown)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub(super) struct Runs {
     pub(super) clock: Clock,
     events: Publisher,
     known: Mutex<BTreeMap<String, Arc<Run>>>,
+    /// Nothing is taken in any more. Changed while `known` is locked.
+    closed: AtomicBool,
 }
 
 /// A run of this server.
@@ -48,9 +51,9 @@ pub(super) struct Run {
     events: Publisher,
     clock: Clock,
     state: Mutex<State>,
-    ended: watch::Sender<Option<Arc<RunEnded>>>,
+    ended: watch::Sender<bool>,
     /// Its server goes down: it is not ended, and can be resumed.
-    interrupted: std::sync::atomic::AtomicBool,
+    interrupted: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -58,12 +61,14 @@ struct State {
     info: RunInfo,
     /// Places in `info.steps`.
     places: HashMap<String, usize>,
+    /// So many steps are too many.
+    forget_at: usize,
 }
 
 impl Runs {
     pub(super) fn new(folder: Option<PathBuf>, server: &str, clock: Clock, events: Publisher) -> Runs {
         let folder = folder.map(|folder| folder.join(server));
-        Runs { folder, clock, events, known: Mutex::default() }
+        Runs { folder, clock, events, known: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
     /// Where the journal of a run is.
@@ -74,7 +79,7 @@ impl Runs {
     /// Takes a run in.
     ///
     /// # Errors
-    /// AlreadyExists: one of that id goes on.
+    /// AlreadyExists: one of that id goes on. Process: the server goes down.
     pub(super) fn begin(
         &self,
         id: &str,
@@ -108,11 +113,14 @@ impl Runs {
             journal: Mutex::new(journal),
             events: self.events.clone(),
             clock: self.clock,
-            state: Mutex::new(State { info, places: HashMap::new() }),
-            ended: watch::Sender::new(None),
+            state: Mutex::new(State { info, places: HashMap::new(), forget_at: 2 * STEPS }),
+            ended: watch::Sender::new(false),
             interrupted: false.into(),
         });
         let mut known = self.lock();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+        }
         if known.get(id).is_some_and(|run| run.goes_on()) {
             return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' goes on already"))
                 .hint("take another id, or cancel it first"));
@@ -124,6 +132,15 @@ impl Runs {
             known.remove(id);
         }
         Ok(run)
+    }
+
+    /// Removes the journal of a run that was refused: nobody is to go on with it.
+    pub(super) fn discard(&self, id: &str) {
+        if let Some(path) = self.journal(id)
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "the journal of a run that never began stays");
+        }
     }
 
     /// A run of this server's life.
@@ -181,9 +198,13 @@ impl Runs {
     /// The server goes down: what goes on stops, and can be resumed. Returns when it has stopped. With `keep_nodes` nothing is
     /// interrupted on the terminals.
     pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
-        let runs: Vec<Arc<Run>> = self.lock().values().filter(|run| run.goes_on()).cloned().collect();
+        let runs: Vec<Arc<Run>> = {
+            let known = self.lock();
+            self.closed.store(true, Ordering::Relaxed);
+            known.values().filter(|run| run.goes_on()).cloned().collect()
+        };
         for run in &runs {
-            run.interrupted.store(true, std::sync::atomic::Ordering::Release);
+            run.interrupted.store(true, Ordering::Release);
             // A step whose node goes down with us has not failed.
             run.journal().iter().for_each(Journal::seal);
             if !keep_nodes {
@@ -212,7 +233,7 @@ impl Run {
         info.gates = self.gates.waiting();
         let runs = |step: &RunStep| {
             matches!(step.state, "running" | "queued")
-                && !info.gates.iter().any(|gate| gate.step == step.step)
+                && !info.gates.iter().any(|gate| is_in(&gate.step, &step.step))
         };
         if info.status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(runs) {
             info.status = RunStatus::Waiting;
@@ -229,25 +250,17 @@ impl Run {
     }
 
     pub(super) fn goes_on(&self) -> bool {
-        self.ended.borrow().is_none()
+        !*self.ended.borrow()
     }
 
     pub(super) fn was_interrupted(&self) -> bool {
-        self.interrupted.load(std::sync::atomic::Ordering::Acquire)
+        self.interrupted.load(Ordering::Acquire)
     }
 
     /// Waits for its end.
-    pub(super) async fn wait(&self) -> Arc<RunEnded> {
-        let mut ended = self.ended.subscribe();
-        loop {
-            if let Some(ended) = &*ended.borrow_and_update() {
-                return Arc::clone(ended);
-            }
-            if ended.changed().await.is_err() {
-                // The sender is part of us.
-                std::future::pending::<()>().await;
-            }
-        }
+    pub(super) async fn wait(&self) {
+        // The sender is part of us: it is not gone before.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     /// Takes in what happened to a step, and tells subscribers.
@@ -295,8 +308,8 @@ impl Run {
         self.events.publish_in(&self.session, event);
     }
 
-    /// Says how it ended, to everybody who waits.
-    pub(super) fn end(&self, status: RunStatus, tokens: u64, mut ended: RunEnded) {
+    /// Says how it ended, to everybody who waits; and gives the whole of it.
+    pub(super) fn end(&self, status: RunStatus, tokens: u64, mut ended: RunEnded) -> RunEnded {
         let now = self.clock.now();
         let error = ended.error.as_ref().map(ToString::to_string);
         let ms = {
@@ -317,9 +330,12 @@ impl Run {
         ended.info = self.info();
         // Others can go on with it from here on.
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The journal is gone, what was wrong with it is still told.
+        self.lock().info.faults.clone_from(&ended.info.faults);
         // Who waits for its end has heard of it before.
         self.publish(GraphEventKind::Ended { status, ms, tokens, error });
-        self.ended.send_replace(Some(Arc::new(ended)));
+        self.ended.send_replace(true);
+        ended
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -348,9 +364,9 @@ impl State {
                 step.ended = Some(event.at);
                 step.tokens = tokens;
                 // Items and rounds of a step are not steps of the graph.
-                info.done += usize::from(!step.step.contains(['/', '[', '#']));
-                if how != How::Reused && !step.step.contains('/') {
-                    info.tokens += tokens;
+                if !step.step.contains(['/', '[', '#']) {
+                    info.done += 1;
+                    info.tokens += if how == How::Reused { 0 } else { tokens };
                 }
             }
             StepEventKind::Error { error_type } => {
@@ -366,16 +382,25 @@ impl State {
         }
     }
 
-    fn add(&mut self, event: &StepEvent) -> usize {
-        if self.info.steps.len() >= 2 * STEPS {
-            let steps = &mut self.info.steps;
-            let mut spare = steps.len() - STEPS;
+    /// Steps that are done first, then those that are not but have ended.
+    fn forget(&mut self) {
+        let steps = &mut self.info.steps;
+        let mut spare = steps.len() - STEPS;
+        for states in [&["completed", "reused", "skipped"][..], &["failed", "cancelled"]] {
             steps.retain(|step| {
-                let goes = spare > 0 && matches!(step.state, "completed" | "reused" | "skipped");
+                let goes = spare > 0 && states.contains(&step.state);
                 spare -= usize::from(goes);
                 !goes
             });
-            self.places = steps.iter().enumerate().map(|(at, step)| (step.step.clone(), at)).collect();
+        }
+        self.places = steps.iter().enumerate().map(|(at, step)| (step.step.clone(), at)).collect();
+        // Where thousands run at once, not for each of them.
+        self.forget_at = 2 * steps.len().max(STEPS);
+    }
+
+    fn add(&mut self, event: &StepEvent) -> usize {
+        if self.info.steps.len() >= self.forget_at {
+            self.forget();
         }
         let place = self.info.steps.len();
         self.info.steps.push(RunStep {
@@ -391,6 +416,11 @@ impl State {
         self.places.insert(event.step.to_string(), place);
         place
     }
+}
+
+/// Is a step this one, or one of its items, rounds or inner steps?
+fn is_in(path: &str, step: &str) -> bool {
+    path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
 }
 
 fn words(data: &Value) -> String {
@@ -436,5 +466,58 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
             .map(|bytes| format!("the last {bytes} bytes of its journal are cut"))
             .into_iter()
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Runs, STEPS};
+    use crate::clock::Clock;
+    use crate::events::Publisher;
+    use crate::graph::event::{How, StepEvent, StepEventKind};
+    use nerve_term::event::TsNs;
+    use serde_json::Value;
+
+    fn event(step: &str, kind: StepEventKind) -> StepEvent {
+        StepEvent { kind, step: step.into(), node: "n".into(), data: Value::Null, at: TsNs(1) }
+    }
+
+    fn runs() -> Runs {
+        let clock = Clock::start();
+        Runs::new(None, "test", clock, Publisher::new(clock))
+    }
+
+    #[test]
+    fn tokens_of_items_rounds_and_inner_steps_count_once() {
+        let run = runs().begin("r-1", "g", None, 2, None).unwrap();
+        let used = |tokens| StepEventKind::Complete { how: How::Completed, ms: 0, tokens };
+        for (step, tokens) in
+            [("each[0]", 5), ("each[1]", 7), ("each", 12), ("in/a#1", 1), ("in/a", 1), ("in", 1)]
+        {
+            run.observe(&event(step, used(tokens)));
+        }
+        let info = run.info();
+        assert_eq!((info.tokens, info.done), (13, 2));
+    }
+
+    #[test]
+    fn steps_that_have_ended_are_forgotten_and_those_that_run_are_not() {
+        let run = runs().begin("r-1", "g", None, 1, None).unwrap();
+        run.observe(&event("first", StepEventKind::Start { queued: false }));
+        for step in 0..10 * STEPS {
+            let step = format!("s{step}");
+            run.observe(&event(&step, StepEventKind::Start { queued: false }));
+            run.observe(&event(&step, StepEventKind::Error { error_type: "process_error" }));
+        }
+        let info = run.info();
+        assert!(info.steps.len() <= 2 * STEPS, "{}", info.steps.len());
+        assert_eq!((info.steps[0].step.as_str(), info.steps[0].state), ("first", "running"));
+    }
+
+    #[tokio::test]
+    async fn nothing_begins_once_the_server_goes_down() {
+        let runs = runs();
+        runs.interrupt_all(false).await;
+        assert!(runs.begin("r-1", "g", None, 1, None).is_err());
     }
 }

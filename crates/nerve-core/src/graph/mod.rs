@@ -81,6 +81,16 @@ pub struct Graph {
 #[derive(Clone)]
 struct Input(Arc<dyn Fn(Value) -> Result<Value, EngineError> + Send + Sync>);
 
+impl Input {
+    /// One that panics fails the run, not whoever runs it.
+    fn complete(&self, given: Value) -> Result<Value, EngineError> {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(given))).unwrap_or_else(|panic| {
+            let message = format!("completing the input panicked: {}", attempt::words_of(&*panic));
+            Err(EngineError::new(ErrorKind::Internal, message))
+        })
+    }
+}
+
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Input")
@@ -314,6 +324,31 @@ impl Graph {
         let message = format!("graph '{}' is not valid: {}", self.id, problems.join("; "));
         EngineError::new(ErrorKind::InvalidRequest, message)
             .hint("`nerve server graph validate` says the same of a file")
+    }
+}
+
+impl Drop for Graph {
+    /// One after the other: thousands of graphs in each other must not need a stack of thousands.
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.steps) > 1 {
+            return;
+        }
+        let mut left = vec![std::mem::take(&mut self.steps)];
+        while let Some(steps) = left.pop() {
+            // Somebody else has it too.
+            let Some(steps) = Arc::into_inner(steps) else { continue };
+            for step in &steps {
+                let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
+                for target in std::iter::once(&step.target).chain(fallback) {
+                    if let Target::Node(node) = target
+                        && let Some(inner) = node.as_graph()
+                    {
+                        // Held here, they do not go with the graph that has them.
+                        left.push(Arc::clone(&inner.steps));
+                    }
+                }
+            }
+        }
     }
 }
 

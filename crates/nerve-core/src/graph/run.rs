@@ -72,7 +72,7 @@ async fn run_here(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
         tracer.expect(graph.len());
     }
     let given = match &graph.input {
-        Some(input) => (input.0)(std::mem::take(&mut context.input)),
+        Some(input) => input.complete(std::mem::take(&mut context.input)),
         None => Ok(std::mem::take(&mut context.input)),
     };
     let run = match given.and_then(|input| {

@@ -1,6 +1,7 @@
 //! All sessions of a server, by name.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{DEFAULT, Session, check_name, stop_all};
@@ -19,6 +20,8 @@ pub struct SessionManager {
 struct Shared {
     sessions: Mutex<BTreeMap<String, Session>>,
     factory: NodeFactory,
+    /// Nothing is taken in any more. Changed while `sessions` is locked.
+    closed: AtomicBool,
 }
 
 impl SessionManager {
@@ -27,7 +30,7 @@ impl SessionManager {
         let default = Session::new(DEFAULT);
         default.keep();
         let sessions = Mutex::new(BTreeMap::from([(DEFAULT.to_string(), default)]));
-        SessionManager { shared: Arc::new(Shared { sessions, factory }) }
+        SessionManager { shared: Arc::new(Shared { sessions, factory, closed: AtomicBool::new(false) }) }
     }
 
     /// Makes nodes; does not register them.
@@ -38,7 +41,7 @@ impl SessionManager {
     /// Deprecated: [`SessionManager::node_factory`].
     #[deprecated(note = "use SessionManager::node_factory")]
     pub fn channels(&self) -> &NodeFactory {
-        static WARNED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+        static WARNED: AtomicBool = AtomicBool::new(false);
         super::compat::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
         self.node_factory()
     }
@@ -48,16 +51,10 @@ impl SessionManager {
     /// # Errors
     /// A bad name, or one that is taken.
     pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
-        check_name(name, "session")?;
-        let mut sessions = self.lock();
-        if sessions.contains_key(name) {
-            let message = format!("session '{name}' exists already");
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message));
-        }
         let session = Session::new(name);
         session.describe(description, tags);
         session.keep();
-        sessions.insert(name.to_string(), session.clone());
+        self.insert(session.clone())?;
         Ok(session)
     }
 
@@ -83,6 +80,9 @@ impl SessionManager {
     pub fn insert(&self, session: Session) -> Result<(), EngineError> {
         check_name(session.name(), "session")?;
         let mut sessions = self.lock();
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(EngineError::new(ErrorKind::Process, "the server is shutting down"));
+        }
         if sessions.contains_key(session.name()) {
             let message = format!("session '{}' exists already", session.name());
             return Err(EngineError::new(ErrorKind::AlreadyExists, message));
@@ -150,7 +150,12 @@ impl SessionManager {
 
     /// Takes nothing in from now on, and hands out all nodes, still running.
     pub(crate) fn close_names(&self) -> Vec<NodeHandle> {
-        self.list().iter().flat_map(Session::close_names).collect()
+        let sessions: Vec<Session> = {
+            let sessions = self.lock();
+            self.shared.closed.store(true, Ordering::Relaxed);
+            sessions.values().cloned().collect()
+        };
+        sessions.iter().flat_map(Session::close_names).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {

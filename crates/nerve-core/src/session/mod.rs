@@ -126,8 +126,11 @@ impl Session {
     pub fn register(&self, node: NodeHandle, name: Option<&str>) -> Result<(), EngineError> {
         let name = name.unwrap_or(node.id()).to_string();
         let reservation = self.reserve(&name)?;
-        self.fill(&name, reservation, node);
-        Ok(())
+        match self.fill(&name, reservation, node) {
+            true => Ok(()),
+            // Meanwhile: a session that is closed already takes no names.
+            false => Err(EngineError::new(ErrorKind::Process, "the session is being closed")),
+        }
     }
 
     /// Takes a node out, and does not stop it.
@@ -309,10 +312,11 @@ impl Session {
             Some(Slot::Node(old)) if state_of(&**old) == StateName::Stopped => {}
             None => {}
             Some(slot) => {
-                let what = slot.node().filter(|node| node.as_graph().is_some()).map_or("node", |_| "graph");
+                let is_graph = slot.node().is_some_and(|node| node.as_graph().is_some());
+                let (what, end) = if is_graph { ("graph", "delete") } else { ("node", "stop") };
                 let message = format!("{what} '{name}' exists already in session '{}'", self.name());
                 return Err(EngineError::new(ErrorKind::AlreadyExists, message)
-                    .hint("stop it first, or take another name"));
+                    .hint(format!("{end} it first, or take another name")));
             }
         }
         state.reservations += 1;

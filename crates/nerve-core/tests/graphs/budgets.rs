@@ -314,3 +314,19 @@ async fn items_that_may_run_may_end_and_no_more_begin() {
     assert_eq!(notes.all().iter().filter(|note| *note == "i begins").count(), 3);
     assert_eq!(notes.all().iter().filter(|note| *note == "i ends").count(), 3);
 }
+
+#[tokio::test]
+async fn a_node_sees_the_same_budget_whether_or_not_it_is_watched() {
+    use nerve_core::trace::Tracer;
+    let looks = || {
+        let node = nerve_core::node::function::FunctionNode::new("looks", |context| {
+            Ok(json!([context.budget().and_then(|budget| budget.max_tokens), context.usage().tokens_used()]))
+        });
+        chain("g", [("spend", gives("n", json!({"tokens": 3}))), ("look", std::sync::Arc::new(node) as _)])
+    };
+    for context in [context(), context().with_trace(Tracer::new("g"))] {
+        let mut graph = looks();
+        graph.set_budget(Budget { max_tokens: Some(100), ..Budget::default() });
+        assert_eq!(graph.run(&context).await.results["look"], json!([100, 3]));
+    }
+}

@@ -157,3 +157,30 @@ async fn interrupting_a_graph_interrupts_the_nodes_it_holds() {
     all.sort();
     assert_eq!(all, ["inside is interrupted", "outside is interrupted"]);
 }
+
+/// Ends with an error of its own when it is cancelled.
+fn sulks() -> nerve_core::node::NodeHandle {
+    Arc::new(FunctionNode::asynchronous("sulks", |context| async move {
+        context.cancellation().wait().await;
+        Err(error("I was doing something"))
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_policy_makes_a_result_of_a_step_that_was_cancelled() {
+    use nerve_core::graph::step::Target;
+    for on_error in [OnError::Skip, OnError::Fallback] {
+        let notes = Notes::default();
+        let policy = ErrorPolicy {
+            on_error,
+            fallback_value: json!("none"),
+            fallback_node: Some(Target::Node(notes.node("stand-in"))),
+            ..ErrorPolicy::default()
+        };
+        let mut graph = Graph::new("g");
+        graph.add_step(sulks(), Step::new("s").error_policy(policy)).unwrap();
+        let run = graph.run(&context().with_cancellation(in_a_second())).await;
+        assert_eq!((run.status, json!(run.results)), (TraceStatus::Cancelled, json!({})), "{on_error:?}");
+        assert_eq!(notes.all(), [""; 0], "{on_error:?}");
+    }
+}

@@ -68,7 +68,7 @@ async fn items_give_their_results_in_their_order_however_long_each_takes() {
         tokio::time::sleep(Duration::from_secs(10 - item)).await;
         Ok(json!(item * item))
     }));
-    for (parallel, seconds) in [(1, 10 + 9 + 8 + 7 + 6), (2, 9 + 7 + 6), (5, 10), (100, 10)] {
+    for (parallel, seconds) in [(1, 10 + 9 + 8 + 7 + 6), (2, 10 + 7 + 6), (5, 10), (100, 10)] {
         let begun = Instant::now();
         let run = one(node.clone(), Step::new("each").foreach(numbers(5), parallel).input_from(item)).await;
         assert_eq!(run.results["each"], json!([0, 1, 4, 9, 16]));
@@ -149,7 +149,7 @@ async fn each_item_has_its_own_rounds_and_paths_say_both() {
             paths.push(event.step.to_string());
         }
     }
-    assert_eq!(paths, ["s[0]#1", "s[1]#1", "s[1]#2", "s[2]#1", "s[2]#2", "s[2]#3"]);
+    assert_eq!(paths, ["s", "s[0]#1", "s[1]#1", "s[1]#2", "s[2]#1", "s[2]#2", "s[2]#3"]);
     assert_eq!(events.end().await.results["s"], json!([1, 2, 3]));
 }
 

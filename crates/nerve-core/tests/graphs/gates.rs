@@ -133,11 +133,11 @@ async fn where_nobody_can_answer_the_default_counts_at_once() {
     graph.add_step(Arc::new(gate().default_choice("yes")), Step::new("ship")).unwrap();
     assert_eq!(graph.run(&context()).await.results["ship"], json!({"choice": "yes", "by": "default"}));
     let mut graph = Graph::new("g");
-    graph.add_step(Arc::new(gate()), Step::new("ship")).unwrap();
+    graph.add_step(Arc::new(gate()), Step::new("gate")).unwrap();
     let error = graph.run(&context()).await.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::Blocked, "step 'ship' asks, and nobody can answer here")
+        (ErrorKind::Blocked, "step 'gate' asks, and nobody can answer here")
     );
 }
 

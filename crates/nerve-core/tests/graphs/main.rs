@@ -4,6 +4,7 @@
 mod budgets;
 mod cancel;
 mod checkpoints;
+mod engine;
 mod failure;
 mod flow;
 mod gates;

@@ -91,9 +91,13 @@ async fn an_input_that_cannot_be_made_fails_its_step_by_name() {
     graph
         .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::stage::error("no such field"))))
         .unwrap();
-    let run = run(&graph).await;
+    let tracer = nerve_core::trace::Tracer::new("g");
+    let run = graph.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(run.error.unwrap().message, "step 'a': input: no such field");
     assert_eq!(run.status, TraceStatus::Failed);
+    let trace = tracer.snapshot();
+    assert_eq!((&*trace.steps[0].step_id, trace.steps[0].node_type), ("a", "function"));
+    assert_eq!(trace.steps[0].error.as_deref(), Some("step 'a': input: no such field"));
 }
 
 #[tokio::test]

@@ -344,9 +344,82 @@ async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
 }
 
 #[tokio::test]
-async fn what_was_used_before_does_not_count_again() {
+async fn what_was_used_before_counts_and_is_not_used_again() {
     let desktop = Desktop::new();
     let graph = crate::stage::chain("g", [("a", crate::stage::gives("n", json!({"tokens": 5})))]);
     assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 0);
+    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+}
+
+#[tokio::test]
+async fn what_a_person_says_of_a_step_is_asked_for_once() {
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(stuck), Step::new("s").input("in")).unwrap();
+    graph.add_step(hangs_at(1, &notes, &at), Step::new("after").depends_on(["s"])).unwrap();
+    desktop.run_until(&graph, &at).await;
+    // Resumed, answered, and interrupted again.
+    let gates = Gates::new();
+    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
+    let mut changes = gates.changes();
+    tokio::select! {
+        _ = graph.run(&context) => panic!("it ended"),
+        () = async {
+            changes.changed().await.unwrap();
+            gates.answer(None, "skip").unwrap();
+            at.notified().await;
+        } => {}
+    }
+    drop(context);
+    let run = desktop.run(&graph, &Gates::new()).await;
+    assert_eq!(json!(run.results), json!({"s": null, "after": null}));
+    let summary = nerve_core::graph::journal::Summary::read(&desktop.path).unwrap();
+    assert_eq!((summary.steps.skipped, summary.steps.running), (1, 0));
+}
+
+#[tokio::test]
+async fn nothing_begins_on_a_node_that_keeps_state_once_nothing_is_written_down() {
+    let (desktop, notes) = (Desktop::new(), Notes::default());
+    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    let sealing = journal.clone();
+    let first = FunctionNode::new("first", move |_| {
+        // The server goes down, and leaves its nodes.
+        sealing.seal();
+        Ok(json!(1))
+    });
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(first), Step::new("a")).unwrap();
+    graph.add_step(Desk::new("desk", &notes), Step::new("b").depends_on(["a"])).unwrap();
+    let run = graph.run(&context().with_journal(journal, Some(past))).await;
+    assert_eq!(notes.all(), [""; 0]);
+    assert_ne!(run.status, TraceStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_stand_in_that_keeps_state_is_asked_about_too() {
+    use nerve_core::graph::step::Target;
+    use nerve_core::policy::{ErrorPolicy, OnError};
+    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+    let policy = ErrorPolicy {
+        on_error: OnError::Fallback,
+        fallback_node: Some(Target::Node(Arc::new(stuck))),
+        ..ErrorPolicy::default()
+    };
+    let mut graph = Graph::new("g");
+    graph.add_step(crate::stage::fails("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
+    desktop.run_until(&graph, &at).await;
+    let gates = Gates::new();
+    let mut changes = gates.changes();
+    let answered = async {
+        changes.changed().await.unwrap();
+        gates.answer(None, "skip").unwrap();
+    };
+    let run = tokio::select! {
+        (run, ()) = async { tokio::join!(desktop.run(&graph, &gates), answered) } => run,
+        () = tokio::time::sleep(LIMIT) => panic!("nobody was asked"),
+    };
+    assert_eq!((json!(run.results), notes.all()), (json!({"s": null}), Vec::new()));
 }

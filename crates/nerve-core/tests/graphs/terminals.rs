@@ -101,7 +101,7 @@ async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
     };
     // It waits in line.
     let queued = async {
-        while shell.info().metadata.get("queued").is_none() {
+        while !shell.info().metadata.contains_key("queued") {
             tokio::task::yield_now().await;
         }
     };

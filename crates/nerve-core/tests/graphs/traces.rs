@@ -136,3 +136,18 @@ async fn nodes_can_add_to_the_trace() {
     assert_eq!(trace.steps.iter().map(|step| &*step.step_id).collect::<Vec<_>>(), ["call", "a"]);
     assert_eq!(trace.total_cost, 0.25);
 }
+
+#[tokio::test]
+async fn tokens_of_items_and_rounds_are_each_ones_own() {
+    use nerve_core::graph::{Graph, step::Step};
+    let ask = gives("ask", json!({"tokens": 10}));
+    let mut graph = Graph::new("g");
+    let items = |_: &nerve_core::graph::step::Scope<'_>| Ok(vec![json!(1), json!(2), json!(3)]);
+    graph.add_step(ask.clone(), Step::new("each").foreach(items, 1)).unwrap();
+    graph.add_step(ask, Step::new("loop").until(|scope| Ok(scope.round == 3), 5)).unwrap();
+    let trace = traced(&graph).await;
+    let used: Vec<(&str, u64)> = trace.steps.iter().map(|step| (&*step.step_id, step.tokens_used)).collect();
+    let expected = ["each[0]", "each[1]", "each[2]", "loop#1", "loop#2", "loop#3"].map(|step| (step, 10));
+    assert_eq!(used, expected);
+    assert_eq!(trace.total_tokens, 60);
+}

@@ -158,18 +158,22 @@ fn a_node_is_the_same_by_name_in_a_graph_inside_and_as_a_stand_in() {
         add(&mut graph);
         graph.validate_in(&session)
     };
-    let by_name = |graph: &mut Graph| drop(graph.add_step_ref("desk", Step::new("b")).unwrap());
+    let by_name = |graph: &mut Graph| {
+        graph.add_step_ref("desk", Step::new("b")).unwrap();
+    };
     assert_eq!(parallel(&by_name), said);
 
     let inner = chain("inner", [("x", desk.clone() as _)]);
-    let inside =
-        |graph: &mut Graph| drop(graph.add_step(std::sync::Arc::new(inner.clone()), Step::new("b")).unwrap());
+    let inside = |graph: &mut Graph| {
+        graph.add_step(std::sync::Arc::new(inner.clone()), Step::new("b")).unwrap();
+    };
     assert_eq!(parallel(&inside), said);
 
     let mut named = Graph::new("named");
     named.add_step_ref("desk", Step::new("x")).unwrap();
-    let by_name_inside =
-        |graph: &mut Graph| drop(graph.add_step(std::sync::Arc::new(named.clone()), Step::new("b")).unwrap());
+    let by_name_inside = |graph: &mut Graph| {
+        graph.add_step(std::sync::Arc::new(named.clone()), Step::new("b")).unwrap();
+    };
     assert_eq!(parallel(&by_name_inside), said);
 
     let policy = ErrorPolicy {
@@ -178,7 +182,9 @@ fn a_node_is_the_same_by_name_in_a_graph_inside_and_as_a_stand_in() {
         ..ErrorPolicy::default()
     };
     let stand_in = |graph: &mut Graph| {
-        drop(graph.add_step(echo("e"), Step::new("b").error_policy(policy.clone())).unwrap());
+        {
+            graph.add_step(echo("e"), Step::new("b").error_policy(policy.clone())).unwrap();
+        };
     };
     assert_eq!(parallel(&stand_in), said);
 }

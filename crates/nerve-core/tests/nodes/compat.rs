@@ -285,3 +285,20 @@ async fn a_cancelled_dag_says_so_and_has_what_it_has() {
     let error = dag.run(&context().with_cancellation(token), DagOptions::default()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled);
 }
+
+#[tokio::test]
+async fn a_dag_in_a_step_that_is_watched_gives_its_results() {
+    use nerve_core::graph::{Graph, step::Step};
+    use nerve_core::node::function::FunctionNode;
+    use nerve_core::trace::Tracer;
+    let node = FunctionNode::asynchronous("dag", |context| async move {
+        let mut dag = Dag::new();
+        dag.add_task(Task::new("one", |_| async { Ok(json!(1)) }))?;
+        let results = dag.run(&context, DagOptions::default()).await?;
+        Ok(results["one"].output.clone())
+    });
+    let mut graph = Graph::new("g");
+    graph.add_step(Arc::new(node), Step::new("outer")).unwrap();
+    let run = graph.run(&context().with_trace(Tracer::new("g"))).await;
+    assert_eq!(json!(run.results), json!({"outer": 1}));
+}

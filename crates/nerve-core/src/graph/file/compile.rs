@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::inputs::complete;
 use super::origin::{Path, Report};
 use super::problem::GraphFileError;
+use super::secrets;
 use super::templates::names::Malformed;
 use super::templates::{Expression, Templates};
 use super::types::{
@@ -44,7 +45,7 @@ impl GraphFile {
     pub fn compile(&self) -> Result<Compiled, GraphFileError> {
         self.check()?;
         let mut compiler = Compiler::default();
-        match compiler.graph(self, &HashMap::new(), "") {
+        match compiler.graph(self, &Names::new(), &Digests::new(), "") {
             Ok(graph) => Ok(Compiled { graph, nodes: compiler.nodes }),
             Err(message) => {
                 // Checked above: only a bug comes here.
@@ -86,6 +87,8 @@ enum Named {
 }
 
 type Names = HashMap<String, Named>;
+/// How nodes are defined, by the names that steps have for them.
+type Digests = HashMap<String, u64>;
 
 #[derive(Default)]
 struct Compiler {
@@ -94,8 +97,15 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// `outer`: the names around it. `prefix`: what it is called there.
-    fn graph(&mut self, file: &GraphFile, outer: &Names, prefix: &str) -> Result<Graph, String> {
+    /// `outer` and `around`: what is named around it. `prefix`: what it is called there.
+    fn graph(
+        &mut self,
+        file: &GraphFile,
+        outer: &Names,
+        around: &Digests,
+        prefix: &str,
+    ) -> Result<Graph, String> {
+        let digests = digests(file, around);
         let mut names = self.own_nodes(file, outer, prefix)?;
         // Graphs in it see its nodes, but no graphs: they could run themselves.
         let seen = names.clone();
@@ -104,7 +114,7 @@ impl Compiler {
             let Some(inner) = node.graph.as_deref() else {
                 return Err(format!("node '{name}' has no graph"));
             };
-            let handle: NodeHandle = Arc::new(self.graph(inner, &seen, name)?);
+            let handle: NodeHandle = Arc::new(self.graph(inner, &seen, &digests, name)?);
             names.insert(name.clone(), Named::Graph(handle));
         }
         let mut graph = Graph::new(&file.graph);
@@ -121,12 +131,10 @@ impl Compiler {
             graph.set_input(move |given| complete(&id, &inputs, given));
         }
         let mut templates = Templates::default();
-        let mut definitions = HashMap::new();
         for definition in &file.steps {
-            let digest = digest(file, definition, &mut definitions);
             let step = step(definition, &names, &mut templates)
                 .map_err(|Malformed { message, .. }| format!("step '{}': {message}", definition.id))?
-                .definition(digest);
+                .definition(digest(definition, &digests));
             add(&mut graph, definition, step, &names).map_err(|error| error.to_string())?;
         }
         templates.finish().map_err(|Malformed { message, .. }| message)?;
@@ -273,18 +281,10 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
 
 /// Changes when a step is to be done in another way: by another node, with another parser, another gate, list or condition. What it is
 /// given and what it waits for are no part of it.
-fn digest<'a>(file: &'a GraphFile, step: &'a StepDefinition, nodes: &mut HashMap<&'a str, Value>) -> u64 {
-    let node = step.node.as_deref().map(|name| {
-        nodes
-            .entry(name)
-            .or_insert_with(|| match file.nodes.get(name) {
-                // A definition always has JSON.
-                Some(definition) => {
-                    Value::from(journal::key(0, None, &serde_json::to_value(definition).unwrap_or_default()))
-                }
-                None => Value::from(name),
-            })
-            .clone()
+fn digest(step: &StepDefinition, nodes: &Digests) -> u64 {
+    let node = step.node.as_deref().map(|name| match nodes.get(name) {
+        Some(digest) => Value::from(*digest),
+        None => Value::from(name),
     });
     let definition = json!({
         "node": node,
@@ -296,6 +296,23 @@ fn digest<'a>(file: &'a GraphFile, step: &'a StepDefinition, nodes: &mut HashMap
     journal::key(0, None, &definition)
 }
 
+/// The nodes that the steps of a file can name, those around it too. Graphs are none of them: their steps have digests of their own.
+fn digests(file: &GraphFile, around: &Digests) -> Digests {
+    let mut digests = around.clone();
+    for (name, definition) in &file.nodes {
+        if matches!(definition, NodeDefinition::Graph(_)) {
+            digests.remove(name);
+            continue;
+        }
+        // A definition always has JSON.
+        let mut definition = serde_json::to_value(definition).unwrap_or_default();
+        // A journal does not keep them: with them, no step would be known again.
+        secrets::forget(&mut definition);
+        digests.insert(name.clone(), journal::key(0, None, &definition));
+    }
+    digests
+}
+
 #[cfg(test)]
 mod tests {
     use super::GraphFile;
@@ -304,6 +321,25 @@ mod tests {
     fn digests(yaml: &str) -> Vec<u64> {
         let graph = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap().graph;
         graph.list_steps().iter().map(|id| graph.get_step(id).unwrap().definition).collect()
+    }
+
+    #[test]
+    fn a_step_in_a_graph_in_it_is_done_by_the_node_around_it() {
+        let base = "graph: g\nnodes:\n  c: {type: pty, command: cat, env: {API_KEY: x, PLAIN: y}}\n  in:\n    type: graph\n    graph: {graph: in, steps: [{id: a, node: c}]}\nsteps:\n  - {id: s, node: in}\n";
+        let inner = |yaml: &str| {
+            let graph = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap().graph;
+            match graph.get_step("s").unwrap().target() {
+                crate::graph::step::Target::Node(node) => {
+                    node.as_graph().unwrap().get_step("a").unwrap().definition
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let before = inner(base);
+        assert_ne!(inner(&base.replace("command: cat", "command: tac")), before);
+        assert_ne!(inner(&base.replace("PLAIN: y", "PLAIN: z")), before);
+        // It is not kept, so it cannot count.
+        assert_eq!(inner(&base.replace("API_KEY: x, ", "")), before);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod origin;
 mod problem;
 mod read;
 mod schema;
+mod secrets;
 mod shape;
 mod suggest;
 pub(crate) mod templates;
@@ -21,6 +22,7 @@ pub use compile::Compiled;
 pub use load::Format;
 pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
+pub(crate) use secrets::without_secrets;
 pub use types::{
     BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
     NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,

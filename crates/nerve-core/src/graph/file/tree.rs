@@ -282,8 +282,7 @@ fn check_size(text: &str) -> Result<(), Unreadable> {
     Err(Unreadable {
         position: None,
         message: format!(
-            "the file has {} bytes, at most {MAX_BYTES} are read: give data to a graph as its input",
-            text.len()
+            "the file has more than {MAX_BYTES} bytes, which are read at most: give data to a graph as its input"
         ),
         hint: None,
     })

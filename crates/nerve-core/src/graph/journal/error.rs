@@ -18,6 +18,12 @@ pub enum JournalError {
         /// Why.
         source: io::Error,
     },
+    /// There is a run of that id.
+    #[error("run '{run}' is there already")]
+    Exists {
+        /// Its id.
+        run: String,
+    },
     /// A server drives this run.
     #[error("the run of {} is being driven by another server: cancel it there, or stop that server", path.display())]
     Locked {
@@ -82,8 +88,10 @@ impl From<JournalError> for EngineError {
             JournalError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 ErrorKind::NotFound
             }
-            JournalError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                ErrorKind::AlreadyExists
+            JournalError::Exists { run } => {
+                return EngineError::new(ErrorKind::AlreadyExists, error.to_string()).hint(format!(
+                    "take another id; `nerve server graph resume {run}` goes on with that one"
+                ));
             }
             JournalError::Locked { .. } => ErrorKind::Busy,
             JournalError::Version { .. }

@@ -66,12 +66,14 @@ pub(super) fn create(path: &Path) -> Result<File, JournalError> {
             .create(folder)
             .map_err(JournalError::io("made: its folder is missing", path))?;
     }
-    OpenOptions::new()
-        .create_new(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(JournalError::io("made", path))
+    OpenOptions::new().create_new(true).append(true).mode(0o600).open(path).map_err(|error| {
+        match (error.kind(), path.file_stem()) {
+            (io::ErrorKind::AlreadyExists, Some(run)) => {
+                JournalError::Exists { run: run.to_string_lossy().into_owned() }
+            }
+            _ => JournalError::io("made", path)(error),
+        }
+    })
 }
 
 /// Opens a journal that is there.
