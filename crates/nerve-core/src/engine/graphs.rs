@@ -380,8 +380,11 @@ impl Engine {
     }
 
     /// Cancels a run, or all runs of a graph.
-    pub(super) fn cancel_graph(&self, id: &str) -> Outcome {
+    pub(super) async fn cancel_graph(&self, id: &str) -> Outcome {
         let runs = self.inner.runs.going_on(id);
+        if runs.is_empty() && self.cancel_interrupted(id).await? {
+            return Ok(Reply::Cancelled { runs: vec![id.to_string()] });
+        }
         if runs.is_empty() {
             let message = format!("no run '{id}' goes on, and no run of a graph of that name");
             return Err(EngineError::new(ErrorKind::NotFound, message)
@@ -391,6 +394,22 @@ impl Engine {
             run.cancellation.cancel();
         }
         Ok(Reply::Cancelled { runs: runs.iter().map(|run| run.id.clone()).collect() })
+    }
+
+    /// Ends a run that a server left behind, and its nodes. `false`: there is none of that id that has not ended.
+    async fn cancel_interrupted(&self, id: &str) -> Result<bool, EngineError> {
+        check_name(id, "run")?;
+        let Some(path) = self.inner.runs.journal(id).filter(|path| path.exists()) else { return Ok(false) };
+        let (journal, past) = blocking(move || Journal::resume(&path)).await??;
+        if past.ending().is_some() {
+            return Ok(false);
+        }
+        journal.record(&Fact::Ended { at: self.inner.clock.now(), status: "cancelled", error: None });
+        journal.settle().await?;
+        if let Some(session) = self.inner.sessions.find_by_name(id) {
+            self.end_nodes(&session, &[], false).await;
+        }
+        Ok(true)
     }
 
     pub(super) async fn list_runs(&self) -> Outcome {

@@ -105,7 +105,15 @@ impl Engine {
                 Ok(Reply::Ran { node: node.node })
             }
             Command::SendInterrupt(node) => {
-                self.node(&node)?.interrupt().await?;
+                let found = self.node(&node)?;
+                if found.as_graph().is_some() {
+                    let message =
+                        format!("'{}' is a graph: its runs are cancelled, not interrupted", node.node);
+                    return Err(
+                        EngineError::new(ErrorKind::InvalidRequest, message).hint("`graph cancel` does that")
+                    );
+                }
+                found.interrupt().await?;
                 Ok(Reply::Interrupted { node: node.node })
             }
             Command::WriteData { node, data } => {
@@ -140,7 +148,7 @@ impl Engine {
             Command::ListGraphs { session } => self.list_graphs(session.as_deref()),
             Command::DeleteGraph(graph) => self.delete_graph(&graph),
             Command::RunGraph(run) => self.run_graph(*run).await,
-            Command::CancelGraph { id } => self.cancel_graph(&id),
+            Command::CancelGraph { id } => self.cancel_graph(&id).await,
             Command::ListRuns => self.list_runs().await,
             Command::GetRun { run } => self.get_run(&run).await,
             Command::ResumeRun(resume) => self.resume_run(*resume).await,

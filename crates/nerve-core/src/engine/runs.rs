@@ -16,7 +16,7 @@ use crate::command::{
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::graph::event::{How, StepEvent, StepEventKind};
-use crate::graph::journal::{Journal, Question, Summary, journal_path, journals};
+use crate::graph::journal::{self, Journal, Question, Summary, journal_path, journals};
 use crate::node::gate::Gates;
 use crate::session::DEFAULT;
 
@@ -192,7 +192,11 @@ impl Runs {
     /// Runs that nobody has ended, by their journals: of a server that is gone. Blocks on the disk.
     pub(super) fn interrupted(&self) -> Vec<PathBuf> {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
-        files.filter(|path| Summary::read(path).is_ok_and(|summary| summary.ending.is_none())).collect()
+        let goes_on = |path: &PathBuf| {
+            // Most have ended, and say so in their last line: the others are few, and read whole.
+            !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.ending.is_none())
+        };
+        files.filter(goes_on).collect()
     }
 
     /// The server goes down: what goes on stops, and can be resumed. Returns when it has stopped. With `keep_nodes` nothing is

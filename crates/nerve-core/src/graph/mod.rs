@@ -10,6 +10,8 @@ pub mod step;
 pub mod upstream;
 
 pub(crate) mod attempt;
+mod doing;
+mod flow;
 pub(crate) mod nest;
 pub(crate) mod plan;
 mod run;

@@ -9,11 +9,12 @@ use std::task::Poll;
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use nerve_term::event::TsNs;
+use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::attempt::{StepEnd, run_step};
+use super::doing::{StepEnd, run_step};
 use super::nest::Nest;
 use super::plan::Plan;
 use super::upstream::{Results, Upstream};
@@ -40,7 +41,7 @@ pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
         let (graph, usage) = (graph.clone(), context.usage().clone());
         let task = tokio::spawn(async move { run_here(&graph, context).await });
         return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
-            results: serde_json::Map::new(),
+            results: Map::new(),
             status: TraceStatus::Failed,
             error: Some(EngineError::new(ErrorKind::Internal, format!("a graph's task ended: {error}"))),
             usage,
@@ -63,7 +64,7 @@ fn inside(graph: &Graph, context: &ExecutionContext, nest: Arc<Nest>) -> Executi
 async fn run_here(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
     let usage = context.usage().clone();
     let invalid = |error| GraphRun {
-        results: serde_json::Map::new(),
+        results: Map::new(),
         status: TraceStatus::Failed,
         error: Some(error),
         usage: usage.clone(),
@@ -224,10 +225,14 @@ impl<'a> Dispatcher<'a> {
                 }
             }
             // Whatever a node says to its interrupt: the run was cancelled.
-            StepEnd::Failed(_) if self.failure.is_none() && self.context.cancellation().is_cancelled() => {
+            StepEnd::Failed(error)
+                if self.failure.is_none() && self.context.cancellation().is_cancelled() =>
+            {
+                self.keep(place, error.partial());
                 self.stopping = true;
             }
             StepEnd::Failed(error) => {
+                self.keep(place, error.partial());
                 // A step's own budget is the step's own affair.
                 let ends_all =
                     self.graph.on_failure == OnFailure::Stop || self.context.pool().check(false).is_err();
@@ -238,7 +243,17 @@ impl<'a> Dispatcher<'a> {
                 }
             }
             // Seen here before the token was: nothing more begins, and the run is no completed one.
-            StepEnd::Cancelled => self.stopping = true,
+            StepEnd::Cancelled(error) => {
+                self.keep(place, error.partial());
+                self.stopping = true;
+            }
+        }
+    }
+
+    /// What a graph that did not come to its end has done counts all the same.
+    fn keep(&self, place: u32, partial: Option<&Map<String, Value>>) {
+        if let Some(partial) = partial.filter(|partial| !partial.is_empty()) {
+            self.results.set(place, Value::Object(partial.clone()));
         }
     }
 

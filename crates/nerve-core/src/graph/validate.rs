@@ -48,6 +48,11 @@ impl Graph {
                 }
             }
             deps.end_step();
+            let rounds =
+                step.flow.as_ref().and_then(|flow| flow.until.as_ref()).map(|until| until.max_rounds);
+            if rounds == Some(0) {
+                problems.push(format!("Step '{id}': until needs max_rounds of at least 1"));
+            }
             let policy = step.error_policy.iter().flat_map(|policy| policy.problems());
             let budget = step.sub_budget.iter().flat_map(|budget| budget.problems());
             problems.extend(policy.chain(budget).map(|problem| format!("Step '{id}': {problem}")));

@@ -172,7 +172,13 @@ async fn a_run_that_is_cancelled_at_any_point_is_cancelled_and_nothing_else() {
         let Left { run, trace, took, .. } = cancelled_at(point).await;
         assert_eq!(trace.status, run.status, "at {point}");
         for (step, value) in &run.results {
-            assert_eq!(value, &whole.run.results[step], "at {point}: a result that is not whole");
+            // Of a graph, what it had done.
+            let expected = &whole.run.results[step];
+            let part = |(id, inner): (&String, &Value)| {
+                &expected[id] == inner || inner.as_object().is_some_and(|inner| inner.len() < 2)
+            };
+            let partly = step == "inner" && value.as_object().is_some_and(|done| done.iter().all(part));
+            assert!(value == expected || partly, "at {point}: {step} is not whole: {value}");
         }
         check_trace(&trace, point);
         if run.status == TraceStatus::Completed {

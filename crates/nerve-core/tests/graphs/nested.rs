@@ -68,7 +68,7 @@ async fn a_failure_inside_is_one_outside() {
     let run = outer.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(run.error.unwrap().message, "broken");
-    assert_eq!(json!(run.results), json!({"first": 0}));
+    assert_eq!(json!(run.results), json!({"first": 0, "in": {"a": 1}}));
     let trace = tracer.snapshot();
     let failed: Vec<&str> =
         trace.steps.iter().filter(|step| step.error.is_some()).map(|step| &*step.step_id).collect();

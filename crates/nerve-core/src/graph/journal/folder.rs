@@ -1,7 +1,7 @@
 //! The folder of journals: `<state>/runs/<server>/<run id>.jsonl`, files 0600 in a folder 0700.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -49,6 +49,24 @@ pub fn journals(folder: &Path) -> Vec<PathBuf> {
         entries.flatten().map(|entry| entry.path()).filter(|path| is_journal(path)).collect();
     paths.sort_unstable_by(|a, b| b.cmp(a));
     paths
+}
+
+/// Is the last fact of a journal the end of its run? Reads the end of the file only, and takes any doubt for a no.
+pub fn has_ended(path: &Path) -> bool {
+    /// The line of an end is short but for its error.
+    const TAIL: u64 = 16 << 10;
+    let tail = || {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(start))?;
+        let mut tail = Vec::new();
+        file.read_to_end(&mut tail)?;
+        io::Result::Ok(tail)
+    };
+    let Ok(tail) = tail() else { return false };
+    let Some(whole) = tail.strip_suffix(b"\n") else { return false };
+    let last = whole.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    last.starts_with(b"{\"fact\":\"ended\"")
 }
 
 fn is_journal(path: &Path) -> bool {

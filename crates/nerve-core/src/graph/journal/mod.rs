@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub use error::JournalError;
 pub use fact::{Fact, Head};
-pub use folder::{journal_path, journals, new_run_id};
+pub use folder::{has_ended, journal_path, journals, new_run_id};
 pub use key::key;
 pub use past::{Ending, Past};
 pub use stored::Question;
