@@ -128,7 +128,7 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         let rows: Vec<&str> = screen.lines().collect();
         let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
         let which = if end.len() < rows.len() { " (its last rows)" } else { "" };
-        note(format_args!("{FAINT}the terminal shows{which}{FAINT:#}:"));
+        note(format_args!("{FAINT}it shows{which}{FAINT:#}:"));
         for row in end {
             note(format_args!("  {FAINT}|{FAINT:#} {row}"));
         }

@@ -4,7 +4,7 @@ mod hosted;
 mod in_process;
 pub mod pty;
 mod spawn;
-mod system;
+pub(crate) mod system;
 
 use std::future::Future;
 use std::io;

@@ -28,6 +28,21 @@ pub(crate) fn no_descriptors(command: &mut Command) {
     }
 }
 
+/// Between fork and exec: it is killed when the thread that starts it ends, and that is one of the runtime's, which live as long as
+/// this process. So a command of ours does not go on beside the one that another server starts in its place.
+pub(crate) fn ends_with_us(command: &mut Command) {
+    let us = rustix::process::getpid();
+    // SAFETY: prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            // We may have ended before that was set.
+            let orphan = rustix::process::getppid() != Some(us);
+            if orphan { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
+        });
+    }
+}
+
 /// Marked, not closed: the standard library still reports a failing exec through one of them.
 fn mark_descriptors() -> io::Result<()> {
     let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;

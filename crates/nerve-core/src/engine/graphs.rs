@@ -441,7 +441,7 @@ fn asks_nothing(info: &RunInfo) -> EngineError {
     let error = EngineError::new(ErrorKind::NotFound, message);
     match info.status {
         RunStatus::Completed => error,
-        _ => error.hint(format!("`nerve server graph resume {}` goes on with it, and asks again", info.run)),
+        _ => error.hint(format!("`nerve server graph resume {}` goes on with it", info.run)),
     }
 }
 

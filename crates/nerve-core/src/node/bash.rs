@@ -25,6 +25,7 @@ use nerve_record::history::{ResponseData, SendEntry};
 use self::tail::Tail;
 use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
+use crate::backend::system::ends_with_us;
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::Clock;
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
@@ -363,6 +364,7 @@ impl BashNode {
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);
         }
+        ends_with_us(&mut command);
         command.spawn()
     }
 

@@ -211,3 +211,21 @@ async fn registered_graphs_that_name_each_other_are_an_error() {
     let Reply::RunEnded(ended) = ended else { panic!() };
     assert!(ended.error.unwrap().to_string().contains("a graph runs in itself"));
 }
+
+#[tokio::test]
+async fn a_run_that_its_server_left_behind_can_be_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = engine(folder.path());
+    let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
+    ask(&first, whole(gate, "r-1", true)).await.unwrap();
+    once(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
+    ask(&first, Command::Shutdown { keep_nodes: false }).await.unwrap();
+
+    let second = engine(folder.path());
+    assert_eq!(info(&second, "r-1").await.status, RunStatus::Interrupted);
+    let cancelled = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
+    assert!(matches!(cancelled, Reply::Cancelled { runs } if runs == ["r-1"]));
+    assert_eq!(info(&second, "r-1").await.status, RunStatus::Cancelled);
+    let again = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap_err();
+    assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
+}

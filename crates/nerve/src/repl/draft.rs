@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use nerve_core::graph::file::{Format, GraphFile};
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Failure, NOT_FOUND, USAGE};
+use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 
 /// A graph that is worked on.
 #[derive(Debug, Clone)]
@@ -166,6 +166,10 @@ impl Draft {
         let text = self.text(Format::of(&path))?;
         let cannot = || format!("cannot write {}", path.display());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let message = format!("{}: there is no folder '{}'", cannot(), folder.display());
+            return Err(Failure::new(FAILED, message).into());
+        }
         // As other programs make files; who has changed that for this file is not overruled.
         let mode = fs::metadata(&path).map_or(0o666, |known| known.permissions().mode() & 0o7777);
         let mut builder = tempfile::Builder::new();

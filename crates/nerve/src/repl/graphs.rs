@@ -1,6 +1,5 @@
 //! Commands on the current graph, and on runs.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
@@ -17,6 +16,7 @@ use super::draft::Draft;
 use super::names::with_scene;
 use super::runs::Ended;
 use super::shell::Shell;
+use crate::cmd::graph::missing;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
@@ -109,11 +109,7 @@ impl Shell {
 
     async fn validate(&mut self) -> Result<()> {
         let file = self.checked()?;
-        for node in self.missing_nodes(&file).await? {
-            out::warning(format_args!(
-                "node '{node}' is neither in the graph nor in the session; a run needs it"
-            ));
-        }
+        self.warn_of_missing_nodes(&file).await?;
         out::line(format_args!("graph '{}' is right: {}", file.graph, steps(file.steps.len())))
     }
 
@@ -134,11 +130,7 @@ impl Shell {
         };
         let rows: Vec<Vec<String>> = order.iter().enumerate().filter_map(row).collect();
         out::table(&["", "step", "node", "after", "input"], &rows)?;
-        for node in self.missing_nodes(&file).await? {
-            out::warning(format_args!(
-                "node '{node}' is neither in the graph nor in the session; a run needs it"
-            ));
-        }
+        self.warn_of_missing_nodes(&file).await?;
         Ok(())
     }
 
@@ -315,15 +307,12 @@ impl Shell {
         }
     }
 
-    /// Nodes that steps name and that are nowhere yet.
-    async fn missing_nodes(&mut self, file: &GraphFile) -> Result<BTreeSet<String>> {
+    /// Says which nodes steps name that are nowhere yet.
+    async fn warn_of_missing_nodes(&mut self, file: &GraphFile) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
         let info = self.briefly(async { Ok(client.session(session.as_deref()).await?) }).await?;
-        let known = |node: &&String| {
-            file.nodes.contains_key(*node) || info.nodes.contains(*node) || info.graphs.contains(*node)
-        };
-        let named = file.steps.iter().filter_map(|step| step.node.as_ref());
-        Ok(named.filter(|node| !known(node)).cloned().collect())
+        missing::warn(file, &info);
+        Ok(())
     }
 
     /// The current graph as it is sent: nodes that do not say where they work do so in this directory.

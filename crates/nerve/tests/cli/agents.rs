@@ -67,7 +67,7 @@ fn a_dialog_blocks_with_5_shows_its_choices_and_can_be_answered() {
     let home = Home::new();
     create(&home, "--onboarding");
     let wait = home.nerve(&["server", "node", "wait", "me"]);
-    wait.says(5, &["is blocked, not ready", "the terminal shows", "1. ", "nerve server node answer me"]);
+    wait.says(5, &["is blocked, not ready", "it shows", "1. ", "nerve server node answer me"]);
     let execute = home.nerve(&["server", "node", "execute", "me", "hello"]);
     execute.says(5, &["1. "]);
     assert!(home.ok(&["server", "node", "list"]).contains("blocked (trust)"));

@@ -67,6 +67,16 @@ fn commands_of_a_file_are_done_and_what_was_started_is_stopped() {
 }
 
 #[test]
+fn a_command_without_output_prints_nothing_and_one_that_fails_says_why() {
+    let home = Home::new();
+    let done = piped(&home, &["repl"], &["node create sh -b bash", "@sh true", "send sh true"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "node 'sh' created\n"), "{done:?}");
+    let done = piped(&home, &["repl"], &["node create sh -b bash", "@sh echo one; echo no tea >&2; exit 4"]);
+    done.says(1, &["exit code 4", "no tea"]);
+    assert_eq!(done.stdout, "node 'sh' created\none\n");
+}
+
+#[test]
 fn the_first_error_ends_a_script_and_says_where_unless_it_is_to_go_on() {
     let home = Home::new();
     let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@nobody hello\n";

@@ -10,6 +10,7 @@ use nerve_core::node::template::TemplateNode;
 use nerve_core::session::Session;
 use serde_json::{Value, json};
 
+use super::input;
 use super::lines::counted;
 use super::run::order;
 use crate::out;
@@ -22,7 +23,7 @@ const SHORT: usize = 400;
 /// # Errors
 /// Exit code 2 when the input does not fit the graph.
 pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
-    let input = file.input(given)?;
+    let input = input::fitting(file, given)?;
     let mut steps = Vec::new();
     for id in order(file) {
         let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };

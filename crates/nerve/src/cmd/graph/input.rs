@@ -1,6 +1,7 @@
 //! What a graph is given on the command line.
 
 use anyhow::{Context, Result};
+use nerve_core::graph::file::GraphFile;
 use serde_json::{Map, Value};
 
 use crate::cli::graph::{Field, InputArgs};
@@ -29,6 +30,27 @@ fn value(text: &str) -> Value {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
         _ => Value::String(text.to_string()),
     }
+}
+
+/// The input as the graph takes it, with its defaults.
+///
+/// # Errors
+/// Exit code 2: it does not fit.
+pub(crate) fn fitting(file: &GraphFile, given: Value) -> Result<Value> {
+    let broken = given.as_str().and_then(broken_json);
+    file.input(given).map_err(|error| {
+        let failure = Failure::from_error(&error.into());
+        match broken {
+            Some(why) => failure.hint(format!("it begins like JSON, but is none: {why}")).into(),
+            None => failure.into(),
+        }
+    })
+}
+
+/// What is wrong with a text that was meant to be an object or a list.
+fn broken_json(text: &str) -> Option<serde_json::Error> {
+    let meant = text.trim_start().starts_with(['{', '[']);
+    serde_json::from_str::<Value>(text).err().filter(|_| meant)
 }
 
 fn merge(given: Value, fields: &[Field]) -> Result<Value> {
@@ -66,6 +88,18 @@ mod tests {
         assert_eq!(merged(Value::Null), Ok(json!({"a": 1, "b": "x"})));
         assert!(merged(json!([1])).unwrap_err().contains("--set needs an input that is a JSON object"));
         assert_eq!(merge(json!("as it is"), &[]).map_err(|error| error.to_string()), Ok(json!("as it is")));
+    }
+
+    #[test]
+    fn a_text_that_was_meant_to_be_json_is_told_apart() {
+        let file = GraphFile::from_yaml("graph: g\ninputs: {a: {}}\nsteps: []\n", "g.yaml");
+        let file = file.unwrap_or_else(|error| panic!("{error}"));
+        let hint = |text: &str| {
+            let error = fitting(&file, value(text)).unwrap_err();
+            Failure::from_error(&error).hint.unwrap_or_default()
+        };
+        assert!(hint(" {\"a\": ").contains("begins like JSON, but is none: EOF"), "{}", hint(" {\"a\": "));
+        assert_eq!(hint("words"), "with a");
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(super) fn line(event: &EventMessage, answer: &str) -> Option<String> {
                 tokens(number("tokens_used"))
             ),
         },
+        EventType::StepFailed if text("error_type") == "cancelled" => format!("step {step} cancelled"),
         EventType::StepFailed => {
             let again = event.data["retry_in"].as_f64().map(|delay| format!("; again in {}", span(delay)));
             format!("step {step} failed: {}{}", out::preview(text("error"), SHORT), again.unwrap_or_default())
@@ -115,6 +116,11 @@ mod tests {
                 StepFailed,
                 json!({"step_id": "a", "error": "exit\ncode 3", "retry_in": 1.0}),
                 "step a failed: exit code 3; again in 1.0 s",
+            ),
+            (
+                StepFailed,
+                json!({"step_id": "a", "error": "cancelled", "error_type": "cancelled"}),
+                "step a cancelled",
             ),
             (
                 GateAsked,

@@ -5,6 +5,7 @@ mod follow;
 pub(crate) mod input;
 mod keyboard;
 mod lines;
+pub(crate) mod missing;
 mod outcome;
 mod progress;
 mod registry;

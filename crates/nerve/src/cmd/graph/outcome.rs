@@ -111,6 +111,7 @@ fn print(
     let mut told = Vec::new();
     for (step, value) in &ended.results {
         results(step, value, &mut told);
+        left_out(step, value);
     }
     told.retain(|(_, text)| !text.is_empty());
     match told.as_slice() {
@@ -147,6 +148,24 @@ fn results(path: &str, value: &Value, told: &mut Vec<(String, String)>) {
             items.iter().enumerate().for_each(|(at, item)| results(&format!("{path}[{at}]"), item, told));
         }
         other => told.push((path.to_string(), format!("{other:#}"))),
+    }
+}
+
+/// Says of output that was too long for a result what is missing.
+fn left_out(path: &str, value: &Value) {
+    match value {
+        Value::Object(_) if is_response(value) => {
+            if let Some(what) = value["attributes"]["truncated"].as_str() {
+                out::warning(format_args!("step {}: {what}", out::preview(path, 200)));
+            }
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(step, value)| left_out(&format!("{path}/{step}"), value))
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| left_out(&format!("{path}[{at}]"), item))
+        }
+        _ => {}
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::follow::Follow;
 use super::progress::Progress;
 use super::source::{Source, definition, file};
-use super::{Asked, Target, dry, input, outcome};
+use super::{Asked, Target, dry, input, missing, outcome};
 use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -35,23 +35,34 @@ pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
     }
     let source = Source::find(&args.file)?;
     if args.dry_run {
-        let file = match source {
-            Source::File(file) => *file,
-            Source::Id(id) => registered(&asked.connect().await?, &id).await?,
+        let (file, target) = match source {
+            // Needs no server; one that runs knows more.
+            Source::File(file) => (*file, asked.connect().await.ok()),
+            Source::Id(id) => {
+                let target = asked.connect().await?;
+                (registered(&target, &id).await?, Some(target))
+            }
         };
-        return dry::run(&file, given, asked.json).await;
+        dry::run(&file, given, asked.json).await?;
+        return match target {
+            Some(target) => warn_of_missing(&target, &file).await,
+            None => Ok(()),
+        };
     }
     let target = asked.connect().await?;
     let (graph, given, known) = match source {
         Source::File(file) => {
-            let given = file.input(given)?;
+            let given = input::fitting(&file, given)?;
+            warn_of_missing(&target, &file).await?;
             let steps = order(&file);
             let id = file.graph.clone();
             (Graph::Whole(definition(*file)?), given, (id, steps))
         }
         Source::Id(id) => {
             let file = registered(&target, &id).await?;
-            (Graph::Named(id.clone()), file.input(given)?, (id, order(&file)))
+            let given = input::fitting(&file, given)?;
+            warn_of_missing(&target, &file).await?;
+            (Graph::Named(id.clone()), given, (id, order(&file)))
         }
     };
     let options = RunOptions {
@@ -100,6 +111,12 @@ pub(super) async fn resume(asked: &Asked, args: ResumeArgs) -> Result<()> {
     let mut follow = follow(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
     let end = follow.until(target.client.resume_run(&args.run, edited, args.trace.is_some())).await?;
     outcome::conclude(&target, &follow, end, args.trace.as_deref())
+}
+
+/// A node that a step names may come to be while the graph runs, or be misspelt: hours later is late to hear of it.
+async fn warn_of_missing(target: &Target, file: &GraphFile) -> Result<()> {
+    missing::warn(file, &target.client.session(target.session()).await?);
+    Ok(())
 }
 
 async fn follow(target: &Target, progress: Progress) -> Result<Follow<'_>> {

@@ -15,7 +15,7 @@ use super::rows::{grouped, span};
 use super::screen::{clock, now};
 use super::{Asked, Target};
 use crate::cli::graph::{AnswerArgs, StatusArgs};
-use crate::exit::{FAILED, Failure, INTERRUPTED};
+use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
 /// Lists runs, newest first.
@@ -130,6 +130,11 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     };
     let rows: Vec<Vec<String>> = info.steps.iter().map(row).collect();
     table(&["step", "state", "node", "took", "tokens", "error"], &rows)?;
+    let own = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
+    let forgotten = info.done_steps.saturating_sub(info.steps.iter().filter(own).count());
+    if forgotten > 0 && !rows.is_empty() {
+        out::note(format_args!("{forgotten} more are done, and not remembered here; the journal has all"));
+    }
     gates(target, info)?;
     if info.status == "interrupted" {
         let resume = target.command(&format!("resume {}", info.run_id));
@@ -181,6 +186,11 @@ pub(super) async fn cancel(asked: &Asked, id: &str) -> Result<()> {
 pub(super) async fn answer(asked: &Asked, args: &AnswerArgs) -> Result<()> {
     let target = asked.connect().await?;
     let waiting = target.client.run_status(&args.run, Some(0)).await?.gates;
+    if args.step.is_none() && waiting.len() > 1 {
+        let steps: Vec<&str> = waiting.iter().map(|gate| gate.step_id.as_str()).collect();
+        let message = format!("{} gates wait: {}", steps.len(), steps.join(", "));
+        return Err(Failure::new(USAGE, message).hint("say which with --step").into());
+    }
     let meant = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
     // Whether there is one, and one only, is the server's to say.
     let choice = match waiting.iter().find(meant) {

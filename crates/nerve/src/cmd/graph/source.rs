@@ -24,10 +24,13 @@ impl Source {
     /// # Errors
     /// Exit code 2 with all that is wrong with the file; 3 when there is no file and it can be no id.
     pub(super) fn find(name: &str) -> Result<Source> {
-        if name == "-" || Path::new(name).exists() {
+        let is_id = name::check("graph", name).is_ok();
+        // A folder that is called like a graph is not meant.
+        let is_file = Path::new(name).exists() && !(is_id && Path::new(name).is_dir());
+        if name == "-" || is_file {
             return Ok(Source::File(Box::new(file(name)?)));
         }
-        if name::check("graph", name).is_ok() {
+        if is_id {
             return Ok(Source::Id(name.to_string()));
         }
         Err(no_file(name).into())

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_client::{ExecuteOptions, StreamItem};
-use nerve_proto::data::{ExecuteData, ResponseData};
+use nerve_proto::data::{ExecuteData, ResponseData, SectionData};
 use serde_json::json;
 
 use super::Target;
@@ -56,7 +56,10 @@ pub(crate) fn print(data: &ExecuteData, as_json: bool) -> Result<()> {
     if !data.response.text.is_empty() {
         return out::text(&data.response.text);
     }
-    for section in data.response.sections.iter().filter(|section| section.kind != "error") {
+    let says_something = |section: &&SectionData| {
+        section.kind != "error" && !(section.kind == "text" && section.content.is_empty())
+    };
+    for section in data.response.sections.iter().filter(says_something) {
         let tool = section.metadata.get("tool").and_then(|tool| tool.as_str()).unwrap_or_default();
         let head = format!("[{}{}{tool}]", section.kind, if tool.is_empty() { "" } else { " " });
         out::text(format!("{head} {}", section.content).trim_end())?;
@@ -70,5 +73,8 @@ pub(crate) fn check(response: &ResponseData) -> Result<()> {
         return Ok(());
     }
     let message = response.error.clone().unwrap_or_else(|| "the turn failed".to_string());
-    Err(Failure::new(FAILED, message).into())
+    // Of a command without a terminal: why it failed stands there.
+    let stderr = response.attributes.get("stderr").and_then(|stderr| stderr.as_str());
+    let screen = stderr.filter(|stderr| !stderr.is_empty()).map(str::to_string);
+    Err(Failure { screen, ..Failure::new(FAILED, message) }.into())
 }

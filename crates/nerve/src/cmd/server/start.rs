@@ -61,6 +61,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
+    warnings_in(&said).iter().for_each(|warning| out::warning(out::harmless(warning)));
     super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
     out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))
 }
@@ -107,7 +108,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     engine.adopt();
     engine.resume_interrupted();
     if args.daemon {
-        tell_starter(&json!({ "listening": true }));
+        tell_starter(&json!({ "listening": true, "warnings": engine.troubles() }));
         // From here on standard output is the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot turn standard output to the log")?;
@@ -161,6 +162,13 @@ fn failure_in(line: &str) -> Option<Failure> {
     let mut failure = Failure::new(FAILED, said.get("error")?.as_str()?);
     failure.hint = said.get("hint").and_then(Value::as_str).map(str::to_string);
     Some(failure)
+}
+
+/// What is wrong and does not keep the server from running.
+fn warnings_in(line: &str) -> Vec<String> {
+    let said: Value = serde_json::from_str(line).unwrap_or_default();
+    let warnings = said["warnings"].as_array().into_iter().flatten();
+    warnings.filter_map(Value::as_str).map(str::to_string).collect()
 }
 
 fn tell_starter(what: &Value) {

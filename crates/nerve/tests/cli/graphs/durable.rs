@@ -133,3 +133,21 @@ fn a_server_that_is_stopped_says_that_the_run_can_be_resumed() {
     go(&home);
     assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));
 }
+
+#[test]
+fn a_command_does_not_outlive_a_server_that_is_killed() {
+    let home = with_server();
+    let text = format!(
+        "graph: g\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo $$ > pid; {UNTIL_GO}'}}]\n"
+    );
+    write(&home, "g.yaml", &text);
+    let run = begin(&home, &["run", "g.yaml", "--run-id", "r1"]);
+    let pid = || read(&home, "pid").trim().parse::<u32>().ok();
+    assert!(wait_until(DEADLINE, || home.hermetic.work().join("pid").exists() && pid().is_some()));
+    let shell = std::path::PathBuf::from(format!("/proc/{}/cmdline", pid().unwrap()));
+    assert!(!fs::read(&shell).unwrap().is_empty());
+    home.kill_server("default");
+    // Gone, or a zombie that nobody has looked after yet.
+    assert!(wait_until(DEADLINE, || fs::read(&shell).unwrap_or_default().is_empty()), "{}", shell.display());
+    ended(run);
+}

@@ -36,7 +36,12 @@ fn a_run_that_fails_has_partial_results_and_exit_code_1() {
     assert!(status.stdout.contains("failed") && status.stdout.contains("exit code 3"), "{status:?}");
     // A node that nobody has is found out when its step begins.
     write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: nobody, input: x}]\n");
-    graph(&home, &["run", "late.yaml"]).says(1, &["nobody"]);
+    graph(&home, &["run", "late.yaml"])
+        .says(1, &["no node 'nobody'", "warning: node 'nobody' is neither in the graph nor in the session"]);
+    graph(&home, &["run", "late.yaml", "--dry-run"]).says(0, &["warning: node 'nobody'"]);
+    // The id of a run is used once.
+    graph(&home, &["run", "fails.yaml", "--run-id", "r1"])
+        .says(1, &["run 'r1' is there already", "take another id"]);
 }
 
 #[test]

@@ -50,7 +50,23 @@ fn a_gate_is_answered_by_another_command() {
         );
         done.says(0, &[&asks, "gate approve answered by person: later"]);
     }
-    graph(&home, &["answer", "r1", "yes"]).says(3, &["r1"]);
+    // Two people answer: the second is told that the first was quicker, not that there is no such run.
+    graph(&home, &["answer", "r1", "yes"]).says(3, &["run 'r1' asks nothing: it is completed"]);
+    graph(&home, &["answer", "r9", "yes"]).says(3, &["no run 'r9'"]);
+}
+
+#[test]
+fn of_several_gates_one_is_named() {
+    let home = with_server();
+    let text = "graph: two\nmax_parallel: 2\nsteps:\n  - {id: one, gate: {question: first}}\n  - {id: other, gate: {question: second}}\n";
+    write(&home, "two.yaml", text);
+    home.ok(&["server", "graph", "run", "two.yaml", "--run-id", "r1", "--detach"]);
+    reaches(&home, "r1", "waiting");
+    graph(&home, &["answer", "r1", "yes"]).says(2, &["2 gates wait: one, other", "--step"]);
+    graph(&home, &["answer", "r1", "yes", "--step", "other"]).says(0, &[]);
+    graph(&home, &["answer", "r1", "no"]).says(0, &[]);
+    let results = graph(&home, &["resume", "r1", "--file", "two.yaml", "--json"]).json()["results"].take();
+    assert_eq!((&results["one"]["choice"], &results["other"]["choice"]), (&"no".into(), &"yes".into()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn a_graph_is_registered_run_by_its_id_and_deleted() {
     graph(&home, &["list"]).says(0, &["no graphs are registered", "graph create FILE"]);
     graph(&home, &["list", "--runs"]).says(0, &["no runs"]);
     assert_eq!(home.ok(&["server", "graph", "create", "h.yaml"]), "graph 'hello' created\n");
-    graph(&home, &["create", "h.yaml"]).says(1, &["hello"]);
+    graph(&home, &["create", "h.yaml"]).says(1, &["graph 'hello' exists already", "delete it first"]);
     assert!(home.ok(&["server", "graph", "list"]).contains("hello"));
     assert_eq!(graph(&home, &["list", "--json"]).json()["graphs"][0], "hello");
     assert_eq!(
@@ -20,6 +20,8 @@ fn a_graph_is_registered_run_by_its_id_and_deleted() {
         "hello Ada\n"
     );
     assert!(home.ok(&["server", "graph", "run", "hello", "--dry-run"]).contains("input: echo hello you"));
+    std::fs::create_dir(home.hermetic.work().join("hello")).unwrap();
+    assert_eq!(home.ok(&["server", "graph", "run", "hello"]), "hello you\n", "not the folder of that name");
     graph(&home, &["run", "hello", "--set", "whom=x"]).says(2, &["did you mean 'who'"]);
     let shown = home.ok(&["server", "graph", "show", "hello"]);
     assert!(shown.contains("1. say: sh (bash)"), "{shown}");
@@ -29,7 +31,7 @@ fn a_graph_is_registered_run_by_its_id_and_deleted() {
     assert_eq!(home.ok(&["server", "graph", "delete", "hello"]), "graph 'hello' deleted\n");
     graph(&home, &["run", "hello"]).says(3, &["no graph 'hello'"]);
     let runs = graph(&home, &["list", "--runs", "--json"]).json();
-    assert_eq!((&runs["runs"][0]["run_id"], &runs["runs"][0]["status"]), (&"r1".into(), &"completed".into()));
+    assert_eq!((&runs["runs"][1]["run_id"], &runs["runs"][1]["status"]), (&"r1".into(), &"completed".into()));
 }
 
 #[test]
@@ -60,6 +62,33 @@ fn sessions_keep_graphs_and_nodes_over_a_restart() {
     let execute = ["server", "node", "execute", "me", "hello", "--session", "work"];
     assert_eq!(home.ok(&execute), "You said: hello\n");
     home.nerve(&["server", "session", "start", "none"]).says(3, &["none"]);
+}
+
+#[test]
+fn sessions_that_cannot_be_read_are_told_to_whoever_starts_the_server() {
+    let home = with_server();
+    write(&home, "h.yaml", HELLO);
+    home.ok(&["server", "graph", "create", "h.yaml"]);
+    home.ok(&["server", "stop"]);
+    let sessions = home.hermetic.nerve_home().join("sessions.json");
+    let kept = std::fs::read_to_string(&sessions).unwrap();
+    let start = || home.nerve(&["server", "start"]);
+
+    std::fs::write(&sessions, kept.replace("\"1.0\"", "\"99.0\"")).unwrap();
+    start().says(0, &["warning: the sessions in", "version 99.0", "not written"]);
+    home.ok(&["server", "stop"]);
+    assert!(std::fs::read_to_string(&sessions).unwrap().contains("99.0"), "it is left as it is");
+
+    // A graph of it that is no graph any more takes nothing else with it.
+    std::fs::write(&sessions, kept.replace("input.who", "input.nobody")).unwrap();
+    start().says(0, &["graph 'hello' of session 'default' is not there again"]);
+    home.ok(&["server", "stop"]);
+
+    std::fs::write(&sessions, &kept[..kept.len() / 2]).unwrap();
+    start().says(0, &["warning: the sessions in", "were damaged", "sessions.json.damaged-1"]);
+    home.ok(&["server", "stop"]);
+    let fine = start();
+    assert!(fine.code == 0 && !fine.stderr.contains("warning"), "{fine:?}");
 }
 
 #[test]

@@ -183,3 +183,16 @@ fn an_agent_of_the_graph_and_one_of_the_session_take_turns() {
     assert!(nodes.contains("own"), "{nodes}");
     home.ok(&["server", "node", "stop", "own", "--session", "kept"]);
 }
+
+#[test]
+fn output_that_is_too_long_for_a_result_is_said_to_be() {
+    let home = with_server();
+    write(
+        &home,
+        "long.yaml",
+        "graph: long\nnodes: {sh: {type: bash}}\nsteps: [{id: a, node: sh, input: 'head -c 1000000 /dev/zero | tr \"\\0\" x'}]\n",
+    );
+    let done = graph(&home, &["run", "long.yaml"]);
+    done.says(0, &["warning: step a: the first 475712 bytes of stdout are left out"]);
+    assert_eq!(done.stdout.len(), (512 << 10) + 1);
+}

@@ -39,7 +39,8 @@ fn a_stop_ends_hosts_and_closes_their_recordings() {
     home.ok(&["server", "start"]);
     // What they were is known; they do not run.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
-    let states: Vec<&Value> = list["nodes_info"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
+    let states: Vec<&Value> =
+        list["nodes_info"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
     assert_eq!((&list["nodes"], states), (&json!(["a", "b"]), vec![&json!("created"), &json!("created")]));
 }
 
