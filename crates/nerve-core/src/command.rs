@@ -8,7 +8,7 @@ use std::time::Duration;
 use nerve_record::activity::Activity;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::parse::{ParserKind, Section, Tokens};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::EngineError;
 use crate::trace::ExecutionTrace;
@@ -476,6 +476,16 @@ pub struct NodeInfo {
     pub persistent: bool,
     /// Facts for people: command, cwd, pid, profile, size, title, exit, blocked kind …
     pub metadata: BTreeMap<String, String>,
+}
+
+impl NodeInfo {
+    /// As an object: id, type, state, persistent, metadata (seed REQ-N0).
+    pub fn to_dict(&self) -> Value {
+        json!({
+            "id": self.id, "type": self.kind, "state": self.state.as_str(), "persistent": self.persistent,
+            "metadata": self.metadata,
+        })
+    }
 }
 
 /// A finished turn.

@@ -1,6 +1,6 @@
 //! Graphs: steps in the order of their dependencies (seed node-refactoring §5.2). A graph is a node: graphs run in graphs.
 //!
-//! Planning ([`plan`]) is pure. Running is one dispatcher ([`run`]) that starts what is ready and takes in what has ended.
+//! Planning (`plan`) is pure. Running is one dispatcher (`run`) that starts what is ready and takes in what has ended.
 
 pub mod event;
 pub mod file;

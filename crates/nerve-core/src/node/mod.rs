@@ -26,7 +26,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::terminal::TerminalNode;
-use crate::command::{NodeInfo, StateName};
+/// What is known of a node, where it is in its life, how it is made (seed REQ-N0).
+pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
+
+use crate::command::StateName;
 use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::graph::Graph;

@@ -222,8 +222,15 @@ impl Session {
 
     /// As an object: name, description, tags, created_at (seconds since the Unix epoch), nodes with what is known of them.
     pub fn to_dict(&self) -> Value {
-        let nodes: Vec<Value> =
-            self.nodes().iter().map(|(name, node)| info_dict(name, &node.info())).collect();
+        let nodes: Vec<Value> = self
+            .nodes()
+            .iter()
+            .map(|(name, node)| {
+                let mut dict = node.info().to_dict();
+                dict["name"] = Value::from(name.as_str());
+                dict
+            })
+            .collect();
         let SessionInfo { name, description, tags, created, .. } = self.info();
         json!({
             "id": name, "name": name, "description": description, "tags": tags,
@@ -410,13 +417,6 @@ pub(crate) async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
             tracing::error!("a node did not stop in time and is left behind");
         }
     }
-}
-
-fn info_dict(name: &str, info: &NodeInfo) -> Value {
-    json!({
-        "name": name, "id": info.id, "type": info.kind, "state": info.state.as_str(),
-        "persistent": info.persistent, "metadata": info.metadata,
-    })
 }
 
 /// The name rule, as an engine error.

@@ -146,23 +146,6 @@ async fn a_caller_that_leaves_does_not_leave_the_node_busy() {
 }
 
 #[tokio::test]
-async fn interrupt_ends_a_turn() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.wait("sh", StateName::Ready).await.unwrap();
-    let engine = stage.engine.clone();
-    let execute = stage.execute("sh", "sleep 30");
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
-    stage.wait("sh", StateName::Busy).await.unwrap();
-    stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
-    let Reply::Response(response) = turn.await.unwrap().unwrap() else { panic!() };
-    assert_eq!(response.attributes["interrupted"], "true");
-    assert!(!response.is_complete);
-    assert_eq!(response.attributes["exit_code"], "130");
-    stage.stop("sh").await;
-}
-
-#[tokio::test]
 async fn a_child_that_ignores_interrupts_times_out_and_can_be_stopped() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;

@@ -3,7 +3,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`text`], [`line`], [`command`] | from what is typed to what is asked for; pure |
+//! | [`text`], [`mod@line`], [`command`] | from what is typed to what is asked for; pure |
 //! | [`complete`] | what the Tab key offers; pure |
 //! | [`told`] | an event as a line; pure |
 //! | [`draft`] | the current graph |

@@ -1,7 +1,7 @@
 //! Graph files: YAML or JSON, by the same types.
 //!
-//! A file becomes a [`tree`] of values that know their places, the tree becomes a [`GraphFile`] ([`read`]), which is checked
-//! ([`check`]) and compiled into a graph ([`compile`]). Each says all that is wrong, with line and column.
+//! A file becomes a `tree` of values that know their places, the tree becomes a [`GraphFile`] (`read`), which is checked
+//! (`check`) and compiled into a graph (`compile`). Each says all that is wrong, with line and column.
 
 mod check;
 mod compile;
