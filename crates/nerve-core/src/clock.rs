@@ -1,9 +1,12 @@
 //! The one place of this crate that reads a clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nerve_term::event::TsNs;
 use tokio::time::Instant;
+
+/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// Wall time that never goes backwards: anchored once, then advanced by the monotonic clock.
 #[derive(Debug, Clone, Copy)]

@@ -11,15 +11,13 @@ use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use crate::cancellation::cancelled;
+use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
 
 /// Who keeps a limit of time by itself has so much longer before it is kept for it.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-
 /// One execution. However a node says that it failed, it is an error.
 pub(crate) async fn attempt(
     node: &NodeHandle,

@@ -20,15 +20,13 @@ use super::plan::Plan;
 use super::upstream::{Results, Upstream};
 use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
+use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::trace::TraceStatus;
 
 /// So many graphs in each other share a stack; the next one gets a task of its own.
 const ON_ONE_STACK: usize = 8;
-
-/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
-const FAR: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 86_400);
 
 type Running<'a> = Pin<Box<dyn Future<Output = (u32, StepEnd)> + Send + 'a>>;
 

@@ -27,7 +27,7 @@ use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
 use crate::backend::system::ends_with_us;
 use crate::cancellation::{CancellationToken, cancelled};
-use crate::clock::Clock;
+use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
@@ -36,8 +36,6 @@ use crate::node::terminal::Journal;
 
 /// Limit of a command that names none (facts).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 /// How long the output of a command that is gone is waited for: another process may hold the pipes open.
 const DRAIN: Duration = Duration::from_millis(500);
 

@@ -8,14 +8,12 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::text::message_of;
+use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::attempt::attempt;
 use crate::node::NodeHandle;
 use crate::trace::{StepTrace, TraceStatus};
-
-/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The turns of one loop.
 pub(super) struct Turns<'a> {

@@ -58,6 +58,24 @@ impl Desktop {
             () = tokio::time::sleep(LIMIT) => panic!("it never came there"),
         }
     }
+
+    /// The same with a question on the way, that is answered with `choice`.
+    async fn run_answered_until(&self, graph: &Graph, choice: &str, at: &Notify) {
+        let (journal, past) = Journal::resume(&self.path).unwrap();
+        let gates = Gates::new();
+        let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
+        let mut changes = gates.changes();
+        let answered = async {
+            changes.changed().await.unwrap();
+            gates.answer(None, choice).unwrap();
+            at.notified().await;
+        };
+        tokio::select! {
+            run = graph.run(&context) => panic!("it ended: {:?}", run.error),
+            () = answered => {}
+            () = tokio::time::sleep(LIMIT) => panic!("it never came there"),
+        }
+    }
 }
 
 /// Waits for ever at the call of this number, from 1; else notes its input and gives it back.
@@ -298,19 +316,7 @@ async fn an_answer_is_asked_for_once() {
     let goes_on =
         Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
     graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
-    let gates = Gates::new();
-    let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
-    let mut changes = gates.changes();
-    tokio::select! {
-        _ = graph.run(&context) => panic!("it ended"),
-        () = async {
-            changes.changed().await.unwrap();
-            gates.answer(None, "yes").unwrap();
-            at.notified().await;
-        } => {}
-    }
-    drop(context);
+    desktop.run_answered_until(&graph, "yes", &at).await;
     let run = desktop.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["go"], json!({"choice": "yes", "by": "person"}));
 }
@@ -360,19 +366,7 @@ async fn what_a_person_says_of_a_step_is_asked_for_once() {
     graph.add_step(hangs_at(1, &notes, &at), Step::new("after").depends_on(["s"])).unwrap();
     desktop.run_until(&graph, &at).await;
     // Resumed, answered, and interrupted again.
-    let gates = Gates::new();
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
-    let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
-    let mut changes = gates.changes();
-    tokio::select! {
-        _ = graph.run(&context) => panic!("it ended"),
-        () = async {
-            changes.changed().await.unwrap();
-            gates.answer(None, "skip").unwrap();
-            at.notified().await;
-        } => {}
-    }
-    drop(context);
+    desktop.run_answered_until(&graph, "skip", &at).await;
     let run = desktop.run(&graph, &Gates::new()).await;
     assert_eq!(json!(run.results), json!({"s": null, "after": null}));
     let summary = nerve_core::graph::journal::Summary::read(&desktop.path).unwrap();
