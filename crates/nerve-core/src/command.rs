@@ -8,8 +8,10 @@ use std::time::Duration;
 use nerve_record::activity::Activity;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::parse::{ParserKind, Section, Tokens};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::chat::ChatSpec;
 use crate::error::EngineError;
 use crate::trace::ExecutionTrace;
 
@@ -55,6 +57,9 @@ pub enum Command {
     ListSessions,
     /// Stop a session's nodes and forget it.
     DeleteSession { name: String },
+    /// Make a node that goes on from where another one is, on its own (seed claude-fork). `at`: the turn after which it goes on,
+    /// 1-based; the present if `None`.
+    ForkNode { source: NodeRef, target: String, at: Option<u64> },
     /// Start a node again from its definition: one that a server that is gone had, or whose program has ended.
     StartNode(NodeRef),
     /// Start all nodes of a session that are defined and do not run.
@@ -123,9 +128,36 @@ pub struct NodeSpec {
     pub ready_timeout: Duration,
     /// How long a turn may take where the caller sets nothing.
     pub response_timeout: Duration,
+    /// Where its pane is, for nodes in tmux or WezTerm.
+    pub place: PanePlace,
+    /// Id of the agent's own conversation, for agents that can be given one; made up, or taken from the command, if `None`.
+    pub agent_session: Option<String>,
+    /// The model of a chat node; `None` for all others.
+    pub chat: Option<Box<ChatSpec>>,
 }
 
 impl NodeSpec {
+    /// A node with all defaults.
+    pub fn new(node: NodeRef, backend: BackendKind, command: CommandLine) -> NodeSpec {
+        NodeSpec {
+            node,
+            command,
+            backend,
+            cwd: None,
+            env: BTreeMap::new(),
+            size: Size::default(),
+            profile: None,
+            parser: None,
+            history: true,
+            record: true,
+            ready_timeout: NodeSpec::READY_TIMEOUT,
+            response_timeout: NodeSpec::RESPONSE_TIMEOUT,
+            place: PanePlace::default(),
+            agent_session: None,
+            chat: None,
+        }
+    }
+
     /// How long a start may take where nobody says (facts: the wire).
     pub const READY_TIMEOUT: Duration = Duration::from_secs(60);
     /// How long a turn may take where nobody says.
@@ -142,12 +174,101 @@ pub enum CommandLine {
 }
 
 /// Kinds of nodes the engine can make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
-    /// A terminal in this process.
+    /// A program on a terminal of our own.
     Pty,
+    /// Claude Code on a terminal of our own.
+    Claude,
+    /// A program in a pane of tmux.
+    Tmux,
+    /// Claude Code in a pane of tmux.
+    ClaudeTmux,
+    /// A program in a pane of WezTerm.
+    Wezterm,
+    /// Claude Code in a pane of WezTerm (seed: ClaudeWezTermNode).
+    ClaudeWezterm,
     /// One-shot `bash -c`, no terminal.
     Bash,
+    /// A conversation with a model's API, no terminal.
+    Chat,
+}
+
+/// Whose terminal a node is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TerminalKind {
+    /// Our own.
+    Pty,
+    /// A pane of tmux.
+    Tmux,
+    /// A pane of WezTerm.
+    Wezterm,
+}
+
+impl BackendKind {
+    /// All of them.
+    pub const ALL: [BackendKind; 8] = [
+        BackendKind::Pty,
+        BackendKind::Claude,
+        BackendKind::Tmux,
+        BackendKind::ClaudeTmux,
+        BackendKind::Wezterm,
+        BackendKind::ClaudeWezterm,
+        BackendKind::Bash,
+        BackendKind::Chat,
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BackendKind::Pty => "pty",
+            BackendKind::Claude => "claude",
+            BackendKind::Tmux => "tmux",
+            BackendKind::ClaudeTmux => "claude-tmux",
+            BackendKind::Wezterm => "wezterm",
+            BackendKind::ClaudeWezterm => "claude-wezterm",
+            BackendKind::Bash => "bash",
+            BackendKind::Chat => "chat",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn parse(name: &str) -> Option<BackendKind> {
+        BackendKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whose terminal it is on; `None` where there is none.
+    pub fn terminal(self) -> Option<TerminalKind> {
+        match self {
+            BackendKind::Pty | BackendKind::Claude => Some(TerminalKind::Pty),
+            BackendKind::Tmux | BackendKind::ClaudeTmux => Some(TerminalKind::Tmux),
+            BackendKind::Wezterm | BackendKind::ClaudeWezterm => Some(TerminalKind::Wezterm),
+            BackendKind::Bash | BackendKind::Chat => None,
+        }
+    }
+
+    /// Its program must be Claude Code.
+    pub fn is_claude(self) -> bool {
+        matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
+    }
+}
+
+/// Where a node's pane is or is to be, for nodes in a terminal of somebody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PanePlace {
+    /// A pane that is there already, to be taken over and never to be killed: `%3` or `session:window.pane` of tmux, a number of
+    /// WezTerm. `None` makes a new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pane: Option<String>,
+    /// The tmux session a new pane goes to; made if it is not there. `nerve` if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The multiplexer's own server: a socket's path, or for tmux a name as `tmux -L` takes it. `None` is the one that its command
+    /// line would take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
 }
 
 /// A prompt for a node.
@@ -282,6 +403,8 @@ impl StateName {
 pub enum Reply {
     /// The node that was made.
     Created(NodeInfo),
+    /// The node that was forked, and from which.
+    Forked { info: NodeInfo, from: String },
     /// The node is stopped.
     Stopped { node: String },
     /// Nodes, by id.
@@ -576,7 +699,7 @@ pub struct EngineEvent {
 #[derive(Debug, Clone)]
 pub enum EventKind {
     /// A node was made.
-    NodeCreated { kind: &'static str },
+    NodeCreated { kind: &'static str, forked_from: Option<String> },
     /// It waits for a prompt.
     NodeReady { evidence: String },
     /// It works.

@@ -52,6 +52,7 @@ impl Stage {
                 profile_dir: None,
                 hook_relay: None,
                 hosting: None,
+                panes: Default::default(),
             },
             ..EngineConfig::default()
         });
@@ -146,18 +147,13 @@ impl Stage {
 
 fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &Path) -> NodeSpec {
     NodeSpec {
-        node: node.clone(),
-        command: CommandLine::Argv(argv),
-        backend: BackendKind::Pty,
         cwd: Some(cwd.to_path_buf()),
         env,
         size: Size::new(120, 40),
-        profile: None,
-        parser: None,
-        history: true,
         record: false,
         ready_timeout: TURN,
         response_timeout: TURN,
+        ..NodeSpec::new(node.clone(), BackendKind::Pty, CommandLine::Argv(argv))
     }
 }
 

@@ -39,6 +39,7 @@ async fn drive(
             profile_dir: None,
             hook_relay: None,
             hosting: None,
+            panes: Default::default(),
         },
         ..EngineConfig::default()
     });
@@ -46,18 +47,13 @@ async fn drive(
     let mut events = engine.subscribe();
     let env: BTreeMap<String, String> = home.env().into_iter().chain(recipe.env).collect();
     let spec = NodeSpec {
-        node: node.clone(),
-        command: CommandLine::Argv(recipe.argv),
-        backend: BackendKind::Pty,
         cwd: Some(home.work()),
         env,
         size: Size::new(120, 40),
-        profile: None,
-        parser: None,
-        history: true,
         record: false,
         ready_timeout: TURN,
         response_timeout: TURN,
+        ..NodeSpec::new(node.clone(), BackendKind::Pty, CommandLine::Argv(recipe.argv))
     };
     engine.execute(Command::CreateNode(spec)).await.unwrap();
     for (prompt, answer) in prompts {

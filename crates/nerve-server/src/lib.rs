@@ -24,6 +24,7 @@
 //!     profile_dir: Some(places.profiles()),
 //!     hook_relay: None,
 //!     hosting: None,
+//!     panes: Default::default(),
 //! }, ..EngineConfig::default() });
 //! nerve_server::serve(&ServerConfig::new("default", places), engine).await
 //! # }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nerve_core::backend::pane::Panes;
 use nerve_core::host::hosting::Hosting;
 use nerve_record::name;
 
@@ -153,6 +154,22 @@ impl Places {
         private_directory(&hosting.runtime)?;
         private_directory(&hosting.registry)?;
         Ok(hosting)
+    }
+
+    /// What an engine needs to find its panes of tmux and WezTerm again. Claims of panes are in a folder that does not depend on
+    /// `NERVE_HOME`: two servers of one user must not type into one pane. The folders are made.
+    ///
+    /// # Errors
+    /// See [`private_directory`].
+    pub fn panes(&self) -> Result<Panes, ServerError> {
+        let panes = Panes {
+            registry: Some(self.state.join("panes")),
+            claims: Panes::default().claims,
+            recordings: Some(self.recordings()),
+        };
+        private_directory(&self.state)?;
+        private_directory(&self.state.join("panes"))?;
+        Ok(panes)
     }
 
     /// Takes a server's hosts for this process: a server of the same name with another runtime directory would drive them too.

@@ -171,6 +171,9 @@ fn start(
         adopted: None,
         answers: true,
         events,
+        kind: "pty",
+        log_start: false,
+        agent_session: None,
     };
     // With hooks as a server's nodes have them.
     let relay = hooks.then(|| Path::new(env!("CARGO_BIN_EXE_nerve")));

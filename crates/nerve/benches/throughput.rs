@@ -155,6 +155,9 @@ async fn drive(program: Program) -> Result<u64> {
         adopted: None,
         answers: true,
         events: Publisher::new(Clock::start()),
+        kind: "pty",
+        log_start: false,
+        agent_session: None,
     };
     let node = TerminalNode::start(spec, None, Vec::new())?;
     node.wait(&[StateName::Stopped], Some(LIMIT)).await?;

@@ -2,13 +2,17 @@
 
 mod hosted;
 mod in_process;
+pub mod pane;
 pub mod pty;
 mod spawn;
 pub(crate) mod system;
+pub mod tmux;
+pub mod wezterm;
 
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
 use nerve_term::driver::Foreground;
@@ -52,6 +56,42 @@ pub trait Backend: Send + 'static {
     fn pid(&self) -> Option<i32>;
     /// The node is left, the program is not: it goes on without us. `false` if it cannot.
     fn release(&mut self) -> bool;
+
+    /// May a prompt be typed now? Somebody else may be typing into the same terminal, and theirs goes first.
+    fn lease(&mut self, _now: TsNs) -> Lease {
+        Lease::Free
+    }
+
+    /// All text as its owner has it, or the last `lines` rows, where what we know of it can be older (seed REQ-N7: always fresh).
+    /// `None`: what was modelled is all there is.
+    fn fresh_text(&self, _lines: Option<usize>) -> Option<Fresh> {
+        None
+    }
+
+    /// Ends what a stop is to end. Signals for a program of our own; a pane that we made is closed, one that was there before us is
+    /// only left.
+    fn end(&mut self, signal: Signal) {
+        self.signal(signal);
+    }
+}
+
+/// Text of a terminal, on its way.
+pub type Fresh = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
+
+/// Who may type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lease {
+    /// We may.
+    Free,
+    /// Not known yet: [`Happened::Lease`] comes when it is.
+    Asked,
+    /// Somebody else does, in words. It is to be asked again then, or at [`Happened::Lease`].
+    Held {
+        /// Who, and how that is known.
+        by: String,
+        /// When to ask again.
+        until: TsNs,
+    },
 }
 
 /// What a node knows that the next one over the same terminal cannot see.
@@ -62,6 +102,8 @@ pub struct Memory {
     pub was_ready: bool,
     /// The agent's own record of the conversation, as its hooks named it.
     pub transcript: Option<PathBuf>,
+    /// Id of the agent's own conversation: as it was started with, or as it said since.
+    pub agent_session: Option<String>,
 }
 
 /// What can happen at a backend. Output and sizes come in the order in which the taps got them.
@@ -79,6 +121,8 @@ pub enum Happened {
     Exited(ExitStatus),
     /// Everything that came before we did has been told: what comes now is new.
     CaughtUp,
+    /// What [`Backend::lease`] answers may be another now.
+    Lease,
     /// Something failed that the terminal outlives; in words.
     Fault(String),
     /// The terminal is lost with what drove it; in words. Nothing comes after this.

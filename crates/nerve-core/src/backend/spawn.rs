@@ -43,6 +43,9 @@ pub enum SpawnError {
     /// A word holds a zero byte.
     #[error("the command holds a zero byte")]
     ZeroByte,
+    /// A terminal multiplexer is missing, refuses, or has no such pane; in words.
+    #[error("{0}")]
+    Multiplexer(String),
     /// A host process could not be started, in its words.
     #[error("{0}")]
     Host(String),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace};
 use crate::error::EngineError;
 use crate::events::Publisher;
 use crate::graph::file::{GraphFile, without_secrets};
@@ -215,13 +215,9 @@ fn restore(
 }
 
 fn record(name: String, spec: NodeSpec) -> NodeRecord {
-    let backend = match spec.backend {
-        BackendKind::Pty => "pty",
-        BackendKind::Bash => "bash",
-    };
     NodeRecord {
         name,
-        backend: Some(backend.to_string()),
+        backend: Some(spec.backend.as_str().to_string()),
         command: Some(spec.command),
         cwd: spec.cwd.or_else(|| std::env::current_dir().ok()),
         env: spec.env,
@@ -234,6 +230,9 @@ fn record(name: String, spec: NodeSpec) -> NodeRecord {
         record: Some(spec.record),
         ready_timeout: Some(spec.ready_timeout),
         response_timeout: Some(spec.response_timeout),
+        place: Some(spec.place).filter(|place| *place != PanePlace::default()),
+        agent_session: spec.agent_session,
+        chat: spec.chat,
     }
 }
 
@@ -248,10 +247,7 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
             node: node.name.clone(),
         },
         command: node.command.clone().unwrap_or(CommandLine::Argv(Vec::new())),
-        backend: match node.backend.as_deref() {
-            Some("bash") => BackendKind::Bash,
-            _ => BackendKind::Pty,
-        },
+        backend: node.backend.as_deref().and_then(BackendKind::parse).unwrap_or(BackendKind::Pty),
         cwd: node.cwd.clone(),
         env: env.chain(omitted).collect(),
         size: Size::new(node.cols.unwrap_or(size.cols), node.rows.unwrap_or(size.rows)),
@@ -261,5 +257,8 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         record: node.record.unwrap_or(true),
         ready_timeout: node.ready_timeout.unwrap_or(NodeSpec::READY_TIMEOUT),
         response_timeout: node.response_timeout.unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+        place: node.place.clone().unwrap_or_default(),
+        agent_session: node.agent_session.clone(),
+        chat: node.chat.clone(),
     }
 }

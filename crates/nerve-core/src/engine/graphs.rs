@@ -355,7 +355,7 @@ impl Engine {
             node.stop("the server was shut down").await;
             return Err(EngineError::new(ErrorKind::Cancelled, "the server is shutting down"));
         }
-        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind });
+        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind, forked_from: None });
         Ok(())
     }
 
@@ -537,14 +537,12 @@ fn terminal_spec(node: NodeRef, terminal: &TerminalDefinition, program: Option<&
     let size = Size::default();
     let seconds = |given: Option<f64>| given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     NodeSpec {
-        node,
         command: match (&terminal.command, program) {
             (Some(CommandDefinition::Text(text)), _) => CommandLine::Text(text.clone()),
             (Some(CommandDefinition::Words(words)), _) => CommandLine::Argv(words.clone()),
             (None, Some(program)) => CommandLine::Argv(vec![program.to_string()]),
             (None, None) => CommandLine::Argv(Vec::new()),
         },
-        backend: BackendKind::Pty,
         cwd: terminal.cwd.clone().map(Into::into),
         env: terminal.env.clone(),
         size: Size::new(terminal.cols.unwrap_or(size.cols), terminal.rows.unwrap_or(size.rows)),
@@ -554,6 +552,7 @@ fn terminal_spec(node: NodeRef, terminal: &TerminalDefinition, program: Option<&
         record: terminal.record,
         ready_timeout: seconds(terminal.ready_timeout).unwrap_or(NodeSpec::READY_TIMEOUT),
         response_timeout: seconds(terminal.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+        ..NodeSpec::new(node, BackendKind::Pty, CommandLine::Argv(Vec::new()))
     }
 }
 

@@ -95,6 +95,9 @@ impl Engine {
     pub async fn execute(&self, command: Command) -> Outcome {
         match command {
             Command::CreateNode(spec) => self.create_detached(spec).await,
+            Command::ForkNode { .. } => {
+                Err(EngineError::new(ErrorKind::InvalidRequest, "FORK_NODE: not there yet"))
+            }
             Command::StartNode(node) => self.start_node(&node).await,
             Command::StopNode(node) => self.stop_node(&node).await,
             Command::ListNodes { session } => self.list_nodes(session.as_deref()),

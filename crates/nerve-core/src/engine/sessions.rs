@@ -35,7 +35,9 @@ impl Engine {
         }
         session.define(&at.node, Some(spec));
         self.inner.book.note(&self.inner.sessions);
-        self.inner.events.publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind });
+        self.inner
+            .events
+            .publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind, forked_from: None });
         Ok(Reply::Created(info))
     }
 
@@ -164,10 +166,6 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
         CommandLine::Text(text) => text.clone(),
         CommandLine::Argv(argv) => argv.join(" "),
     };
-    let kind = match spec.backend {
-        BackendKind::Pty => "pty",
-        BackendKind::Bash => "bash",
-    };
     let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
     if let Some(cwd) = &spec.cwd {
         metadata.insert("cwd".to_string(), cwd.display().to_string());
@@ -175,9 +173,9 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     NodeInfo {
         id: name.to_string(),
         session: session.name().to_string(),
-        kind,
+        kind: spec.backend.as_str(),
         state: StateName::Created,
-        persistent: spec.backend == BackendKind::Pty,
+        persistent: spec.backend != BackendKind::Bash,
         metadata,
     }
 }

@@ -11,9 +11,9 @@ use super::HostSpec;
 use super::launch::launch;
 use super::registry::{self, Entry};
 use crate::backend::{Hosted, SpawnError};
-use crate::command::NodeRef;
+use crate::command::{BackendKind, NodeRef};
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{TerminalNode, TerminalSpec};
+use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 
 /// The folder for an agent's hooks, in its host's runtime folder.
 pub(super) const HOOKS: &str = "hooks";
@@ -36,6 +36,9 @@ pub struct Hosting {
 /// What a server writes on its hosts, to make the same node of it again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Label {
+    /// Kind of the node, as on the wire.
+    #[serde(default = "pty")]
+    pub(crate) kind: String,
     pub(crate) server: String,
     pub(crate) session: Option<String>,
     pub(crate) node: String,
@@ -47,6 +50,11 @@ pub(crate) struct Label {
     pub(crate) ready_timeout: Duration,
     pub(crate) response_timeout: Duration,
     pub(crate) history: bool,
+}
+
+/// The kind of nodes whose label does not say it.
+fn pty() -> String {
+    BackendKind::Pty.as_str().to_string()
 }
 
 impl Label {
@@ -99,7 +107,7 @@ impl Hosting {
         });
         let entry = started?;
         let backend = Hosted::fresh(entry.clone(), self.registry.clone());
-        Ok(TerminalNode::over(spec, backend, hooks, Some(&entry)))
+        Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
     }
 
     /// Hosts that this server's nodes run in, or ran in when nobody was there to see their end; oldest first.
@@ -120,6 +128,6 @@ impl Hosting {
     pub(crate) fn adopt(&self, spec: TerminalSpec, entry: Entry) -> TerminalNode {
         let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
         let backend = Hosted::adopt(entry.clone(), self.registry.clone());
-        TerminalNode::over(spec, backend, hooks, Some(&entry))
+        TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry))
     }
 }

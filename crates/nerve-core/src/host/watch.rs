@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
+use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
 
 /// A watch that is not begun: hooks have to be asked for before the program starts.
 pub struct Watch {
@@ -72,6 +72,9 @@ impl Watch {
             adopted: None,
             answers,
             events: Publisher::new(Clock::start()),
+            kind: "pty",
+            log_start: false,
+            agent_session: None,
         };
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
         Some(Watch { spec, hooks, registry: host.registry.clone() })
@@ -81,7 +84,8 @@ impl Watch {
     pub fn start(self, host: &Host) -> Watching {
         let events = self.spec.events.clone();
         let backend = Hosted::fresh(host.entry.clone(), self.registry);
-        Watching { node: TerminalNode::over(self.spec, backend, self.hooks, Some(&host.entry)), events }
+        let outside = Outside::of_host(&host.entry);
+        Watching { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
     }
 }
 

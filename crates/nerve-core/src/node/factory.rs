@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::NodeHandle;
 use super::function::FunctionNode;
-use crate::backend::{Program, SpawnError};
+use crate::backend::pane::{Panes, Setting};
+use crate::backend::{Program, SpawnError, tmux, wezterm};
 use crate::clock::Clock;
-use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec};
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, TerminalKind};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -35,6 +36,7 @@ struct Shared {
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
     hosting: Option<Hosting>,
+    panes: Panes,
     events: Publisher,
     clock: Clock,
 }
@@ -52,6 +54,8 @@ pub struct FactoryConfig {
     pub hook_relay: Option<PathBuf>,
     /// Nodes run in host processes, which outlive this one; without it, in this process.
     pub hosting: Option<Hosting>,
+    /// What is kept of nodes in panes of tmux and WezTerm.
+    pub panes: Panes,
 }
 
 impl Default for FactoryConfig {
@@ -62,6 +66,7 @@ impl Default for FactoryConfig {
             profile_dir: None,
             hook_relay: None,
             hosting: None,
+            panes: Panes::default(),
         }
     }
 }
@@ -89,6 +94,7 @@ impl NodeFactory {
             profile_dir: config.profile_dir,
             hook_relay: config.hook_relay,
             hosting: config.hosting,
+            panes: config.panes,
             events,
             clock,
         };
@@ -102,7 +108,15 @@ impl NodeFactory {
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
         match spec.backend {
             BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
-            BackendKind::Pty => Ok(Arc::new(self.create_terminal(spec).await?)),
+            BackendKind::Chat => {
+                Err(EngineError::new(ErrorKind::InvalidRequest, "chat nodes: not there yet"))
+            }
+            BackendKind::Pty
+            | BackendKind::Claude
+            | BackendKind::Tmux
+            | BackendKind::ClaudeTmux
+            | BackendKind::Wezterm
+            | BackendKind::ClaudeWezterm => Ok(Arc::new(self.create_terminal(spec).await?)),
         }
     }
 
@@ -115,9 +129,18 @@ impl NodeFactory {
         let node = named(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
+        let Some(kind) = spec.backend.terminal() else {
+            let message = format!("a {} node has no terminal", spec.backend.as_str());
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        };
+        let argv = program_of(spec.backend, spec.command)?;
+        let profiles = self.profiles();
+        let mut profile = profiles.find(spec.profile.as_deref(), &argv)?;
+        if spec.backend.is_claude() && spec.profile.is_none() && profile.name != CLAUDE {
+            // A script that starts it, say: what is typed into is still Claude Code.
+            profile = profiles.find(Some(CLAUDE), &argv)?;
+        }
         let journal = self.journal(&spec.node, spec.history)?;
-        let argv = words(spec.command)?;
-        let profile = self.profiles().find(spec.profile.as_deref(), &argv)?;
         let mut env = spec.env;
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
         // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
@@ -127,6 +150,7 @@ impl NodeFactory {
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
         let program = Program { argv, cwd: spec.cwd, env, env_remove: profile.env_remove.clone() };
         let label = Label {
+            kind: spec.backend.as_str().to_string(),
             server: shared.server.clone(),
             session: spec.node.session.clone(),
             node: spec.node.node.clone(),
@@ -148,13 +172,28 @@ impl NodeFactory {
             response_timeout: spec.response_timeout,
             journal,
             adopted: None,
-            answers: true,
+            answers: kind == TerminalKind::Pty,
             events: shared.events.clone(),
+            kind: spec.backend.as_str(),
+            log_start: spec.backend.is_claude(),
+            agent_session: spec.agent_session,
         };
-        let relay = shared.hook_relay.as_deref();
-        let terminal = match &shared.hosting {
-            Some(hosting) => hosting.start(terminal, &label, relay, spec.record, shared.clock.now()).await,
-            None => TerminalNode::start(terminal, relay, Vec::new()),
+        let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
+        let setting = Setting {
+            panes: &shared.panes,
+            place: &spec.place,
+            label: &label,
+            relay,
+            record: spec.record,
+            now,
+        };
+        let terminal = match (kind, &shared.hosting) {
+            (TerminalKind::Tmux, _) => tmux::start(terminal, setting).await,
+            (TerminalKind::Wezterm, _) => wezterm::start(terminal, setting).await,
+            (TerminalKind::Pty, Some(hosting)) => {
+                hosting.start(terminal, &label, relay, spec.record, now).await
+            }
+            (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         terminal.map_err(|error| not_startable(&node, &error))
     }
@@ -225,6 +264,10 @@ impl NodeFactory {
         &self.shared.history_dir
     }
 
+    pub(crate) fn panes(&self) -> &Panes {
+        &self.shared.panes
+    }
+
     pub(crate) fn hosting(&self) -> Option<&Hosting> {
         self.shared.hosting.as_ref()
     }
@@ -250,6 +293,7 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
         SpawnError::NoProgram { .. }
         | SpawnError::NoDirectory(_)
+        | SpawnError::Multiplexer(_)
         | SpawnError::Host(_)
         | SpawnError::System { .. } => ErrorKind::Process,
     };
@@ -261,6 +305,30 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
         _ => "nothing was started",
     };
     EngineError::new(kind, format!("node '{}' was not started: {error}", node.node)).hint(hint)
+}
+
+/// The name of Claude Code's profile, and of its program.
+const CLAUDE: &str = "claude";
+
+/// What to run. A node for Claude Code runs just that (seed channel-history §5.7).
+fn program_of(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
+    let is_empty = match &command {
+        CommandLine::Text(text) => text.trim().is_empty(),
+        CommandLine::Argv(argv) => argv.is_empty(),
+    };
+    if !backend.is_claude() {
+        return words(command);
+    }
+    if is_empty {
+        return Ok(vec![CLAUDE.to_string()]);
+    }
+    let argv = words(command)?;
+    if argv.iter().any(|word| word.to_lowercase().contains(CLAUDE)) {
+        return Ok(argv);
+    }
+    let message = format!("Command must contain 'claude'. Got: {}", argv.join(" "));
+    Err(EngineError::new(ErrorKind::InvalidRequest, message)
+        .hint(format!("backend '{}' is for Claude Code; others run any program", backend.as_str())))
 }
 
 /// Splits a command as a shell would, without running one. Empty means the user's shell.

@@ -53,6 +53,28 @@ pub struct TerminalSpec {
     pub answers: bool,
     /// Where events go.
     pub events: Publisher,
+    /// Kind of the node, as on the wire.
+    pub kind: &'static str,
+    /// The program's start is logged as a command that was run (seed channel-history §5.7).
+    pub log_start: bool,
+    /// Id of the agent's own conversation, where it was given one.
+    pub agent_session: Option<String>,
+}
+
+/// What of a node is outside this process.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    /// The file in which its terminal is recorded.
+    pub(crate) recording: Option<PathBuf>,
+    /// Where its terminal is, as told in its info: names and values.
+    pub(crate) place: Vec<(&'static str, String)>,
+}
+
+impl Outside {
+    /// Of a node in a host.
+    pub(crate) fn of_host(entry: &Entry) -> Outside {
+        Outside { recording: entry.recording.clone(), place: vec![("host", entry.id.clone())] }
+    }
 }
 
 /// A program on a terminal. Cheap to clone; all clones are the same node.
@@ -70,8 +92,7 @@ struct Inner {
     parser: ParserKind,
     pid: Option<i32>,
     kind: &'static str,
-    recording: Option<PathBuf>,
-    host: Option<String>,
+    outside: Outside,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
 }
@@ -90,6 +111,8 @@ pub(super) struct Status {
     pub(super) faults: Vec<String>,
     /// Why it ended, where the program's exit does not say it.
     pub(super) lost: Option<String>,
+    /// Id of the agent's own conversation.
+    pub(super) agent_session: Option<String>,
 }
 
 impl Status {
@@ -225,7 +248,7 @@ impl TerminalNode {
         let mut program = spec.program.clone();
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut program.argv, None);
         let backend = InProcess::spawn(&program, spec.size, taps, Clock::start())?;
-        Ok(TerminalNode::over(spec, backend, hooks, None))
+        Ok(TerminalNode::over(spec, backend, hooks, Outside::default()))
     }
 
     /// A node over a backend that runs. A node over a host is left, not stopped, when its last handle goes.
@@ -233,15 +256,14 @@ impl TerminalNode {
         spec: TerminalSpec,
         backend: impl Backend,
         hooks: Option<HookSocket>,
-        host: Option<&Entry>,
+        outside: Outside,
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
         let inner = |status| Inner {
             node: spec.node.clone(),
             command: spec.program.argv.join(" "),
-            kind: "pty",
-            recording: host.and_then(|host| host.recording.clone()),
-            host: host.map(|host| host.id.clone()),
+            kind: spec.kind,
+            outside,
             cwd: spec.program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             profile: spec.profile.clone(),
             parser: spec.parser,
@@ -450,8 +472,11 @@ impl TerminalNode {
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
         add("faults", (!status.faults.is_empty()).then(|| status.faults.join("; ")));
-        add("recording", inner.recording.as_ref().map(|path| path.display().to_string()));
-        add("host", inner.host.clone());
+        add("recording", inner.outside.recording.as_ref().map(|path| path.display().to_string()));
+        for (name, value) in &inner.outside.place {
+            add(name, Some(value.clone()));
+        }
+        add("agent_session", status.agent_session.clone());
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
             AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),

@@ -204,21 +204,21 @@ impl Shop {
 
     pub(crate) fn spec(&self, id: &str, backend: BackendKind) -> NodeSpec {
         NodeSpec {
-            node: NodeRef { session: Some("shop".into()), node: id.into() },
-            command: CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()),
-            backend,
             cwd: Some(self.folder.path().into()),
             env: BTreeMap::from([
                 ("HOME".to_string(), self.folder.path().display().to_string()),
                 ("PS1".to_string(), "$ ".to_string()),
             ]),
             size: Size::new(100, 30),
-            profile: None,
-            parser: None,
             history: false,
             record: false,
             ready_timeout: LIMIT,
             response_timeout: LIMIT,
+            ..NodeSpec::new(
+                NodeRef { session: Some("shop".into()), node: id.into() },
+                backend,
+                CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()),
+            )
         }
     }
 

@@ -36,6 +36,7 @@ impl Stage {
                 profile_dir: Some(folder.path().join("profiles")),
                 hook_relay: None,
                 hosting: None,
+                panes: Default::default(),
             },
             ..EngineConfig::default()
         });
@@ -45,21 +46,20 @@ impl Stage {
 
     pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
         NodeSpec {
-            node: at(node),
-            command: CommandLine::Argv(argv.iter().map(ToString::to_string).collect()),
-            backend: BackendKind::Pty,
             cwd: Some(PathBuf::from("/tmp")),
             env: BTreeMap::from([
                 ("HOME".to_string(), self.folder.path().display().to_string()),
                 ("PS1".to_string(), "$ ".to_string()),
             ]),
             size: Size::new(100, 30),
-            profile: None,
-            parser: None,
-            history: true,
             record: false,
             ready_timeout: LIMIT,
             response_timeout: LIMIT,
+            ..NodeSpec::new(
+                at(node),
+                BackendKind::Pty,
+                CommandLine::Argv(argv.iter().map(ToString::to_string).collect()),
+            )
         }
     }
 

@@ -10,8 +10,8 @@ mod server;
 pub use graph::{GraphInfo, GraphsData};
 pub use history::HistoryData;
 pub use node::{
-    BufferData, CreatedData, ExplainData, InterruptedData, ListNodesData, NodeData, NodeInfo, RunData,
-    StateData, StoppedData, TurnData, WrittenData,
+    BufferData, CreatedData, ExplainData, ForkedData, InterruptedData, ListNodesData, NodeData, NodeInfo,
+    RunData, StateData, StoppedData, TurnData, WrittenData,
 };
 pub use response::{ExecuteData, ResponseData, SectionData, TokensData};
 pub use run::{CancelledData, GateInfo, RunEndedData, RunInfo, RunStep, RunsData};

@@ -60,6 +60,15 @@ pub struct CreatedData {
     pub node_id: String,
 }
 
+/// Of FORK_NODE.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkedData {
+    /// The new node.
+    pub node_id: String,
+    /// The node it goes on from.
+    pub forked_from: String,
+}
+
 /// Of LIST_NODES.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ListNodesData {

@@ -18,7 +18,7 @@ pub struct CreateNodeParams {
     /// What to run; the user's shell if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
-    /// `pty`, `tmux`, `wezterm`, `claude-wezterm`, `bash`, `chat` …
+    /// `pty`, `claude`, `tmux`, `claude-tmux`, `wezterm`, `claude-wezterm`, `bash`, `chat`.
     #[serde(default = "pty")]
     pub backend: String,
     /// The working directory; the server's if absent.
@@ -27,9 +27,16 @@ pub struct CreateNodeParams {
     /// Variables on top of the server's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// A pane to take over instead of starting something.
+    /// A pane of tmux (`%3`, `session:window.pane`) or WezTerm (a number) to take over instead of starting something. It is never
+    /// killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane_id: Option<String>,
+    /// The tmux session a new pane goes to; `nerve` if absent. Made if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmux_session: Option<String>,
+    /// The tmux or WezTerm server: a socket's path, or for tmux a name as `tmux -L` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
     /// Columns of the terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cols: Option<u16>,
@@ -92,6 +99,8 @@ impl CreateNodeParams {
             cwd: None,
             env: BTreeMap::new(),
             pane_id: None,
+            tmux_session: None,
+            socket: None,
             cols: None,
             rows: None,
             profile: None,
@@ -124,9 +133,9 @@ pub struct ForkNodeParams {
     pub source_id: String,
     /// The new node's id.
     pub target_id: String,
-    /// A snapshot to start from; the present if absent.
+    /// The turn after which the new node goes on, 1-based; the present if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<String>,
+    pub at: Option<u64>,
     /// The session of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,

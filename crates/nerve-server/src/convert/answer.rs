@@ -114,6 +114,7 @@ fn results_too_large(run: &data::RunEndedData) -> (String, data::ErrorData) {
 fn reply_data(reply: Reply, last: Option<usize>) -> Value {
     match reply {
         Reply::Created(info) => value(data::CreatedData { node_id: info.id }),
+        Reply::Forked { info, from } => value(data::ForkedData { node_id: info.id, forked_from: from }),
         Reply::Stopped { .. } | Reply::ShuttingDown => value(data::StoppedData { stopped: true }),
         Reply::Nodes(nodes) => value(data::ListNodesData {
             nodes: nodes.iter().map(|node| node.id.clone()).collect(),

@@ -43,7 +43,12 @@ pub(crate) fn events_dropped(dropped: u64, before: Option<u64>) -> EventMessage 
 
 fn kind_and_data(kind: EventKind) -> (EventType, Value) {
     match kind {
-        EventKind::NodeCreated { kind } => (EventType::NodeCreated, json!({ "type": kind })),
+        EventKind::NodeCreated { kind, forked_from: None } => {
+            (EventType::NodeCreated, json!({ "type": kind }))
+        }
+        EventKind::NodeCreated { kind, forked_from: Some(from) } => {
+            (EventType::NodeCreated, json!({ "type": kind, "forked_from": from }))
+        }
         EventKind::NodeReady { evidence } => (EventType::NodeReady, json!({ "evidence": evidence })),
         EventKind::NodeBusy { evidence } => (EventType::NodeBusy, json!({ "evidence": evidence })),
         EventKind::NodeBlocked { kind, choices, evidence } => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, NodeRef, NodeSpec, StateName,
+    BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, NodeRef, NodeSpec, PanePlace, StateName,
 };
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::session::DEFAULT;
@@ -75,6 +75,7 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
         | Command::CreateSession { .. }
         | Command::DeleteSession { .. }
         | Command::StartNode(_)
+        | Command::ForkNode { .. }
         | Command::StartSession { .. }
         | Command::StopSession { .. }
         | Command::CreateGraph { .. }
@@ -151,6 +152,11 @@ fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
     Ok(match request.command {
         CommandType::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
         CommandType::StartNode => Command::StartNode(node_ref(request.read()?)),
+        CommandType::ForkNode => {
+            let params: params::ForkNodeParams = request.read()?;
+            let source = node(params.session_id, params.source_id);
+            Command::ForkNode { source, target: params.target_id, at: params.at }
+        }
         CommandType::StopNode => Command::StopNode(node_ref(request.read()?)),
         CommandType::ListNodes => {
             let params: params::ListNodesParams = request.read()?;
@@ -222,31 +228,22 @@ fn session(params: &params::SessionParams) -> String {
 
 fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> {
     // What is asked for and not done must not look done.
-    let later = [
-        ("pane_id", params.pane_id.is_some()),
-        ("claude_session_id", params.claude_session_id.is_some()),
-        ("proxy", params.proxy.is_some()),
-        ("conversation", params.conversation.is_some()),
-    ];
+    let later = [("proxy", params.proxy.is_some()), ("conversation", params.conversation.is_some())];
     if let Some((field, _)) = later.iter().find(|(_, given)| *given) {
         return Err(invalid(format!("params.{field} is not supported by this version")));
     }
+    let backend = BackendKind::parse(&params.backend).ok_or_else(|| {
+        let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
+        invalid(format!("params.backend: unknown backend {:?}", params.backend))
+            .hint(format!("there are {known}"))
+    })?;
+    let command = match params.command {
+        None => CommandLine::Argv(Vec::new()),
+        Some(params::CommandLine::Text(text)) => CommandLine::Text(text),
+        Some(params::CommandLine::Argv(argv)) => CommandLine::Argv(argv),
+    };
     let default = Size::default();
     Ok(NodeSpec {
-        node: node(params.session_id, params.node_id),
-        command: match params.command {
-            None => CommandLine::Argv(Vec::new()),
-            Some(params::CommandLine::Text(text)) => CommandLine::Text(text),
-            Some(params::CommandLine::Argv(argv)) => CommandLine::Argv(argv),
-        },
-        backend: match params.backend.as_str() {
-            "pty" => BackendKind::Pty,
-            "bash" => BackendKind::Bash,
-            other => {
-                let text = format!("params.backend: unknown backend {other:?}");
-                return Err(invalid(text).hint("this version has pty and bash"));
-            }
-        },
         cwd: params.cwd.map(PathBuf::from),
         env: params.env,
         size: size(params.cols.unwrap_or(default.cols), params.rows.unwrap_or(default.rows))?,
@@ -256,6 +253,9 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
         record: params.record,
         ready_timeout: params.ready_timeout.duration(),
         response_timeout: params.response_timeout.duration(),
+        place: PanePlace { pane: params.pane_id, session: params.tmux_session, socket: params.socket },
+        agent_session: params.claude_session_id,
+        ..NodeSpec::new(node(params.session_id, params.node_id), backend, command)
     })
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn engine(places: &Places) -> Engine {
             profile_dir: None,
             hook_relay: None,
             hosting: None,
+            panes: Default::default(),
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),

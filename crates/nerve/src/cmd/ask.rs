@@ -1,7 +1,5 @@
 //! `nerve ask`: one question to an agent that lives as long as the question. No server.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result};
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
 use nerve_core::engine::{Engine, EngineConfig};
@@ -9,7 +7,6 @@ use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_proto::data::ExecuteData;
 use nerve_server::paths::Places;
-use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 
 use super::node::execute;
@@ -32,6 +29,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             profile_dir: Some(places.profiles()),
             hook_relay: std::env::current_exe().ok(),
             hosting: None,
+            panes: Default::default(),
         },
         ..EngineConfig::default()
     });
@@ -76,19 +74,14 @@ fn node() -> NodeRef {
 fn spec(args: &AskArgs) -> Result<NodeSpec> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     Ok(NodeSpec {
-        node: node(),
-        command: CommandLine::Text(args.command.clone()),
-        backend: BackendKind::Pty,
         cwd: Some(args.cwd.as_ref().map_or(here.clone(), |cwd| here.join(cwd))),
-        env: BTreeMap::new(),
-        size: Size::default(),
         profile: args.profile.clone(),
-        parser: None,
         // The one who asks has the answer; there is no node to look up later.
         history: false,
         record: false,
         ready_timeout: args.timeout.0,
         response_timeout: args.timeout.0,
+        ..NodeSpec::new(node(), BackendKind::Pty, CommandLine::Text(args.command.clone()))
     })
 }
 

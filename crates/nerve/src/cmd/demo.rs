@@ -44,6 +44,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
             profile_dir: Some(Places::from_env().profiles()),
             hook_relay: std::env::current_exe().ok(),
             hosting: None,
+            panes: Default::default(),
         },
         ..EngineConfig::default()
     });

@@ -134,9 +134,9 @@ pub(super) struct ForkLine {
     /// The new node's name
     #[arg(value_name = "DST")]
     pub(super) target: String,
-    /// A snapshot to start from; the present if not given
-    #[arg(long, value_name = "SNAPSHOT")]
-    pub(super) at: Option<String>,
+    /// The turn after which it goes on, 1-based; the present if not given
+    #[arg(long, value_name = "TURN")]
+    pub(super) at: Option<u64>,
 }
 
 #[derive(Debug, Args)]

@@ -83,6 +83,7 @@ fn serve_here() -> Result<(NerveClient, InProcess)> {
             profile_dir: Some(places.profiles()),
             hook_relay: std::env::current_exe().ok(),
             hosting: None,
+            panes: Default::default(),
         },
         // A run without a journal cannot be resumed, and is a run all the same.
         runs_dir: private_directory(&runs).is_ok().then_some(runs),

@@ -21,7 +21,9 @@ pub(super) struct Stopping {
 impl<B: Backend> Actor<B> {
     pub(super) fn expire(&mut self, now: TsNs) {
         let node = self.spec.node.node.clone();
+        let held = self.held_by.as_ref().map(|by| format!("{by} types into the same terminal"));
         let state = match self.driver.state() {
+            _ if held.is_some() => held.as_deref().unwrap_or_default(),
             AgentState::Starting => "it has not become ready",
             AgentState::Busy => "it is busy",
             _ => "another turn runs",
@@ -91,7 +93,7 @@ impl<B: Backend> Actor<B> {
             Some((signal, pause)) => {
                 stop.level += 1;
                 stop.next = now + *pause;
-                self.backend.signal(*signal);
+                self.backend.end(*signal);
             }
             // Killed and still not reaped: it hangs in the kernel. Nobody waits for that.
             None => {
@@ -111,7 +113,7 @@ impl<B: Backend> Actor<B> {
         self.open = false;
         self.drain_until = None;
         // Whatever its group left behind must not outlive it.
-        self.backend.signal(rustix::process::Signal::HUP);
+        self.backend.end(rustix::process::Signal::HUP);
         self.driver.exited(now, exit);
         self.effects();
         self.finish_as_shown();

@@ -117,6 +117,7 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
         queued: 0,
         faults: Vec::new(),
         lost: None,
+        agent_session: spec.agent_session.clone(),
     }
 }
 
@@ -131,6 +132,7 @@ pub(super) async fn run<B: Backend>(
     status: watch::Sender<Status>,
 ) {
     let mut actor = Actor::new(spec, clock, backend, requests, status);
+    actor.log_start();
     loop {
         let deadline = actor.deadline();
         let timer = tokio::time::sleep_until(clock.instant(deadline.unwrap_or_default()));
@@ -181,6 +183,10 @@ struct Actor<B> {
     last_look: TsNs,
     look_due: Option<TsNs>,
     started: TsNs,
+    /// Somebody else types into the terminal: prompts wait until then, at least.
+    held_until: Option<TsNs>,
+    /// Who it is.
+    held_by: Option<String>,
     /// Who waits for a new size to count.
     resizing: Vec<oneshot::Sender<Result<(), EngineError>>>,
     /// What failed and was outlived: told in the node's info.
@@ -217,7 +223,10 @@ impl<B: Backend> Actor<B> {
             driver: Driver::new(spec.profile.clone(), now),
             telling: Telling::new(&spec, clock, now),
             catching_up: spec.adopted.is_some(),
-            memory: spec.adopted.clone().unwrap_or_default(),
+            memory: spec
+                .adopted
+                .clone()
+                .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() }),
             // A program that never writes is looked at too.
             look_due: spec.adopted.is_none().then_some(now),
             spec,
@@ -232,6 +241,8 @@ impl<B: Backend> Actor<B> {
             turns: 0,
             last_look: TsNs(0),
             started: now,
+            held_until: None,
+            held_by: None,
             resizing: Vec::new(),
             faults: Vec::new(),
             lost: false,
@@ -243,6 +254,14 @@ impl<B: Backend> Actor<B> {
             stop: None,
             abandoned: false,
             done: false,
+        }
+    }
+
+    /// The program was started as if somebody had typed its command, where that is wanted.
+    fn log_start(&mut self) {
+        if self.spec.log_start && self.spec.adopted.is_none() {
+            let (now, command) = (self.clock.now(), self.spec.program.argv.join(" "));
+            self.spec.journal.ran(now, &command, String::new);
         }
     }
 
@@ -260,6 +279,7 @@ impl<B: Backend> Actor<B> {
             self.active.as_ref().and_then(|active| active.stream_due),
             self.stop.as_ref().map(|stop| stop.next),
             self.drain_until,
+            self.held_until.filter(|_| self.queue.len() > 0),
         ]
         .into_iter()
         .flatten()
@@ -278,6 +298,8 @@ impl<B: Backend> Actor<B> {
             Happened::CaughtUp => self.caught_up(),
             Happened::Closed => self.output_closed(),
             Happened::Exited(exit) => self.child_exited(exit),
+            // Whoever waits for it is looked at after this.
+            Happened::Lease => self.held_until = None,
             Happened::Fault(message) => self.fault(message),
             Happened::Lost(reason) => self.lost(reason),
         }
@@ -395,6 +417,9 @@ impl<B: Backend> Actor<B> {
         if due(self.drain_until) {
             self.bury();
         }
+        if due(self.held_until) {
+            self.held_until = None;
+        }
         self.expire(now);
         if self.active.as_ref().is_some_and(|active| due(active.stream_due)) {
             self.stream();
@@ -445,6 +470,7 @@ impl<B: Backend> Actor<B> {
         let (driver, queued, turns) = (&self.driver, self.queue.len(), self.turns);
         let (faults, lost) = (&self.faults, &self.end_reason);
         let (stopping, closed) = (self.stop.is_some(), self.done);
+        let agent_session = &self.memory.agent_session;
         self.status.send_if_modified(|status| {
             let same = status.state == *driver.state()
                 && status.evidence == *driver.evidence()
@@ -453,7 +479,8 @@ impl<B: Backend> Actor<B> {
                 && status.size == size
                 && (status.turns, status.queued) == (turns, queued)
                 && status.faults == *faults
-                && status.lost == *lost;
+                && status.lost == *lost
+                && status.agent_session == *agent_session;
             if !same {
                 *status = Status {
                     state: driver.state().clone(),
@@ -466,6 +493,7 @@ impl<B: Backend> Actor<B> {
                     queued,
                     faults: faults.clone(),
                     lost: lost.clone(),
+                    agent_session: agent_session.clone(),
                 };
             }
             !same

@@ -36,9 +36,16 @@ impl<B: Backend> Actor<B> {
             Request::Run { command, reply } => {
                 let _ = reply.send(self.run_command(now, &command));
             }
-            Request::Read { lines, reply } => {
-                let _ = reply.send(self.text(lines));
-            }
+            Request::Read { lines, reply } => match self.backend.fresh_text(lines).filter(|_| self.open) {
+                Some(fresh) => {
+                    // Ours may be older, and is all there is where its owner does not answer.
+                    let known = self.text(lines);
+                    tokio::spawn(async move {
+                        let _ = reply.send(fresh.await.unwrap_or(known));
+                    });
+                }
+                None => drop(reply.send(self.text(lines))),
+            },
             Request::Clear { reply } => {
                 self.terminal.clear_scrollback();
                 let _ = reply.send(());

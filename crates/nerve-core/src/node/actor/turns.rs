@@ -7,7 +7,7 @@ use nerve_term::parse::{ParserKind, TurnText};
 use nerve_term::profile::TranscriptKind;
 
 use super::{Actor, Request, tail_of};
-use crate::backend::Backend;
+use crate::backend::{Backend, Lease};
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::journal::Sent;
@@ -33,8 +33,30 @@ impl<B: Backend> Actor<B> {
                 AgentState::Ready if self.active.is_none() => {}
                 AgentState::Ready | AgentState::Starting | AgentState::Busy => return,
             }
+            if !self.may_type() {
+                return;
+            }
             let Some(waiting) = self.queue.pop() else { return };
             self.begin(waiting);
+        }
+    }
+
+    /// Nobody else types into this terminal now. Who waits for that is told at the latest when the time of a prompt is over.
+    fn may_type(&mut self) -> bool {
+        let now = self.clock.now();
+        if self.held_until.is_some_and(|until| until > now) {
+            return false;
+        }
+        match self.backend.lease(now) {
+            Lease::Free => {
+                self.held_by = None;
+                true
+            }
+            Lease::Asked => false,
+            Lease::Held { by, until } => {
+                (self.held_by, self.held_until) = (Some(by), Some(until));
+                false
+            }
         }
     }
 

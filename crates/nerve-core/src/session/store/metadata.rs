@@ -7,7 +7,8 @@ use std::time::Duration;
 use nerve_term::event::TsNs;
 use serde_json::Value;
 
-use crate::command::CommandLine;
+use crate::chat::ChatSpec;
+use crate::command::{CommandLine, PanePlace};
 
 /// What is kept of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +64,12 @@ pub struct NodeRecord {
     pub ready_timeout: Option<Duration>,
     /// How long a turn may take.
     pub response_timeout: Option<Duration>,
+    /// Where its pane is.
+    pub place: Option<PanePlace>,
+    /// Its agent's own conversation.
+    pub agent_session: Option<String>,
+    /// The model of a chat node.
+    pub chat: Option<Box<ChatSpec>>,
 }
 
 /// A graph of a session.

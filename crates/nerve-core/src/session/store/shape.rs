@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::metadata::{GraphRecord, NodeRecord, SessionMetadata};
-use crate::command::CommandLine;
+use crate::chat::ChatSpec;
+use crate::command::{CommandLine, PanePlace};
 
 /// The server of sessions that do not say theirs: the first nerve's default.
 const DEFAULT_SERVER: &str = "default";
@@ -70,6 +71,12 @@ struct NodeShape {
     ready_timeout: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_timeout: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<PanePlace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat: Option<Box<ChatSpec>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -146,6 +153,9 @@ impl From<&NodeRecord> for NodeShape {
             record: node.record,
             ready_timeout: node.ready_timeout.map(|limit| limit.as_secs_f64()),
             response_timeout: node.response_timeout.map(|limit| limit.as_secs_f64()),
+            place: node.place,
+            agent_session: node.agent_session,
+            chat: node.chat,
         }
     }
 }
@@ -181,6 +191,9 @@ impl TryFrom<NodeShape> for NodeRecord {
             parser: shape.parser,
             history: shape.history,
             record: shape.record,
+            place: shape.place,
+            agent_session: shape.agent_session,
+            chat: shape.chat,
         })
     }
 }

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use super::{
     GraphRecord, LoadReport, NodeRecord, SessionMetadata, SessionStore, SessionStoreError, is_secret,
 };
-use crate::command::CommandLine;
+use crate::chat::ChatSpec;
+use crate::command::{CommandLine, PanePlace};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -52,6 +53,9 @@ fn full_node() -> NodeRecord {
         record: Some(true),
         ready_timeout: Some(Duration::from_millis(60_500)),
         response_timeout: Some(Duration::from_secs(1800)),
+        place: Some(PanePlace { pane: Some("%3".into()), session: Some("work".into()), socket: None }),
+        agent_session: Some("5c3a".into()),
+        chat: Some(Box::new(ChatSpec { model: "m".into() })),
     }
 }
 

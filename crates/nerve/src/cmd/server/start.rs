@@ -101,6 +101,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
             profile_dir: Some(places.profiles()),
             hook_relay: std::env::current_exe().ok(),
             hosting: Some(places.hosting(program)?),
+            panes: places.panes()?,
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),
