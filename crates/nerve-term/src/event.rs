@@ -132,6 +132,8 @@ pub enum EventKind<'a> {
         /// Its name; empty if it has none.
         label: &'a str,
     },
+    /// Output is missing before this: the terminal was somebody else's meanwhile.
+    Gap,
     /// The child is gone.
     Exit(ExitStatus),
 }

@@ -169,11 +169,12 @@ impl Driver {
         if let Some(due) = wait {
             return self.wake_at(due);
         }
+        let (back, on) = if self.reading.across { (Key::Left, Key::Right) } else { (Key::Up, Key::Down) };
         let key = match (answer.target, stands) {
             (None, _) => Key::Escape,
             (Some(target), Some(at)) if at == target => Key::Enter,
-            (Some(target), Some(at)) if at > target => Key::Up,
-            _ => Key::Down,
+            (Some(target), Some(at)) if at > target => back,
+            _ => on,
         };
         answer.entered |= matches!(key, Key::Escape | Key::Enter);
         answer.key = Some((now, stands));

@@ -8,6 +8,7 @@
 mod answer;
 mod hook;
 mod limit;
+mod line;
 mod reading;
 mod state;
 mod turn;
@@ -30,6 +31,7 @@ use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
+use line::PromptEnd;
 use reading::look_past;
 use turn::Turn;
 use verdict::Verdict;
@@ -89,6 +91,10 @@ pub struct Driver {
     /// At the last look: the cursor's line, and whether nothing but a known prompt stood there.
     cursor_line: u64,
     bare_prompt: bool,
+    /// The prompt of a line-based program as it was drawn, and the line it stands on: what follows it there was typed by somebody.
+    prompt_at: Option<PromptEnd>,
+    /// Somebody's half a line behind that prompt.
+    line_draft: Option<String>,
     /// Offset of the last title that said busy: titles between two looks are not missed.
     busy_title: u64,
     turn: Option<Turn>,
@@ -102,6 +108,8 @@ pub struct Driver {
     limits: limit::Limits,
     /// When the interrupt is sent again, and how often still.
     repeat_interrupt: Option<(TsNs, u32)>,
+    /// When the agent was last sent the interrupt it had asked for once more.
+    confirmed: TsNs,
 }
 
 /// Where input went in that must show an effect before "ready" means anything.
@@ -143,6 +151,8 @@ impl Driver {
             learned_prompt: None,
             cursor_line: 0,
             bare_prompt: false,
+            prompt_at: None,
+            line_draft: None,
             busy_title: 0,
             turn: None,
             turns: 0,
@@ -152,6 +162,7 @@ impl Driver {
             hooks: hook::Hooks::default(),
             limits: limit::Limits::default(),
             repeat_interrupt: None,
+            confirmed: TsNs(0),
         }
     }
 
@@ -272,10 +283,12 @@ impl Driver {
         self.cursor_line = view.cursor_line;
         self.bare_prompt = self.is_prompt(&verdict::before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
+        self.line_draft = self.find_line_draft(&view);
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
         self.advance_interrupt(now);
+        self.confirm_interrupt(now, view.screen);
     }
 
     /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again; a prompt that
@@ -316,6 +329,25 @@ impl Driver {
             self.repeat_interrupt = (left > 1).then_some((next, left - 1));
             self.wake_at(next);
         }
+    }
+
+    /// An agent that wants the interrupt of a turn once more gets it, as often as it asks.
+    fn confirm_interrupt(&mut self, now: TsNs, screen: &Screen) {
+        let (Some(asks), Some(composer)) = (&self.profile.interrupt_again, &self.reading.composer) else {
+            return;
+        };
+        let interrupted = self.turn.as_ref().is_some_and(|turn| turn.interrupted);
+        let footer = screen.rows.get(composer.rows.1..).unwrap_or_default();
+        if !interrupted || !footer.iter().any(|row| asks.is_match(&row.text)) {
+            return;
+        }
+        let due = self.confirmed + INTERRUPT_TIME;
+        if now < due {
+            return self.wake_at(due);
+        }
+        self.confirmed = now;
+        self.write_keys(&self.profile.interrupt.clone());
+        self.wake_at(now + INTERRUPT_TIME);
     }
 
     /// Says that `bytes` were written past the driver. Where they may run something, a stale ready state does not count any
@@ -403,10 +435,32 @@ impl Driver {
 
     /// A line-based program's prompt, once it was ready, is how it looks when it is ready again.
     fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
+        if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
+            return;
+        }
+        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_there(view)) {
+            // Somebody types behind it.
+            return;
+        }
+        self.prompt_at = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        if quiet && self.profile.composer.is_none() {
+        if quiet {
             let row = verdict::before_cursor(view.screen);
             self.learned_prompt = (!row.trim().is_empty()).then_some(row);
         }
+    }
+
+    /// What stands between the prompt and the cursor of a line-based program that waits for a line. What stands behind the cursor
+    /// may be the program's: a prompt on the right, a proposal.
+    fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
+        if self.profile.composer.is_some() || self.turn.is_some() {
+            return None;
+        }
+        let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
+        let draft = mark.and_then(|mark| line::typed(view, mark.line.0, mark.col)).or_else(|| {
+            let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_there(view))?;
+            line::typed(view, prompt.line, prompt.col)
+        })?;
+        Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }

@@ -14,8 +14,10 @@ pub struct Reading {
     pub says: Option<Says>,
     /// The title says that the agent works.
     pub works: bool,
-    /// Choices of the dialog, top to bottom, if one is shown.
+    /// Choices of the dialog, top to bottom or left to right, if one is shown.
     pub choices: Vec<ChoiceRow>,
+    /// They stand side by side.
+    pub across: bool,
     /// All text of the dialog, its cursor left out; empty if none is shown.
     pub dialog: String,
     /// The words of the last rows above the dialog, without what ticks: two dialogs of the same text differ in what led to them.
@@ -99,12 +101,14 @@ pub(super) fn look_past(
         }
         Some((rule, found[0].text.trim(), notice))
     });
-    let (choices, dialog, context) = match &rule {
+    let ((choices, across), dialog, context) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
-            (choices(profile, rows), dialog_text(profile, rows), context(above))
+            let across = choices_across(profile, rows).map(|choices| (choices, true));
+            let found = across.unwrap_or_else(|| (choices(profile, rows), false));
+            (found, dialog_text(profile, rows), context(above))
         }
-        _ => (Vec::new(), String::new(), String::new()),
+        _ => Default::default(),
     };
     let says = rule.map(|(rule, row, notice)| {
         let text = format!("row '{}'", clip(row));
@@ -117,7 +121,7 @@ pub(super) fn look_past(
     });
     let says = with_title(profile, screen, composer.is_some(), says);
     let works = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
-    Reading { composer, works, says, choices, dialog, context }
+    Reading { composer, works, says, choices, across, dialog, context }
 }
 
 /// The rows from the last one on that the rule's pattern fits, unless the agent has gone on since.
@@ -308,6 +312,30 @@ fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
     }
     found.reverse();
     found
+}
+
+/// Choices in one row, left to right. The text does not tell which is selected: its background is not that of the row's end.
+fn choices_across(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
+    let pattern = profile.dialog.row.as_ref()?;
+    let (row, (start, held)) = rows.iter().rev().find_map(|row| Some((row, pattern.choices(&row.text)?)))?;
+    let background = |col: usize| {
+        let covers =
+            |start: u16, len: u16| (usize::from(start)..usize::from(start) + usize::from(len)).contains(&col);
+        let run = row.runs.iter().find(|run| covers(run.start, run.len));
+        run.map(|run| if run.style.inverse { run.style.fg } else { run.style.bg }).unwrap_or_default()
+    };
+    let plain = background(row.text.chars().count().saturating_sub(1));
+    let mut col = row.text[..start].chars().count();
+    let mut choices = Vec::new();
+    // Of more than two blanks between labels some are left at the beginning of the next piece, or make an empty one.
+    for piece in held.split("  ") {
+        let (label, indent) = (piece.trim(), piece.chars().take_while(|c| *c == ' ').count());
+        if !label.is_empty() {
+            choices.push(ChoiceRow { label: label.to_string(), selected: background(col + indent) != plain });
+        }
+        col += piece.chars().count() + 2;
+    }
+    Some(choices)
 }
 
 fn dialog_text(profile: &Profile, rows: &[Row]) -> String {

@@ -7,7 +7,7 @@ use super::state::{AgentState, Delivery, Source};
 use super::{Driver, Effect, View};
 use crate::event::{ExitStatus, TsNs};
 use crate::keys::{paste, unescape};
-use crate::profile::SubmitMode;
+use crate::profile::{Pattern, SubmitMode};
 use crate::screen::{Modes, Row};
 use crate::terminal::MarkKind;
 
@@ -66,6 +66,9 @@ pub enum Refused {
     /// Somebody's text stands in the composer.
     #[error("the composer holds a draft: '{0}'")]
     Draft(String),
+    /// Somebody's half a line stands behind the prompt of a line-based program.
+    #[error("half a line stands at the prompt: '{0}'")]
+    Line(String),
     /// There is nothing to send.
     #[error("the prompt is empty")]
     Empty,
@@ -83,6 +86,8 @@ pub(super) struct Turn {
     began: TsNs,
     first_byte: u64,
     first_line: u64,
+    /// The end of an answer that stood on the screen when Enter was pressed.
+    old_end: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +126,9 @@ impl Driver {
         if self.state != AgentState::Ready {
             return Err(Refused::NotReady);
         }
+        if let Some(line) = &self.line_draft {
+            return Err(Refused::Line(line.clone()));
+        }
         let draft = self.reading.composer.as_ref().map_or("", |composer| composer.draft.as_str());
         let ours = self.reading.composer.as_ref().zip(self.returned_prompt.as_ref());
         let ours = ours.is_some_and(|(view, prompt)| echoes(view, prompt));
@@ -143,6 +151,7 @@ impl Driver {
             began: now,
             first_byte: self.offset,
             first_line: cursor_line,
+            old_end: Vec::new(),
         });
         match phase {
             Phase::Clearing { .. } => self.clear_composer(now),
@@ -223,8 +232,12 @@ impl Driver {
             _ => false,
         };
         if shown {
-            let line = view.screen.first_line + self.reading.composer.as_ref().map_or(0, |c| c.rows.0 as u64);
+            let top = self.reading.composer.as_ref().map_or(0, |composer| composer.rows.0);
+            let line = view.screen.first_line + top as u64;
+            let old_end =
+                self.profile.turn_end.as_ref().map(|end| end_of_answer(&view.screen.rows[..top], end));
             if let Some(turn) = &mut self.turn {
+                turn.old_end = old_end.unwrap_or_default();
                 // The echo of the prompt is drawn where the live area stood, what is above the composer included.
                 let above = self.profile.composer.as_ref().map_or(0, |composer| composer.live_above);
                 turn.first_line = line.saturating_sub(u64::from(above));
@@ -316,10 +329,15 @@ impl Driver {
             let echo = |row: &Row| {
                 mark.and_then(|mark| mark.after(&row.text)).is_some_and(|text| is_start(text, &turn.prompt))
             };
-            above[..at]
-                .iter()
-                .rposition(echo)
-                .is_some_and(|echo| !above[echo..at].iter().any(|row| end.is_match(&row.text)))
+            match above.iter().rposition(echo) {
+                Some(echo) => echo < at && !above[echo..at].iter().any(|row| end.is_match(&row.text)),
+                // A long answer has pushed its echo off the screen: its end is not the one that stood there before.
+                None => {
+                    let now = end_of_answer(above, end);
+                    let rows = now.iter().rev().zip(turn.old_end.iter().rev());
+                    turn.old_end.is_empty() || !rows.into_iter().all(|(now, old)| now == old)
+                }
+            }
         } else {
             view.screen.first_line + at as u64 >= turn.first_line
         };
@@ -382,6 +400,15 @@ impl Driver {
             time: (turn.began, now),
         })));
     }
+}
+
+/// How many rows above the end of an answer tell it from another one.
+const END_ROWS: usize = 3;
+
+/// The last row that ends an answer, with some of those above it; empty if there is none.
+fn end_of_answer(rows: &[Row], end: &Pattern) -> Vec<String> {
+    let Some(at) = rows.iter().rposition(|row| end.is_match(&row.text)) else { return Vec::new() };
+    rows[at.saturating_sub(END_ROWS)..=at].iter().map(|row| row.text.clone()).collect()
 }
 
 /// Is `text` (a row of an echo) how `prompt` begins?

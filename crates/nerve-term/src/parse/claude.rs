@@ -7,8 +7,9 @@ mod live;
 mod marks;
 mod turn;
 
+use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
-use super::rows::{compact, is_rule};
+use super::rows::{compact, is_blank, is_right_aligned, is_rule};
 use super::{Parsed, Parser, TurnText};
 use crate::screen::Screen;
 use live::Composer;
@@ -43,6 +44,30 @@ impl Parser for ClaudeParser {
         turn::parse(&rows, start, composer.as_ref())
     }
 }
+
+/// How a conversation is drawn.
+pub(super) static LAYOUT: Layout = Layout {
+    echo: |rows, row| {
+        // Below a rule it is a composer.
+        let after_rule = row > 0 && is_rule(rows[row - 1], '─');
+        if after_rule { None } else { marks::prompt(rows[row]) }
+    },
+    indent: 2,
+    ends_echo: |rows, row| match Mark::of(rows[row]) {
+        Mark::Result(_) => true,
+        Mark::Indented if is_right_aligned(rows[row]) => true,
+        Mark::Indented => is_blank(rows[row - 1]) && marks::fold(rows[row].trim_start()).is_some(),
+        _ => false,
+    },
+    is_answer: |row| matches!(Mark::of(row), Mark::Head(_) | Mark::Thinking(_) | Mark::Result(_) | Mark::End),
+    banner: "Claude Code v",
+    live: |rows| Composer::find(rows).map(|composer| composer.top),
+    weight: |row| match Mark::of(row) {
+        Mark::Head(_) | Mark::End | Mark::Result(_) => SURE,
+        Mark::Prompt if row.starts_with('❯') => SURE / 2,
+        _ => 0,
+    },
+};
 
 /// The first row after the echo of the prompt, or the first row that can belong to an answer.
 fn answer_start(turn: &TurnText<'_>, composer: Option<&Composer>) -> usize {

@@ -3,6 +3,7 @@
 //! Nothing on the screen says busy while text streams: only the window title does, and the line `Worked for …` is what ends a
 //! turn. The composer is the last `›` row; a dialog's selected choice looks the same and is told by its number and its footer.
 
+use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join};
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
@@ -47,6 +48,21 @@ impl Parser for CodexParser {
         Parsed { sections: walk.sections, tokens: None, is_complete }
     }
 }
+
+/// How a conversation is drawn.
+pub(super) static LAYOUT: Layout = Layout {
+    echo: |rows, row| prompt(rows[row]),
+    indent: 2,
+    // Two blank rows part the prompt from what follows.
+    ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
+    is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end(row),
+    banner: ">_ OpenAI Codex",
+    live: |rows| match Live::find(rows)? {
+        Live::Composer(at) | Live::Dialog(at) => Some(at),
+    },
+    // A bullet is anybody's.
+    weight: |row| if prompt(row).is_some() || is_end(row) || is_status(row) { SURE } else { 0 },
+};
 
 /// What is at the bottom.
 enum Live {
@@ -207,11 +223,13 @@ impl<'a> Walk<'a> {
 /// Takes the line `  Worked for 3s • 21:48` off the end of a block: anywhere else it is text.
 fn split_end<'b>(block: &'b [&'b str]) -> (&'b [&'b str], bool) {
     let Some(last) = block.iter().rposition(|row| !is_blank(row)) else { return (block, false) };
-    let is_end = block[last]
-        .strip_prefix("  Worked for ")
-        .is_some_and(|rest| is_duration(rest.split(" • ").next().unwrap_or(rest)));
     let is_alone = last == 0 || is_blank(block[last - 1]);
-    if is_end && is_alone { (&block[..last], true) } else { (block, false) }
+    if is_end(block[last]) && is_alone { (&block[..last], true) } else { (block, false) }
+}
+
+fn is_end(row: &str) -> bool {
+    row.strip_prefix("  Worked for ")
+        .is_some_and(|rest| is_duration(rest.split(" • ").next().unwrap_or(rest)))
 }
 
 /// Tools are told as deeds: `Ran`, `Explored`, `Searching the web`.

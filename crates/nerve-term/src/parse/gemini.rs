@@ -3,6 +3,7 @@
 //! Column 0 holds markers (`✦`, `ℹ`, `✕`, boxes), column 1 the program's own rows (echoes, the spinner, hints), the answer starts at
 //! column 2. There is no line that ends a turn: it is over when the status row above the composer stops offering the cancel.
 
+use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_aligned, is_rule, join};
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
@@ -46,6 +47,21 @@ impl Parser for GeminiParser {
         Parsed { sections: walk.sections, tokens: None, is_complete }
     }
 }
+
+/// How a conversation is drawn.
+pub(super) static LAYOUT: Layout = Layout {
+    echo: |rows, row| prompt(rows[row]),
+    indent: 3,
+    ends_echo: |_, _| false,
+    is_answer: |row| after_marker(row, &['✦', '✕']).is_some(),
+    banner: "Gemini CLI v",
+    live: |rows| Composer::find(rows).map(|composer| composer.status),
+    weight: |row| match after_marker(row, &['✦']) {
+        Some(_) => SURE,
+        None if row.contains("Type your message or @path/to/file") => SURE,
+        None => 0,
+    },
+};
 
 /// The composer: below a rule, a prompt row with the draft's other rows.
 struct Composer {

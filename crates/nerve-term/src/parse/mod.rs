@@ -2,6 +2,7 @@
 //!
 //! Parsers see what a person would see: rows of text taken from the terminal model, never raw bytes. They hold no state.
 
+pub mod conversation;
 pub mod transcript;
 
 mod claude;
@@ -9,6 +10,7 @@ mod codex;
 mod echo;
 mod gemini;
 mod none;
+mod opencode;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ pub use claude::ClaudeParser;
 pub use codex::CodexParser;
 pub use gemini::GeminiParser;
 pub use none::NoneParser;
+pub use opencode::OpencodeParser;
 
 use crate::screen::Screen;
 
@@ -138,6 +141,8 @@ pub enum ParserKind {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
     /// No structure: the whole text is one section.
     #[default]
     None,
@@ -145,7 +150,7 @@ pub enum ParserKind {
 
 impl ParserKind {
     /// All names, for messages and completion.
-    pub const NAMES: [&'static str; 4] = ["claude", "codex", "gemini", "none"];
+    pub const NAMES: [&'static str; 5] = ["claude", "codex", "gemini", "opencode", "none"];
 
     /// The parser itself.
     pub fn parser(self) -> &'static dyn Parser {
@@ -153,6 +158,7 @@ impl ParserKind {
             ParserKind::Claude => &ClaudeParser,
             ParserKind::Codex => &CodexParser,
             ParserKind::Gemini => &GeminiParser,
+            ParserKind::Opencode => &OpencodeParser,
             ParserKind::None => &NoneParser,
         }
     }
@@ -163,6 +169,7 @@ impl ParserKind {
             ParserKind::Claude => "claude",
             ParserKind::Codex => "codex",
             ParserKind::Gemini => "gemini",
+            ParserKind::Opencode => "opencode",
             ParserKind::None => "none",
         }
     }
@@ -181,6 +188,7 @@ impl FromStr for ParserKind {
             "claude" => Ok(ParserKind::Claude),
             "codex" => Ok(ParserKind::Codex),
             "gemini" => Ok(ParserKind::Gemini),
+            "opencode" => Ok(ParserKind::Opencode),
             "none" => Ok(ParserKind::None),
             _ => Err(UnknownParser(name.to_string())),
         }
@@ -189,5 +197,5 @@ impl FromStr for ParserKind {
 
 /// A parser name nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown parser '{0}': use claude, codex, gemini or none")]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode or none")]
 pub struct UnknownParser(pub String);

@@ -4,6 +4,10 @@
 //! or forked conversation has several branches in one file, so a line counts only if it does not hang on a message before the
 //! prompt.
 
+mod cut;
+
+pub use cut::{CutError, cut, turns};
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
@@ -65,7 +69,18 @@ struct Line {
     kind: String,
     uuid: Option<String>,
     parent_uuid: Option<String>,
+    /// Of the first line after the conversation was summed up: what it goes on from.
+    #[serde(default, deserialize_with = "text_if_any")]
+    logical_parent_uuid: Option<String>,
     session_id: Option<String>,
+    /// The session that the process began with.
+    #[serde(default, rename = "session_id", deserialize_with = "text_if_any")]
+    process_session_id: Option<String>,
+    /// Lines that belong to a message name it.
+    #[serde(default, deserialize_with = "text_if_any")]
+    leaf_uuid: Option<String>,
+    #[serde(default, deserialize_with = "text_if_any")]
+    message_id: Option<String>,
     timestamp: Option<String>,
     subtype: Option<String>,
     message: Option<Message>,
@@ -136,7 +151,7 @@ impl Reader {
             "summary" | "file-history-snapshot" => return,
             _ => self.unknown += 1,
         }
-        let Some(said) = self.prompt_of(&line) else {
+        let Some(said) = said(&line) else {
             if self.belongs(&line) {
                 self.answer(line);
             }
@@ -152,23 +167,6 @@ impl Reader {
             turn.is_complete = true;
             turn.is_closed = true;
         }
-    }
-
-    /// What the user typed, if that is what this line is: not a tool's result, not an interruption, nothing the program added.
-    fn prompt_of(&self, line: &Line) -> Option<String> {
-        if line.kind != "user" || line.is_meta || line.is_compact_summary {
-            return None;
-        }
-        let content = &line.message.as_ref()?.content;
-        let said = match content {
-            Value::String(text) => text.clone(),
-            Value::Array(blocks) if blocks.iter().any(|block| block["type"] == "tool_result") => return None,
-            Value::Array(blocks) => {
-                blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
-            }
-            _ => return None,
-        };
-        if interruption(&said).is_some() { None } else { Some(said) }
     }
 
     fn matches(&self, said: &str, timestamp: Option<&str>) -> bool {
@@ -306,6 +304,31 @@ impl Turn {
         }
         orphans
     }
+}
+
+/// What the user typed, if that is what this line is: not a tool's result, not an interruption, nothing the program added.
+fn said(line: &Line) -> Option<String> {
+    if line.kind != "user" || line.is_meta || line.is_compact_summary {
+        return None;
+    }
+    let content = &line.message.as_ref()?.content;
+    let said = match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) if blocks.iter().any(|block| block["type"] == "tool_result") => return None,
+        Value::Array(blocks) => {
+            blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    if interruption(&said).is_some() { None } else { Some(said) }
+}
+
+/// A text; nothing where something else stands.
+fn text_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    })
 }
 
 /// Text of a string, of a text block, or of a list of them.

@@ -4,6 +4,7 @@
 //! live region (composer, footer, status rows, dialog), never at quoted conversation text.
 
 mod pattern;
+pub mod session;
 mod set;
 
 pub use pattern::Pattern;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use self::session::SessionForms;
 use crate::parse::ParserKind;
 
 /// One agent program.
@@ -47,6 +49,8 @@ pub struct Profile {
     /// Keys that interrupt a running turn, in `unescape` notation (`\e`, `\x03`).
     #[serde(default = "ctrl_c")]
     pub interrupt: String,
+    /// A row below the composer that asks for the interrupt keys once more.
+    pub interrupt_again: Option<Pattern>,
     /// What window titles say.
     #[serde(default)]
     pub title: Titles,
@@ -71,6 +75,32 @@ pub struct Profile {
     /// Where the program keeps its own record of a conversation.
     #[serde(default)]
     pub transcript: Option<TranscriptKind>,
+    /// The words of its command that say which conversation it has.
+    pub session: Option<SessionForms>,
+    /// What the program makes of what was said before: see [`Profile::context_kind`].
+    #[serde(default)]
+    pub context: Option<ContextKind>,
+}
+
+/// What a program makes of an earlier conversation that is put in front of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContextKind {
+    /// It remembers its own conversation: it is told only what it does not know.
+    Own,
+    /// It remembers nothing: it is told everything each time.
+    None,
+    /// What it is given is run as commands: it must never be told anything else.
+    Commands,
+}
+
+impl Profile {
+    /// What the program makes of an earlier conversation. Where the profile does not say: programs that draw a composer are agents with a
+    /// memory of their own; any other may be a shell.
+    pub fn context_kind(&self) -> ContextKind {
+        let unsaid = if self.composer.is_some() { ContextKind::Own } else { ContextKind::Commands };
+        self.context.unwrap_or(unsaid)
+    }
 }
 
 /// The input area of a program that draws one.
@@ -246,6 +276,9 @@ pub struct Dialog {
     pub rows: usize,
     /// A choice: group `label`, and group `selected` not empty where the cursor stands.
     pub choice: Pattern,
+    /// A row that holds all choices side by side, two or more blanks between them, in its group `choices`: the selected one has
+    /// another background than the end of the row.
+    pub row: Option<Pattern>,
 }
 
 impl Default for Dialog {
@@ -254,6 +287,7 @@ impl Default for Dialog {
             above: None,
             rows: 24,
             choice: Pattern::known(r"^[\s│┃]*(?<selected>[❯›●])?\s*\d+\.\s+(?<label>.*?)[\s│┃]*$"),
+            row: None,
         }
     }
 }

@@ -25,6 +25,12 @@ impl Pattern {
         Some((selected, groups.name("label").map_or("", |group| group.as_str())))
     }
 
+    /// What the group `choices` of a match holds, and at which byte of `text` it begins.
+    pub fn choices<'t>(&self, text: &'t str) -> Option<(usize, &'t str)> {
+        let group = self.0.captures(text)?.name("choices")?;
+        Some((group.start(), group.as_str()))
+    }
+
     /// A match in `text`, and what its group `until` holds.
     pub fn until<'t>(&self, text: &'t str) -> Option<(&'t str, Option<&'t str>)> {
         let groups = self.0.captures(text)?;

@@ -103,22 +103,28 @@ impl Profiles {
     }
 }
 
-/// The file name of the program that a command comes down to. Behind a wrapper that is the first word which is not the
-/// wrapper's own and no wrapper either: `claude` in `env cat claude` is a word for `cat`.
+/// The file name of the program that a command comes down to.
 fn program(argv: &[String]) -> Option<&str> {
-    let mut words = argv.iter().map(String::as_str);
-    let mut name = file_name(words.next()?);
+    argv.get(program_at(argv)?).map(|word| file_name(word))
+}
+
+/// Which word of a command is the program it comes down to. Behind a wrapper that is the first word which is not the wrapper's own
+/// and no wrapper either: `claude` in `env cat claude` is a word for `cat`.
+pub(super) fn program_at(argv: &[String]) -> Option<usize> {
+    let mut words = argv.iter().map(String::as_str).enumerate();
+    let (mut at, first) = words.next()?;
+    let mut name = file_name(first);
     while let Some((_, valued)) = WRAPPERS.iter().find(|(wrapper, _)| *wrapper == name) {
-        name = loop {
-            let word = words.next()?;
+        (at, name) = loop {
+            let (at, word) = words.next()?;
             if valued.contains(&word) {
                 words.next();
             } else if !(word.starts_with('-') || is_assignment(word) || is_duration(word)) {
-                break file_name(word);
+                break (at, file_name(word));
             }
         };
     }
-    Some(name)
+    Some(at)
 }
 
 /// `NAME=value`, as `env` and `sudo` take it.
@@ -135,7 +141,7 @@ fn is_duration(word: &str) -> bool {
         && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-fn file_name(word: &str) -> &str {
+pub(super) fn file_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 

@@ -55,6 +55,10 @@ impl Dump<'_> {
             if !follows && !line.text.is_empty() {
                 self.writer.raw(format_args!("\x1b[{};1H", row + 1));
             }
+            if follows {
+                // It moves nothing, and what ends the row before and what begins this one stay two characters (a joiner, a skin tone).
+                self.raw("\x1b(B");
+            }
             if follows && line.text.is_empty() {
                 // Only a character makes the row before wrap.
                 self.writer.reset();

@@ -116,6 +116,50 @@ fn a_second_dialog_that_offers_the_same_is_told_and_gets_no_key() {
     assert!(matches!(state, AgentState::Blocked { .. }), "{state:?}");
 }
 
+const ACROSS: [&str; 3] = ["Allow once", "Allow always", "Reject"];
+
+/// opencode's dialog: its choices stand in one row, and only a background tells which is selected.
+fn dialog_across(selected: usize) -> String {
+    let bar = "\x1b[48;5;233m  ┃\x1b[48;5;234m  ";
+    let cell = |(at, label): (usize, &&str)| match at == selected {
+        true => format!("\x1b[48;5;215m {label} \x1b[48;5;234m "),
+        false => format!(" {label}  "),
+    };
+    let cells: String = ACROSS.iter().enumerate().map(cell).collect();
+    let rows = [
+        format!("{bar}△ Permission required"),
+        format!("{bar}$ ls"),
+        format!("{bar}{cells}  ⇆ select  enter confirm"),
+    ];
+    format!("\x1b[H\x1b[2J{}\x1b[0m\x1b[?25l", rows.join("\r\n"))
+}
+
+#[test]
+fn choices_in_one_row_are_reached_sideways() {
+    let mut bench = Bench::new("opencode");
+    bench.feed("┃  Ask anything\r\n╹▀▀▀\x1b[1;4H");
+    bench.pass(4000);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    bench.feed(&dialog_across(0));
+    bench.pass(1000);
+    let choices = ACROSS.map(String::from).to_vec();
+    assert_eq!(
+        *bench.driver.state(),
+        AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
+    );
+    assert!(bench.driver.answer(bench.now, &choices, Some(2)));
+    bench.effects();
+    assert_eq!(bench.take_written(), "\x1b[C");
+    bench.feed(&dialog_across(1));
+    assert_eq!(bench.take_written(), "\x1b[C");
+    bench.feed(&dialog_across(2));
+    assert_eq!(bench.take_written(), "\r");
+    bench.feed("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n esc interrupt\x1b[1;4H\x1b[?25h");
+    bench.pass(500);
+    assert_eq!(bench.take_answered(), [true]);
+    assert!(!bench.driver.answer(bench.now, &choices, Some(0)), "it asks nothing any more");
+}
+
 #[test]
 fn a_second_dialog_that_looks_just_the_same_is_told_once_the_agent_was_seen_working() {
     let mut bench = answered("");

@@ -267,5 +267,5 @@ fn codex_on_the_alternate_screen() {
 
 #[test]
 fn opencode() {
-    check("opencode", "default-modern", Duration::from_millis(200));
+    check("opencode", "default-modern", Duration::from_millis(550));
 }

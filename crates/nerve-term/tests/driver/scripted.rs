@@ -460,3 +460,107 @@ fn an_unknown_dialog_blocks_once_it_is_silent() {
     bench.pass(1000);
     assert!(matches!(bench.driver.state(), AgentState::Blocked { kind: BlockKind::Other, .. }));
 }
+
+#[test]
+fn an_agent_that_asks_for_the_interrupt_once_more_gets_it_alone() {
+    let mut bench = Bench::new("opencode");
+    let draw = |bench: &mut Bench, footer: &str| {
+        bench.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
+    };
+    draw(&mut bench, "");
+    bench.pass(4000);
+    assert_eq!(bench.submit("go"), Ok(1));
+    bench.feed("\x1b[H\x1b[2J┃  go\r\n╹▀▀▀\x1b[1;4H");
+    draw(&mut bench, "esc interrupt");
+    bench.take_written();
+    bench.driver.interrupt(bench.now, 0);
+    bench.effects();
+    assert_eq!(bench.take_written(), "\x1b");
+    bench.pass(100);
+    assert_eq!(bench.take_written(), "");
+    draw(&mut bench, "esc again to interrupt");
+    assert_eq!(bench.take_written(), "\x1b");
+    bench.pass(600);
+    assert_eq!(bench.take_written(), "", "it has not had time for the second one");
+    bench.pass(200);
+    assert_eq!(bench.take_written(), "\x1b", "it still asks");
+    draw(&mut bench, "");
+    bench.pass(4000);
+    assert_eq!(bench.take_written(), "");
+    assert_eq!(bench.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
+}
+
+/// A program that reads lines, ready for one.
+fn line_based(profile: &str, prompt: &str) -> Bench {
+    let mut bench = Bench::new(profile);
+    bench.foreground = Foreground::Idle;
+    bench.feed(prompt);
+    bench.pass(2000);
+    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    bench
+}
+
+#[test]
+fn half_a_line_at_a_prompt_is_not_typed_into_until_it_is_gone() {
+    // With marks and without, in wide characters, with a prompt on the right that is drawn again behind the cursor.
+    let right = "\x1b7\x1b[50Gon the right\x1b8";
+    for (profile, prompt, erase) in [
+        ("shell", "\x1b]133;A\x07$ \x1b]133;B\x07".to_string(), "\x1b[3G\x1b[K"),
+        ("shell", "\x1b]133;A\x07日本$ \x1b]133;B\x07".to_string(), "\x1b[7G\x1b[K"),
+        ("shell", "$ ".to_string(), "\x1b[3G\x1b[K"),
+        ("shell", "日本$ ".to_string(), "\x1b[7G\x1b[K"),
+        ("shell", format!("$ {right}"), "\x1b[3G\x1b[K\x1b7\x1b[50Gon the right\x1b8"),
+        ("python", "Python 3\r\n>>> ".to_string(), "\x1b[5G\x1b[K"),
+        ("generic", "welcome\r\nme: ".to_string(), "\x1b[5G\x1b[K"),
+    ] {
+        let mut bench = line_based(profile, &prompt);
+        bench.feed("h");
+        bench.pass(2000);
+        assert_eq!(bench.submit("next"), Err(Refused::Line("h".into())), "{profile} {prompt:?}");
+        bench.feed("alf ü日");
+        bench.pass(2000);
+        assert_eq!(bench.submit("next"), Err(Refused::Line("half ü日".into())), "{profile} {prompt:?}");
+        assert_eq!(bench.take_written(), "", "{profile} {prompt:?}");
+        bench.feed(erase);
+        bench.pass(2000);
+        assert_eq!(bench.submit("next"), Ok(1), "{profile} {prompt:?}");
+        assert_eq!(bench.take_written(), "next\r");
+    }
+}
+
+#[test]
+fn half_a_line_that_goes_on_in_the_next_row_is_still_one() {
+    for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
+        let mut bench = line_based("shell", prompt);
+        let long = "word ".repeat(20);
+        bench.feed(&long);
+        bench.pass(2000);
+        let refused = bench.submit("next");
+        assert_eq!(refused, Err(Refused::Line(long.trim_end().to_string())), "{prompt:?}");
+        bench.feed("\x1b[1;3H\x1b[J");
+        bench.pass(2000);
+        assert_eq!(bench.submit("next"), Ok(1), "{prompt:?}");
+    }
+}
+
+#[test]
+fn what_a_shell_proposes_behind_the_cursor_is_nobodys_line() {
+    for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
+        let mut bench = line_based("shell", prompt);
+        bench.feed("\x1b7\x1b[90mls -la\x1b[m\x1b8");
+        bench.pass(2000);
+        assert_eq!(bench.submit("next"), Ok(1), "{prompt:?}");
+    }
+}
+
+#[test]
+fn a_prompt_that_is_drawn_anew_over_another_one_is_no_line() {
+    let mut bench = line_based("shell", "~ $ ");
+    bench.feed("\r\x1b[K~ (main) $ ");
+    bench.pass(2000);
+    assert_eq!(bench.submit("next"), Ok(1));
+    let mut bench = line_based("shell", "$ ");
+    bench.feed("echo a\r\na\r\n$ ");
+    bench.pass(2000);
+    assert_eq!(bench.submit("next"), Ok(1), "somebody else's command is over");
+}

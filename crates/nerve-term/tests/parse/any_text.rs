@@ -8,10 +8,11 @@ use proptest::prelude::*;
 
 use crate::screens::parse;
 
-const KINDS: [ParserKind; 4] = [ParserKind::Claude, ParserKind::Codex, ParserKind::Gemini, ParserKind::None];
+const KINDS: [ParserKind; 5] =
+    [ParserKind::Claude, ParserKind::Codex, ParserKind::Gemini, ParserKind::Opencode, ParserKind::None];
 
 /// Everything the agents' own rows are made of.
-const SIGNS: [&str; 42] = [
+const SIGNS: [&str; 47] = [
     "",
     "plain words",
     "● not a bullet",
@@ -54,6 +55,11 @@ const SIGNS: [&str; 42] = [
     "日本語テキスト 👩‍👩‍👧",
     "▄▄▄▄▄▄▄▄▄▄▄▄",
     "[Pasted text #1 +29 lines]",
+    "┃  $ ls",
+    "┃  △ Permission required",
+    "╹▀▀▀▀▀▀▀▀▀▀",
+    "▣  Build · model · 2s",
+    "→ Read notes.txt",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<String>> {

@@ -3,10 +3,13 @@
 mod any_text;
 mod claude;
 mod codex;
+mod conversation;
 mod gemini;
+mod opencode;
 mod ready;
 mod screens;
 mod transcript;
+mod transcript_cut;
 
 use nerve_term::parse::ParserKind;
 use screens::{expect, parse};

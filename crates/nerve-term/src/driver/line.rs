@@ -1,0 +1,91 @@
+//! What stands behind the prompt of a line-based program. No state of its own.
+
+use unicode_width::UnicodeWidthChar;
+
+use super::View;
+use crate::screen::Screen;
+
+/// Where a prompt ends, and how it looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PromptEnd {
+    /// Absolute line.
+    pub(super) line: u64,
+    /// Column of the first character behind it.
+    pub(super) col: u16,
+    text: String,
+}
+
+impl PromptEnd {
+    /// What stands left of the cursor is the prompt; `None` if that is nothing.
+    pub(super) fn at_cursor(view: &View<'_>) -> Option<PromptEnd> {
+        let cursor = view.screen.cursor;
+        let text = left(view.screen, cursor.row, cursor.col);
+        (!text.is_empty()).then_some(PromptEnd { line: view.cursor_line, col: cursor.col, text })
+    }
+
+    /// It is there still, and the cursor stands behind it.
+    pub(super) fn is_there(&self, view: &View<'_>) -> bool {
+        typed(view, self.line, self.col).is_some()
+            && row_of(view, self.line).is_some_and(|row| left(view.screen, row, self.col) == self.text)
+    }
+}
+
+/// What stands between a place and the cursor, in one line or in one that the terminal wrapped. `None` if the cursor is not behind it.
+pub(super) fn typed(view: &View<'_>, line: u64, col: u16) -> Option<String> {
+    let (cursor, first) = (view.screen.cursor, row_of(view, line)?);
+    let rows = view.screen.rows.get(usize::from(first)..=usize::from(cursor.row))?;
+    let (last, before) = rows.split_last()?;
+    if before.iter().any(|row| !row.wrapped) || (before.is_empty() && cursor.col < col) {
+        return None;
+    }
+    let mut text = String::new();
+    let mut from = col;
+    for row in before {
+        text.push_str(columns(&row.text, from, u16::MAX));
+        from = 0;
+    }
+    text.push_str(columns(&last.text, from, cursor.col));
+    Some(text)
+}
+
+/// The row of a line that is not below the cursor.
+fn row_of(view: &View<'_>, line: u64) -> Option<u16> {
+    let back = u16::try_from(view.cursor_line.checked_sub(line)?).ok()?;
+    view.screen.cursor.row.checked_sub(back)
+}
+
+/// A row up to a column, trailing blanks cut.
+fn left(screen: &Screen, row: u16, col: u16) -> String {
+    let text = screen.rows.get(usize::from(row)).map_or("", |row| row.text.as_str());
+    columns(text, 0, col).trim_end().to_string()
+}
+
+/// The characters of a row that begin in these columns: wide ones take two.
+fn columns(text: &str, from: u16, to: u16) -> &str {
+    let place = |limit: u16| {
+        let mut col = 0;
+        let mut places = text.char_indices();
+        let found = places.find(|(_, c)| {
+            let here = col;
+            col += c.width().unwrap_or(0);
+            // What takes no column belongs to the character before it.
+            here >= usize::from(limit) && c.width() != Some(0)
+        });
+        found.map_or(text.len(), |(at, _)| at)
+    };
+    let start = place(from);
+    &text[start..place(to).max(start)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_wide_and_narrow_characters() {
+        assert_eq!(columns("日本$ half", 6, 8), "ha");
+        assert_eq!(columns("日本$ half", 0, 5), "日本$");
+        assert_eq!(columns("e\u{301}x", 1, 9), "x");
+        assert_eq!((columns("ab", 2, 9), columns("ab", 5, 1), columns("", 0, 0)), ("", "", ""));
+    }
+}

@@ -1,0 +1,203 @@
+//! A transcript cut after one of its turns: what a fork at an earlier turn goes on from.
+//!
+//! Lines are a tree. What counts is the branch that the last line is on: a conversation that was taken back to an earlier prompt
+//! has others, which are left out. Lines of a turn are those that hang on its prompt, whether or not the branch leads through them:
+//! results of tools that ran side by side do not. Lines that hang on nothing go with the line before them.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::{Line, said};
+
+/// Why a transcript cannot be cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CutError {
+    /// A line is no JSON object with a type.
+    #[error("its line {line} cannot be read")]
+    Malformed {
+        /// 1-based.
+        line: usize,
+    },
+    /// The last line is not whole.
+    #[error("its last line ends in the middle")]
+    Truncated,
+    /// Nothing in it is what a message of a user or an agent looked like so far.
+    #[error("no message in it is of a kind that is known: it may be of a newer format")]
+    Unknown,
+    /// There is no such turn.
+    #[error("there is no turn {turn}: it has {turns}")]
+    NoSuchTurn {
+        /// As it was asked for, 1-based.
+        turn: u64,
+        /// How many there are.
+        turns: u64,
+    },
+}
+
+/// How many turns the conversation of a transcript has: prompts, and commands that the agent answered.
+///
+/// # Errors
+/// [`CutError`], but not for a turn.
+pub fn turns(text: &str) -> Result<u64, CutError> {
+    Tree::read(text).map(|tree| tree.turns())
+}
+
+/// The transcript up to the end of a turn, 1-based, as that of the session `id`.
+///
+/// # Errors
+/// [`CutError`].
+pub fn cut(text: &str, turn: u64, id: &str) -> Result<String, CutError> {
+    let tree = Tree::read(text)?;
+    let kept = tree.kept(turn)?;
+    let mut cut = String::with_capacity(text.len());
+    for ((text, line), _) in tree.lines.iter().zip(kept).filter(|(_, is_kept)| *is_kept) {
+        cut.push_str(&renamed(text, line, id));
+        cut.push('\n');
+    }
+    Ok(cut)
+}
+
+/// A part of the branch that counts.
+struct Part {
+    /// The line it begins with: a prompt, or the mark of a summary.
+    head: usize,
+    is_turn: bool,
+}
+
+struct Tree<'a> {
+    lines: Vec<(&'a str, Line)>,
+    /// Lines of the main conversation by their ids.
+    by_id: HashMap<String, usize>,
+    /// The line that begins the part each line belongs to, whatever branch it is on.
+    heads: Vec<Option<usize>>,
+    /// The parts of the branch that counts, in order.
+    parts: Vec<Part>,
+}
+
+impl<'a> Tree<'a> {
+    fn read(text: &'a str) -> Result<Tree<'a>, CutError> {
+        let mut lines = Vec::new();
+        let mut rows = text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()).peekable();
+        while let Some((at, row)) = rows.next() {
+            match serde_json::from_str::<Line>(row) {
+                Ok(line) => lines.push((row, line)),
+                Err(_) if rows.peek().is_none() && !text.ends_with('\n') => return Err(CutError::Truncated),
+                Err(_) => return Err(CutError::Malformed { line: at + 1 }),
+            }
+        }
+        let is_message = |line: &Line| {
+            matches!(line.kind.as_str(), "user" | "assistant")
+                && line.uuid.is_some()
+                && line.message.is_some()
+        };
+        match lines.iter().any(|(_, line)| is_message(line)) {
+            true => Ok(Tree::of(lines)),
+            false => Err(CutError::Unknown),
+        }
+    }
+
+    fn of(lines: Vec<(&'a str, Line)>) -> Tree<'a> {
+        let id = |line: &Line| line.uuid.clone().filter(|_| !line.is_sidechain);
+        let by_id: HashMap<String, usize> =
+            lines.iter().enumerate().filter_map(|(at, (_, line))| Some((id(line)?, at))).collect();
+        let mut parents = vec![None; lines.len()];
+        let mut before = None;
+        for (at, (_, line)) in lines.iter().enumerate() {
+            if id(line).is_none() {
+                continue;
+            }
+            let known = |id: &Option<String>| by_id.get(id.as_ref()?).copied().filter(|parent| *parent != at);
+            let parent = known(&line.parent_uuid).or_else(|| known(&line.logical_parent_uuid));
+            // A parent that is gone: what was written before is the best guess.
+            let is_lost = line.parent_uuid.is_some() && parent.is_none();
+            parents[at] = parent.or(before.filter(|_| is_lost));
+            before = Some(at);
+        }
+        let begins: Vec<bool> = lines.iter().map(|(_, line)| begins_part(line)).collect();
+        let mut heads: Vec<Option<usize>> = Vec::with_capacity(lines.len());
+        for at in 0..lines.len() {
+            heads.push(match parents[at] {
+                _ if begins[at] => Some(at),
+                // It is known already: long turns are not walked again for each of their lines.
+                Some(parent) if parent < at => heads[parent],
+                Some(_) => up(&parents, at).find(|&at| begins[at]),
+                None => None,
+            });
+        }
+        let answers = lines.iter().zip(&heads).filter(|((_, line), _)| line.kind == "assistant");
+        let answered: HashSet<usize> = answers.filter_map(|(_, head)| *head).collect();
+        let is_turn = |head: usize| {
+            said(&lines[head].1).is_some_and(|said| !is_command(&said) || answered.contains(&head))
+        };
+        let mut seen = HashSet::new();
+        let branch = before.into_iter().flat_map(|last| up(&parents, last)).take_while(|at| seen.insert(*at));
+        let branch: Vec<usize> = branch.filter(|&at| begins[at]).collect();
+        let parts = branch.into_iter().rev().map(|head| Part { head, is_turn: is_turn(head) }).collect();
+        Tree { lines, by_id, heads, parts }
+    }
+
+    fn turns(&self) -> u64 {
+        self.parts.iter().filter(|part| part.is_turn).count() as u64
+    }
+
+    /// Which lines are there up to the end of a turn.
+    fn kept(&self, turn: u64) -> Result<Vec<bool>, CutError> {
+        let mut turns = self.parts.iter().enumerate().filter(|(_, part)| part.is_turn);
+        let nth = turn.checked_sub(1).and_then(|skipped| usize::try_from(skipped).ok());
+        let Some((last, _)) = nth.and_then(|nth| turns.nth(nth)) else {
+            return Err(CutError::NoSuchTurn { turn, turns: self.turns() });
+        };
+        let heads: HashSet<usize> = self.parts[..=last].iter().map(|part| part.head).collect();
+        let is_kept = |at: usize| self.heads[at].is_none_or(|head| heads.contains(&head));
+        let mut before = true;
+        let lines = self.lines.iter().enumerate();
+        Ok(lines
+            .map(|(at, (_, line))| {
+                if line.uuid.is_some() && !line.is_sidechain {
+                    before = is_kept(at);
+                    return before;
+                }
+                let named = [&line.leaf_uuid, &line.message_id].into_iter().flatten();
+                before && named.filter_map(|id| self.by_id.get(id)).all(|&at| is_kept(at))
+            })
+            .collect())
+    }
+}
+
+/// A line and what it hangs on, upwards. Ends where lines hang on each other in a circle.
+fn up(parents: &[Option<usize>], from: usize) -> impl Iterator<Item = usize> {
+    let mut steps = parents.len();
+    std::iter::successors(Some(from), move |&at| {
+        steps = steps.checked_sub(1)?;
+        parents[at]
+    })
+}
+
+fn begins_part(line: &Line) -> bool {
+    let is_boundary = line.kind == "system" && line.subtype.as_deref() == Some("compact_boundary");
+    !line.is_sidechain && line.uuid.is_some() && (is_boundary || said(line).is_some())
+}
+
+/// What the program writes down of a command that it did itself. One that the model was given is answered.
+fn is_command(said: &str) -> bool {
+    ["<command-", "<local-command-", "<bash-"].iter().any(|tag| said.trim_start().starts_with(tag))
+}
+
+/// The line as one of the session `id`. Only the names of the session are another text.
+fn renamed(text: &str, line: &Line, id: &str) -> String {
+    let quoted = |id: &str| Value::from(id).to_string();
+    let mut renamed = text.to_string();
+    let names = [("sessionId", &line.session_id), ("session_id", &line.process_session_id)];
+    for (key, old) in names.iter().filter_map(|(key, old)| Some((*key, old.as_ref()?))) {
+        // Inside of a text its quotes would be escaped: this is the field.
+        let (before, after) = (format!("\"{key}\":{}", quoted(old)), format!("\"{key}\":{}", quoted(id)));
+        if renamed.contains(&before) {
+            renamed = renamed.replace(&before, &after);
+        } else if let Ok(Value::Object(mut fields)) = serde_json::from_str(&renamed) {
+            fields.insert(key.to_string(), Value::from(id));
+            renamed = Value::Object(fields).to_string();
+        }
+    }
+    renamed
+}

@@ -1,0 +1,226 @@
+//! Every form in which a command says which conversation it has (seed claude-fork, phase 5, and issue: fork).
+
+use super::super::Profiles;
+use super::{SessionForms, Told};
+
+const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
+
+fn forms(profile: &str) -> SessionForms {
+    Profiles::builtin().get(profile).unwrap().session.clone().unwrap()
+}
+
+/// The words of a line, in which `A` and `B` stand for ids.
+fn argv(line: &str) -> Vec<String> {
+    line.split(' ').map(|word| word.replace("ID-A", A).replace("ID-B", B)).collect()
+}
+
+fn told(line: &str) -> Told {
+    forms("claude").told(&argv(line))
+}
+
+fn a() -> Told {
+    Told::Id(A.to_string())
+}
+
+#[track_caller]
+fn based(line: &str, expected: &str) {
+    assert_eq!(forms("claude").base(&argv(line)), argv(expected), "{line}");
+}
+
+#[test]
+fn an_id_is_found_in_all_its_forms() {
+    for line in [
+        "claude --session-id ID-A",
+        "claude --session-id=ID-A --model opus",
+        "claude --resume ID-A",
+        "claude --resume=ID-A",
+        "claude -r ID-A",
+        "claude -rID-A",
+        "env X=y /opt/my/claude --model opus --resume ID-A",
+        "claude --resume ID-B --fork-session --session-id ID-A",
+        "claude --session-id=ID-A --fork-session -r ID-B",
+        "claude --continue --fork-session --session-id ID-A",
+    ] {
+        assert_eq!(told(line), a(), "{line}");
+    }
+}
+
+#[test]
+fn what_only_the_agent_knows_is_not_guessed() {
+    for line in [
+        "claude --continue",
+        "claude -c",
+        "claude --resume",
+        "claude --resume --model opus",
+        "claude -r",
+        "claude --resume some-name",
+        "claude --resume=",
+    ] {
+        assert_eq!(told(line), Told::Other, "{line}");
+    }
+    for line in ["claude --resume ID-A --fork-session", "claude -c --fork-session", "claude --fork-session"] {
+        assert_eq!(told(line), Told::Fork, "{line}");
+    }
+    for line in [
+        "claude",
+        "claude --model opus",
+        "claude --session-id",
+        "claude -- --session-id ID-A",
+        "claude --model=x -- --resume ID-A -c",
+        "env -c claude",
+        "nerve mock-agent --session-id ID-A",
+        "bash -c claude --session-id ID-A",
+    ] {
+        assert_eq!(told(line), Told::Nothing, "{line}");
+    }
+}
+
+#[test]
+fn the_base_has_no_session_id() {
+    based(
+        "claude --dangerously-skip-permissions --session-id abc123",
+        "claude --dangerously-skip-permissions",
+    );
+    based("claude --session-id=abc123 --model opus", "claude --model opus");
+}
+
+#[test]
+fn the_base_has_no_resume() {
+    based("claude --resume old-session --fork-session", "claude");
+    based("claude --resume=old --model opus", "claude --model opus");
+    based("claude -r old -c", "claude");
+    based("claude --continue --verbose", "claude --verbose");
+    based("claude --resume --model opus", "claude --model opus");
+    based("claude -rID-A", "claude");
+}
+
+#[test]
+fn the_base_has_no_fork_session() {
+    based("claude --fork-session --dangerously-skip-permissions", "claude --dangerously-skip-permissions");
+}
+
+#[test]
+fn the_base_keeps_all_else() {
+    based(
+        "claude --dangerously-skip-permissions --model opus --session-id abc",
+        "claude --dangerously-skip-permissions --model opus",
+    );
+    based("claude --session-id", "claude");
+    based("claude --session-id abc -- --resume x", "claude -- --resume x");
+    based("claude --session-id -- x", "claude -- x");
+    based("env -c A=b claude -r ID-A --add-dir=/x", "env -c A=b claude --add-dir=/x");
+    based("claude --resume-session-at=5 -cp", "claude --resume-session-at=5 -cp");
+    based(
+        "claude --settings {\"a\":\"--resume\"} --fork-session=no",
+        "claude --settings {\"a\":\"--resume\"} --fork-session=no",
+    );
+}
+
+#[test]
+fn words_with_spaces_and_quotes_stay_words() {
+    let words =
+        ["/my tools/claude", "--append-system-prompt", "say \"--resume\" x", "--session-id", A, "it's"];
+    let words = words.map(String::from);
+    let base = forms("claude").base(&words);
+    assert_eq!(base, ["/my tools/claude", "--append-system-prompt", "say \"--resume\" x", "it's"]);
+    let forked = forms("claude").forked(&words, A, B, "").unwrap();
+    assert_eq!(forked[..4], base);
+    assert_eq!(forked[4..], ["--resume", A, "--fork-session", "--session-id", B]);
+}
+
+#[test]
+fn an_id_goes_right_behind_the_program() {
+    let started = |line: &str| forms("claude").started(&argv(line), B);
+    assert_eq!(started("claude"), Some(argv("claude --session-id ID-B")));
+    assert_eq!(
+        started("env A=b /x/claude --model opus -- hello"),
+        Some(argv("env A=b /x/claude --session-id ID-B --model opus -- hello"))
+    );
+    assert_eq!(
+        started("claude --resume ID-A --fork-session"),
+        Some(argv("claude --session-id ID-B --resume ID-A --fork-session"))
+    );
+    assert_eq!(started("claude -- -p"), Some(argv("claude --session-id ID-B -- -p")));
+}
+
+#[test]
+fn no_id_goes_where_it_cannot() {
+    for line in [
+        "claude -p hello",
+        "claude --print",
+        "claude --model opus -p hello",
+        "claude --session-id ID-A",
+        "claude --resume ID-A",
+        "claude --resume=ID-A",
+        "claude --continue",
+        "claude -r",
+        "claude --bg task",
+        "nerve mock-agent",
+        "bash -c claude",
+    ] {
+        assert_eq!(forms("claude").started(&argv(line), B), None, "{line}");
+    }
+}
+
+#[test]
+fn a_fork_resumes_the_one_and_has_the_id_of_the_other() {
+    let forked = |line: &str| forms("claude").forked(&argv(line), A, B, "").map(|argv| argv.join(" "));
+    let words = format!("--resume {A} --fork-session --session-id {B}");
+    assert_eq!(forked("claude --model opus"), Some(format!("claude --model opus {words}")));
+    assert_eq!(forked("claude --session-id ID-A"), Some(format!("claude {words}")));
+    assert_eq!(forked("claude -c"), Some(format!("claude {words}")));
+    assert_eq!(
+        forked("claude --resume ID-B --fork-session --session-id ID-A"),
+        Some(format!("claude {words}"))
+    );
+    assert_eq!(forked("claude -x -- now"), Some(format!("claude -x {words} -- now")));
+    assert_eq!(forked("./my-claude.sh"), None);
+    assert!(forms("claude").names_forks());
+    let resumed = forms("claude").resumed(&argv("claude -c --verbose -- x"), A);
+    assert_eq!(resumed, Some(argv("claude --verbose --resume ID-A -- x")));
+}
+
+#[test]
+fn the_other_agents_have_words_of_their_own() {
+    let codex = forms("codex");
+    assert_eq!(codex.told(&argv("codex --no-daemon resume ID-A")), a());
+    assert_eq!(codex.told(&argv("codex fork ID-A")), Told::Fork);
+    assert_eq!(codex.told(&argv("codex resume --last")), Told::Other);
+    assert_eq!(codex.told(&argv("codex -c model=\"o3\"")), Told::Nothing);
+    assert_eq!(codex.started(&argv("codex"), B), None);
+    let forked = codex.forked(&argv("codex --no-daemon resume ID-B -c a=b"), A, B, "");
+    assert_eq!(forked, Some(argv("codex --no-daemon -c a=b fork ID-A")));
+    assert!(!codex.names_forks());
+
+    let gemini = forms("gemini");
+    assert_eq!(gemini.told(&argv("gemini --session-id ID-A")), a());
+    assert_eq!(gemini.started(&argv("gemini -m x"), B), Some(argv("gemini --session-id ID-B -m x")));
+    assert_eq!(gemini.started(&argv("gemini -p x"), B), None);
+    let forked = gemini.forked(&argv("gemini -m x --session-id ID-A"), A, B, "/c/session-1.jsonl");
+    assert_eq!(forked, Some(argv("gemini -m x --session-file /c/session-1.jsonl")));
+
+    let opencode = forms("opencode");
+    let words = argv("opencode --session ses_1aB -m a/b");
+    assert_eq!(opencode.told(&words), Told::Id("ses_1aB".into()));
+    assert_eq!(
+        opencode.forked(&words, "ses_1aB", B, ""),
+        Some(argv("opencode -m a/b --session ses_1aB --fork"))
+    );
+    assert_eq!(opencode.told(&argv("opencode --session ses_1 --fork")), Told::Fork);
+    assert_eq!(opencode.told(&argv("opencode -c")), Told::Other);
+}
+
+#[test]
+fn ids_are_checked() {
+    let claude = forms("claude");
+    assert!(claude.is_id(A));
+    for bad in
+        ["", "abc", "aaaaaaaa-1111-4111-8111-aaaaaaaaaaag", "aaaaaaaa11114111-8111-aaaaaaaaaaaa-0", "../../x"]
+    {
+        assert!(!claude.is_id(bad), "{bad}");
+    }
+    let opencode = forms("opencode");
+    assert!(opencode.is_id("ses_dfd842207ffeh0iMdIft273S40"));
+    assert!(!opencode.is_id("--fork") && !opencode.is_id("a b") && !opencode.is_id(&"x".repeat(129)));
+}
