@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::error::AhrError;
+use super::reader::{Part, Reader};
 
 /// A recording being written, held with an exclusive lock: a second recorder is refused. Closing is dropping.
 #[derive(Debug)]
@@ -31,17 +32,37 @@ impl Writer {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = open_regular(path, &mut options, OFlags::NOFOLLOW)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(AhrError::Busy { path: path.into() }),
-            Err(TryLockError::Error(source)) => return Err(AhrError::io("lock", path)(source)),
-        }
+        lock(&file, path)?;
         // Asked under the lock: before it, another recorder could have been about to write.
         if file.metadata().map_err(AhrError::io("look at", path))?.len() > 0 {
             return Err(AhrError::Exists { path: path.into() });
         }
         sync_folder_of(path)?;
         Ok(Writer { file, path: path.into(), len: 0, torn: false })
+    }
+
+    /// Opens a recording that somebody else has begun, to go on at its end. With it: the output bytes before what comes next. What
+    /// is left of an unfinished block is cut off.
+    ///
+    /// # Errors
+    /// As [`Writer::create`], but that the file is there already is no error, and that it is not is one.
+    pub fn resume(path: &Path) -> Result<(Writer, u64), AhrError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = open_regular(path, &mut options, OFlags::NOFOLLOW)?;
+        lock(&file, path)?;
+        let (mut end, mut output) = (0, 0);
+        let mut reader = Reader::open(path)?;
+        while let Some(part) = reader.next()? {
+            match part {
+                Part::Block(block) => (end, output) = (block.file().end, block.output().end.max(output)),
+                // What follows it, if anything does, is as good as before.
+                Part::Lost(lost) if !lost.tail => end = lost.file.end,
+                Part::Lost(_) => {}
+            }
+        }
+        let torn = file.metadata().map_err(AhrError::io("look at", path))?.len() > end;
+        Ok((Writer { file, path: path.into(), len: end, torn }, output))
     }
 
     /// Appends one sealed block. What a full disk leaves of it is cut off again, so that the file stays whole and a later
@@ -91,6 +112,14 @@ impl Writer {
     /// Whether nothing was appended yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), AhrError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(AhrError::Busy { path: path.into() }),
+        Err(TryLockError::Error(source)) => Err(AhrError::io("lock", path)(source)),
     }
 }
 
