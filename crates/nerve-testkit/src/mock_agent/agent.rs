@@ -54,6 +54,10 @@ pub struct Agent {
     swallow: u32,
     reading: bool,
     allow_all: bool,
+    /// What the user has said in this conversation.
+    past: Vec<String>,
+    /// Prompts that were answered since they were last asked for.
+    answered: Vec<String>,
 }
 
 impl Agent {
@@ -77,10 +81,24 @@ impl Agent {
             swallow: options.swallow_enter,
             reading: true,
             allow_all: false,
+            past: Vec::new(),
+            answered: Vec::new(),
             options,
         };
         agent.start();
         agent
+    }
+
+    /// The same, in a conversation in which this was said before.
+    #[must_use]
+    pub fn after(mut self, past: Vec<String>) -> Agent {
+        self.past = past;
+        self
+    }
+
+    /// Prompts that were answered since the last call.
+    pub fn take_answered(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.answered)
     }
 
     /// Output since the last call.
@@ -269,7 +287,11 @@ impl Agent {
             "" => self.phase = Phase::Idle,
             "/exit" | "/quit" => self.leave(0),
             _ => {
-                let steps = scenario::plan(&prompt, &self.options);
+                let steps = match prompt.contains("RECALL") {
+                    true => scenario::recall(&self.past, &self.options),
+                    false => scenario::plan(&prompt, &self.options),
+                };
+                self.past.push(prompt);
                 self.phase = Phase::Busy(Turn::new(draft, steps, self.size.cols, now));
                 self.reading &= !self.options.stop_reading;
             }
@@ -291,6 +313,7 @@ impl Agent {
             Outcome::Ask { command } => self.ask(command, now),
             Outcome::Over => {
                 self.phase = Phase::Idle;
+                self.answered.extend(self.past.last().cloned());
                 if let Some(draft) = self.queued.pop_front() {
                     self.submit(draft, now);
                 }

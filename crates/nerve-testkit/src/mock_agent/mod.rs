@@ -10,6 +10,7 @@
 //! | `THINK`, `TOKENS` | thinking; a spinner that counts tokens |
 //! | `ERR n` | an API error |
 //! | `CR`, `HUGELINE`, `BADUTF8`, `FLOOD n` | carriage returns, a line of 1 MB, invalid bytes, n MB at once |
+//! | `RECALL` | what the user said before in this conversation, one after the other with a bar between |
 //! | `CRASH`, `EXIT`, `HANG` | ends with code 70 in mid-answer, ends with 0, busy for ever |
 //!
 //! [`Agent`] is the pure machine, [`run`] puts it on a terminal. [`Replay`] is another one: it plays a recording.
@@ -21,6 +22,7 @@ mod dialog;
 mod full_screen;
 mod keys;
 mod line;
+mod memory;
 mod options;
 mod program;
 mod replay;

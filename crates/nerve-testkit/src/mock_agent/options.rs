@@ -37,6 +37,12 @@ pub struct MockAgentOptions {
     pub word_delay: Duration,
     /// Set the window title.
     pub title: bool,
+    /// The id of its conversation, which is then kept as Claude Code keeps its own.
+    pub session_id: Option<String>,
+    /// Go on with the conversation of this id.
+    pub resume: Option<String>,
+    /// Go on with a copy of it.
+    pub fork_session: bool,
     /// Be no agent by script, but play this recording; of the other options only `fast` counts then.
     pub replay: Option<PathBuf>,
     /// Play it without the recorded pauses.
@@ -61,6 +67,9 @@ impl Default for MockAgentOptions {
             delay: Duration::from_millis(20),
             word_delay: Duration::from_millis(30),
             title: true,
+            session_id: None,
+            resume: None,
+            fork_session: false,
             replay: None,
             fast: false,
         }
@@ -84,6 +93,10 @@ pub const FLAGS: &str = "\
   --delay MS           think time before answers (20)
   --word-delay MS      time from word to word of a slow answer (30)
   --no-title           do not set the window title
+  --session-id ID      keep the conversation under this id, in ~/.claude/projects
+  --resume ID          go on with the conversation of this id
+  --fork-session       go on with a copy of it
+  --settings FILE      taken, and not looked at
   --replay FILE        play a recording: emit its output, wait where something was typed, end with its exit code
   --fast               with --replay: without the recorded pauses
 ";
@@ -110,6 +123,10 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
             "--exit-at-once" => options.exit_at_once = Some(value(&flag, args.next())?),
             "--slow-start" => options.slow_start = milliseconds(&flag, args.next())?,
             "--dialog-grace" => options.dialog_grace = milliseconds(&flag, args.next())?,
+            "--session-id" => options.session_id = Some(text(&flag, args.next())?),
+            "--resume" => options.resume = Some(text(&flag, args.next())?),
+            "--fork-session" => options.fork_session = true,
+            "--settings" => drop(text(&flag, args.next())?),
             "--replay" => {
                 let file = args.next().ok_or_else(|| format!("`{flag}` needs a file"))?;
                 options.replay = Some(file.into());
@@ -120,10 +137,19 @@ pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOpt
             other => return Err(format!("unknown argument `{other}`; known are:\n{FLAGS}")),
         }
     }
+    let is_both = options.session_id.is_some() && options.resume.is_some();
+    if is_both != options.fork_session {
+        return Err("`--fork-session` goes with `--resume ID` and `--session-id ID`, and both only with it"
+            .to_string());
+    }
     if options.fast && options.replay.is_none() {
         return Err("`--fast` needs `--replay FILE`".to_string());
     }
     Ok(options)
+}
+
+fn text(flag: &str, given: Option<String>) -> Result<String, String> {
+    given.ok_or_else(|| format!("`{flag}` needs a value"))
 }
 
 fn value<T: std::str::FromStr>(flag: &str, given: Option<String>) -> Result<T, String> {
@@ -153,7 +179,7 @@ mod tests {
         let given = parse(
             "--full-screen --theme --login --onboarding --swallow-enter 2 --slow-start 300 --dialog-grace 150 --never-ready \
              --exit-at-once 3 --ignore-interrupt --stop-reading --no-paste-chip --delay 5 --word-delay 7 --no-title \
-             --replay a/b.ahr --fast",
+             --session-id b --resume a --fork-session --settings x --replay a/b.ahr --fast",
         );
         let expected = MockAgentOptions {
             full_screen: true,
@@ -171,6 +197,9 @@ mod tests {
             delay: Duration::from_millis(5),
             word_delay: Duration::from_millis(7),
             title: false,
+            session_id: Some("b".into()),
+            resume: Some("a".into()),
+            fork_session: true,
             replay: Some("a/b.ahr".into()),
             fast: true,
         };
@@ -183,6 +212,7 @@ mod tests {
         assert!(parse("--delay").is_err_and(|e| e.contains("`--delay` needs a number")));
         assert!(parse("--replay").is_err_and(|e| e.contains("`--replay` needs a file")));
         assert!(parse("--fast").is_err_and(|e| e.contains("`--replay FILE`")));
+        assert!(parse("--resume a --session-id b").is_err_and(|e| e.contains("--fork-session")));
         assert!(parse("--delay soon").is_err_and(|e| e.contains("`soon`")));
     }
 }

@@ -7,6 +7,10 @@ use super::replay::Replay;
 use super::screen::ScreenSize;
 
 pub(super) trait Program {
+    /// Prompts that were answered since the last call.
+    fn take_answered(&mut self) -> Vec<String> {
+        Vec::new()
+    }
     /// Output since the last call.
     fn take_output(&mut self) -> Vec<u8>;
     /// When `tick` has something to do.
@@ -21,6 +25,10 @@ pub(super) trait Program {
 }
 
 impl Program for Agent {
+    fn take_answered(&mut self) -> Vec<String> {
+        self.take_answered()
+    }
+
     fn take_output(&mut self) -> Vec<u8> {
         self.take_output()
     }

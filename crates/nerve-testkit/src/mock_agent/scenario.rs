@@ -60,6 +60,15 @@ pub(super) fn plan(prompt: &str, options: &MockAgentOptions) -> VecDeque<Step> {
     std::iter::once(Step::Wait(options.delay)).chain(steps).collect()
 }
 
+/// Says what was said before.
+pub(super) fn recall(past: &[String], options: &MockAgentOptions) -> VecDeque<Step> {
+    VecDeque::from([
+        Step::Wait(options.delay),
+        Step::Say(format!("You said: {}", past.join(" | "))),
+        Step::Done,
+    ])
+}
+
 fn echo(prompt: &str) -> String {
     format!("You said: {prompt}")
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::agent::Agent;
+use super::memory::Memory;
 use super::options::MockAgentOptions;
 use super::program::Program;
 use super::replay::Replay;
@@ -36,18 +37,34 @@ pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) ->
         let mut replay = Replay::open(recording, options.fast)?;
         // What comes before any input is played even where there is nobody to type.
         replay.tick(Duration::ZERO);
-        return put_on(input, output, &mut replay);
+        return put_on(input, output, &mut replay, Memory::default());
     }
     let folder = std::env::current_dir().unwrap_or_default();
-    put_on(input, output, &mut Agent::new(options, &folder.to_string_lossy(), window_size(output)))
+    let folder = folder.to_string_lossy();
+    let (memory, past) = match Memory::open(&options, &folder) {
+        Ok(opened) => opened,
+        Err(message) => {
+            write_all(output, format!("Error: {message}\r\n").as_bytes())?;
+            return Ok(1);
+        }
+    };
+    let mut agent = Agent::new(options, &folder, window_size(output)).after(past);
+    put_on(input, output, &mut agent, memory)
 }
 
-fn put_on(input: BorrowedFd, output: BorrowedFd, agent: &mut dyn Program) -> io::Result<i32> {
+fn put_on(
+    input: BorrowedFd,
+    output: BorrowedFd,
+    agent: &mut dyn Program,
+    mut memory: Memory,
+) -> io::Result<i32> {
     let _raw = RawMode::enter(input)?;
     let resized = watch_window_size()?;
     let start = Instant::now();
     let mut buffer = vec![0; 64 << 10];
     loop {
+        // Who sees that it is over finds it written down.
+        memory.note(agent.take_answered())?;
         if !write_all(output, &agent.take_output())? {
             return Ok(HANGUP);
         }

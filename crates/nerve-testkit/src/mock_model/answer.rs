@@ -16,6 +16,32 @@ pub enum Answer {
         /// What the body says.
         message: String,
     },
+    /// Bytes as they are: what no good API would send.
+    Raw(Raw),
+}
+
+/// A response that follows no protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, or its begin.
+    pub body: String,
+    /// What comes after that.
+    pub ending: Ending,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As it should.
+    Whole,
+    /// The connection breaks.
+    Broken,
+    /// Never.
+    Endless,
 }
 
 /// What the model says, and how fast.
@@ -62,6 +88,13 @@ pub enum ToolCall {
         /// What goes in.
         content: String,
     },
+    /// A tool by its name.
+    Own {
+        /// As the API has it.
+        name: String,
+        /// Its arguments.
+        input: Value,
+    },
 }
 
 /// Bytes of text in one piece of a stream where nothing else is said.
@@ -78,7 +111,7 @@ impl Answer {
     pub fn late(after: Duration, text: impl Into<String>) -> Answer {
         match Answer::text(text) {
             Answer::Reply(reply) => Answer::Reply(Reply { after, ..reply }),
-            error => error,
+            other => other,
         }
     }
 
@@ -90,6 +123,24 @@ impl Answer {
     /// Some words and a tool use.
     pub fn tool(words: &str, call: ToolCall) -> Answer {
         Answer::Reply(Reply { parts: vec![Part::Text(pieces(words)), Part::Tool(call)], ..Reply::default() })
+    }
+
+    /// Several tool uses at once.
+    pub fn tools(calls: impl IntoIterator<Item = ToolCall>) -> Answer {
+        let parts = calls.into_iter().map(Part::Tool).collect();
+        Answer::Reply(Reply { parts, ..Reply::default() })
+    }
+
+    /// A stream of events that is only these bytes.
+    pub fn stream(body: impl Into<String>, ending: Ending) -> Answer {
+        let headers = vec![("content-type".to_string(), "text/event-stream".to_string())];
+        Answer::Raw(Raw { status: 200, headers, body: body.into(), ending })
+    }
+
+    /// A status with one header and an empty body.
+    pub fn status(status: u16, header: &str, value: &str) -> Answer {
+        let headers = vec![(header.to_string(), value.to_string())];
+        Answer::Raw(Raw { status, headers, body: String::new(), ending: Ending::Whole })
     }
 
     /// An API error.
@@ -139,7 +190,7 @@ const WRITERS: [(&str, &str); 3] =
 
 impl ToolCall {
     /// The name and the input of this call, with the tools the agent offers.
-    pub(super) fn with(&self, offered: &[String]) -> (&'static str, Value) {
+    pub(super) fn with(&self, offered: &[String]) -> (&str, Value) {
         let has = |name: &str| offered.iter().any(|offer| offer == name);
         let pick = |tools: &[(&'static str, &'static str)]| {
             tools.iter().find(|(name, _)| has(name)).or(tools.first()).copied().unwrap_or_default()
@@ -168,6 +219,7 @@ impl ToolCall {
                 let (name, argument) = pick(&WRITERS);
                 (name, json!({ argument: path, "content": content }))
             }
+            ToolCall::Own { name, input } => (name, input.clone()),
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct RecordedRequest {
     pub body: Value,
     /// When it came.
     pub at: SystemTime,
+    /// When all of its answer was sent; `None` where it was not, and for errors.
+    pub answered: Option<SystemTime>,
 }
 
 const KEPT: usize = 10_000;
@@ -39,10 +41,13 @@ pub(super) struct Requests {
 struct Log {
     requests: VecDeque<(usize, RecordedRequest)>,
     bytes: usize,
+    /// How many are no longer kept.
+    dropped: u64,
 }
 
 impl Requests {
-    pub(super) fn record(&self, head: &Parts, body: &Value, bytes: usize) {
+    /// Keeps a request; gives its number, from 0.
+    pub(super) fn record(&self, head: &Parts, body: &Value, bytes: usize) -> u64 {
         let request = RecordedRequest {
             method: head.method.to_string(),
             path: path_without_keys(&head.uri),
@@ -56,12 +61,24 @@ impl Requests {
                 .collect(),
             body: body.clone(),
             at: SystemTime::now(),
+            answered: None,
         };
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.bytes += bytes;
         log.requests.push_back((bytes, request));
         while log.requests.len() > KEPT || (log.bytes > KEPT_BYTES && log.requests.len() > 1) {
             log.bytes -= log.requests.pop_front().map_or(0, |(bytes, _)| bytes);
+            log.dropped += 1;
+        }
+        log.dropped + log.requests.len() as u64 - 1
+    }
+
+    /// The answer to this request is out.
+    pub(super) fn answered(&self, number: u64) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = number.checked_sub(log.dropped).and_then(|at| usize::try_from(at).ok());
+        if let Some((_, request)) = at.and_then(|at| log.requests.get_mut(at)) {
+            request.answered = Some(SystemTime::now());
         }
     }
 
@@ -108,9 +125,15 @@ mod tests {
     fn the_log_is_bounded_in_number_and_bytes() {
         let requests = Requests::default();
         let record = |bytes| requests.record(&head("/", &[]), &Value::Null, bytes);
-        (0..KEPT + 5).for_each(|_| record(0));
+        (0..KEPT + 5).for_each(|at| assert_eq!(record(0), at as u64));
         assert_eq!(requests.all().len(), KEPT);
-        (0..3).for_each(|_| record(KEPT_BYTES / 2));
+        requests.answered(0);
+        assert!(requests.all().iter().all(|request| request.answered.is_none()), "it is not kept any more");
+        requests.answered(6);
+        assert!(requests.all()[1].answered.is_some());
+        (0..3).for_each(|_| {
+            record(KEPT_BYTES / 2);
+        });
         assert_eq!(requests.all().len(), 2);
     }
 }

@@ -22,6 +22,8 @@ use super::texts;
 pub struct Script {
     /// Own rules: a piece of the last user text, and the answer to it. The first that fits is taken.
     pub rules: Vec<(String, Answer)>,
+    /// Answers to the first requests, in order, whatever they are; the rules are for those that come after.
+    pub first: Vec<Answer>,
 }
 
 /// A request, in no particular protocol.
@@ -47,6 +49,13 @@ impl Script {
     #[must_use]
     pub fn rule(mut self, pattern: impl Into<String>, answer: Answer) -> Script {
         self.rules.push((pattern.into(), answer));
+        self
+    }
+
+    /// Adds answers to the first requests.
+    #[must_use]
+    pub fn first(mut self, answers: impl IntoIterator<Item = Answer>) -> Script {
+        self.first.extend(answers);
         self
     }
 

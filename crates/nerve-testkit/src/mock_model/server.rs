@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -42,6 +42,8 @@ struct Shared {
     requests: Requests,
     /// Replies so far; ids are made of it, so that a run is the same each time.
     replies: AtomicU64,
+    /// Requests so far that wanted an answer.
+    asked: AtomicUsize,
     stopped: watch::Receiver<bool>,
 }
 
@@ -53,8 +55,13 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
     let (stop, stopped) = watch::channel(false);
-    let shared =
-        Arc::new(Shared { script, requests: Requests::default(), replies: AtomicU64::new(0), stopped });
+    let shared = Arc::new(Shared {
+        script,
+        requests: Requests::default(),
+        replies: AtomicU64::new(0),
+        asked: AtomicUsize::new(0),
+        stopped,
+    });
     let app = Router::new().fallback(handle).with_state(shared.clone());
     let mut stopping = stop.subscribe();
     let until = async move {
@@ -122,7 +129,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         return Protocol::Messages.error(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 64 MiB");
     };
     let json: Option<Value> = serde_json::from_slice(&body).ok();
-    shared.requests.record(&head, json.as_ref().unwrap_or(&Value::Null), body.len());
+    let number = shared.requests.record(&head, json.as_ref().unwrap_or(&Value::Null), body.len());
     match route(&head.method, head.uri.path()) {
         None => not_found(&head.method, &head.uri),
         Some(Route::Hello) => Json(json!({ "message": "hello" })).into_response(),
@@ -131,7 +138,10 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         }
         Some(Route::Answer { protocol, stream }) => match json {
             None => protocol.error(StatusCode::BAD_REQUEST, "the body is not JSON"),
-            Some(json) => answer(&shared, protocol, &json, stream.unwrap_or(json["stream"] == true)).await,
+            Some(json) => {
+                let stream = stream.unwrap_or(json["stream"] == true);
+                answer(&shared, number, protocol, &json, stream).await
+            }
         },
     }
 }
@@ -174,14 +184,23 @@ fn not_found(method: &Method, uri: &Uri) -> Response {
     (StatusCode::NOT_FOUND, Json(anthropic::error(StatusCode::NOT_FOUND, &message))).into_response()
 }
 
-async fn answer(shared: &Shared, protocol: Protocol, body: &Value, stream: bool) -> Response {
+async fn answer(
+    shared: &Arc<Shared>,
+    number: u64,
+    protocol: Protocol,
+    body: &Value,
+    stream: bool,
+) -> Response {
     let prompt = protocol.prompt(body);
-    let reply = match shared.script.answer(&prompt) {
+    let nth = shared.asked.fetch_add(1, Ordering::Relaxed);
+    let scripted = shared.script.first.get(nth).cloned();
+    let reply = match scripted.unwrap_or_else(|| shared.script.answer(&prompt)) {
         Answer::Reply(reply) => reply,
         Answer::Error { status, message } => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             return protocol.error(status, &message);
         }
+        Answer::Raw(raw) => return stream::raw(&raw),
     };
     let mut stopped = shared.stopped.clone();
     tokio::select! {
@@ -190,8 +209,11 @@ async fn answer(shared: &Shared, protocol: Protocol, body: &Value, stream: bool)
     }
     let id = shared.replies.fetch_add(1, Ordering::Relaxed) + 1;
     if stream {
-        stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped)
+        let told = shared.clone();
+        let sent = move || told.requests.answered(number);
+        stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped, sent)
     } else {
+        shared.requests.answered(number);
         Json(protocol.whole(&reply, body, id, &prompt.tools)).into_response()
     }
 }

@@ -1,14 +1,20 @@
 //! An answer that grows over time: server-sent events as the body of a response.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio_util::io::ReaderStream;
+
+use super::answer::{Ending, Raw};
 
 /// One event and the pause before it.
 #[derive(Debug)]
@@ -38,24 +44,81 @@ impl Event {
     }
 }
 
-/// Sends the events one after the other; ends early when the client leaves or the server is to stop.
-pub(super) fn respond(events: Vec<Event>, stopped: watch::Receiver<bool>) -> Response {
+/// Sends the events one after the other; ends early when the client leaves or the server is to stop. `sent` is called once all of
+/// them are on their way.
+pub(super) fn respond(
+    events: Vec<Event>,
+    stopped: watch::Receiver<bool>,
+    sent: impl FnOnce() + Send + 'static,
+) -> Response {
     let (reader, writer) = tokio::io::duplex(64 << 10);
-    tokio::spawn(send(events, writer, stopped));
+    tokio::spawn(async move {
+        if send(events, writer, stopped).await {
+            sent();
+        }
+    });
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
     (headers, Body::from_stream(ReaderStream::new(reader))).into_response()
 }
 
-async fn send(events: Vec<Event>, mut writer: tokio::io::DuplexStream, mut stopped: watch::Receiver<bool>) {
+/// A response of these bytes.
+pub(super) fn raw(raw: &Raw) -> Response {
+    let after = After { ending: raw.ending, has_waited: false };
+    let body = std::io::Cursor::new(raw.body.clone().into_bytes()).chain(after);
+    let mut response = Body::from_stream(ReaderStream::new(body)).into_response();
+    *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in &raw.headers {
+        let header = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value));
+        if let (Ok(name), Ok(value)) = header {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// What comes after the bytes of a body.
+struct After {
+    ending: Ending,
+    has_waited: bool,
+}
+
+impl AsyncRead for After {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.ending {
+            // What came before goes out while nothing comes.
+            Ending::Broken if !self.has_waited => {
+                self.has_waited = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ending::Whole => Poll::Ready(Ok(())),
+            Ending::Broken => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            // Who waits leaves, or the server is shut down.
+            Ending::Endless => Poll::Pending,
+        }
+    }
+}
+
+/// Whether all of them were sent.
+async fn send(
+    events: Vec<Event>,
+    mut writer: tokio::io::DuplexStream,
+    mut stopped: watch::Receiver<bool>,
+) -> bool {
     for event in events {
         if !event.pause.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(event.pause) => {}
-                _ = stopped.wait_for(|stopped| *stopped) => return,
+                _ = stopped.wait_for(|stopped| *stopped) => return false,
             }
         }
         if writer.write_all(event.text.as_bytes()).await.is_err() {
-            return;
+            return false;
         }
     }
+    true
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
+use nerve_testkit::mock_model::{Answer, Ending, MockModel, Script, ToolCall, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -249,4 +249,23 @@ async fn a_body_of_more_than_64_mebibytes_is_refused() -> io::Result<()> {
     stream.read_exact(&mut answer).await?;
     assert_eq!(&answer, b"HTTP/1.1 413");
     Ok(())
+}
+
+#[tokio::test]
+async fn the_first_answers_come_before_the_rules_and_follow_no_protocol() {
+    let raw = Answer::status(429, "retry-after", "7");
+    let half = Answer::stream("data: half\n\n", Ending::Broken);
+    let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };
+    let script = Script::default().first([raw, half, Answer::tools([own.clone(), own])]);
+    let model = with(script).await;
+    let busy = post(&model, "/v1/messages", message("hello", true)).await;
+    assert_eq!((busy.status, busy.body.as_str()), (429, ""));
+    assert!(busy.headers.contains("retry-after: 7"), "{}", busy.headers);
+    // By HTTP/1.0, the end of the connection is the end of the body; what came before it is there.
+    assert_eq!(post(&model, "/v1/messages", message("hello", true)).await.body, "data: half\n\n");
+    let tools = post(&model, "/v1/messages", message("hello", false)).await.json();
+    assert_eq!(tools["content"].as_array().map(Vec::len), Some(2));
+    assert_eq!((&tools["content"][1]["name"], &tools["stop_reason"]), (&json!("sh_run"), &json!("tool_use")));
+    let last = post(&model, "/v1/messages", message("hello", false)).await.json();
+    assert_eq!(last["content"][0]["text"], "You said: hello");
 }

@@ -1,0 +1,263 @@
+//! The server: one thread does all calls, one after the other, as the real one does. So one that blocks blocks all.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nerve_term::event::Size;
+use serde_json::{Value, json};
+
+use super::pane::{Making, Pane};
+use super::text::text;
+use super::wire::{Asked, Fault, Request, answer, read};
+
+/// What the threads for connections share with the one that does the calls.
+#[derive(Default)]
+struct Shared {
+    fault: Fault,
+    calls: BTreeMap<&'static str, u64>,
+}
+
+enum Message {
+    Asked(Asked, UnixStream),
+    Ended(u64),
+}
+
+/// Serves at `socket` until stdin is closed, so that it never outlives the test that holds it.
+///
+/// # Errors
+/// The socket cannot be had.
+pub(super) fn serve(socket: &Path) -> std::io::Result<()> {
+    // A socket that nobody listens at is in the way.
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket)?;
+    std::thread::spawn(|| {
+        let mut rest = Vec::new();
+        let _ = std::io::stdin().read_to_end(&mut rest);
+        std::process::exit(0);
+    });
+    let shared = Arc::new(Mutex::new(Shared::default()));
+    let (messages, inbox) = channel();
+    let mux = Mux {
+        panes: BTreeMap::new(),
+        next: 0,
+        lists: 0,
+        socket: socket.display().to_string(),
+        messages: messages.clone(),
+    };
+    let of_mux = shared.clone();
+    std::thread::spawn(move || mux.run(&inbox, &of_mux));
+    for stream in listener.incoming() {
+        let (stream, messages, shared) = (stream?, messages.clone(), shared.clone());
+        std::thread::spawn(move || connection(stream, &messages, &shared));
+    }
+    Ok(())
+}
+
+fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Shared>) {
+    let Some(asked) = read(&stream) else { return };
+    match &asked.request {
+        Request::Fault(fault) => {
+            lock(shared).fault = *fault;
+            let _ = answer(&stream, &Ok(String::new()));
+        }
+        Request::Calls => {
+            let calls = json!(lock(shared).calls);
+            let _ = answer(&stream, &Ok(format!("{calls}\n")));
+        }
+        request => {
+            let hangs = {
+                let mut shared = lock(shared);
+                *shared.calls.entry(request.name()).or_default() += 1;
+                shared.fault == Fault::Hang
+            };
+            if hangs {
+                // Until whoever asks has given up.
+                let mut nothing = Vec::new();
+                let _ = (&stream).read_to_end(&mut nothing);
+                return;
+            }
+            let _ = messages.send(Message::Asked(asked, stream));
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Mux {
+    panes: BTreeMap<u64, Placed>,
+    next: u64,
+    lists: usize,
+    socket: String,
+    messages: Sender<Message>,
+}
+
+/// A pane and where it is.
+struct Placed {
+    pane: Pane,
+    window: u64,
+    tab: u64,
+    workspace: String,
+    is_active: bool,
+}
+
+impl Mux {
+    fn run(mut self, inbox: &Receiver<Message>, shared: &Mutex<Shared>) {
+        for message in inbox {
+            match message {
+                Message::Ended(id) => drop(self.remove(id)),
+                Message::Asked(asked, stream) => {
+                    if let Fault::Slow(millis) = lock(shared).fault {
+                        std::thread::sleep(Duration::from_millis(millis));
+                    }
+                    let answered = self.serve(asked);
+                    let _ = answer(&stream, &answered);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, asked: Asked) -> Result<String, String> {
+        let Asked { request, env } = asked;
+        match request {
+            Request::List => Ok(self.list()),
+            Request::Spawn { argv, cwd, workspace, cols, rows } => {
+                let (id, size) = (self.next, Size::new(cols, rows));
+                let pane = self.make(Making { id, argv, cwd, env, size })?;
+                let workspace = workspace.unwrap_or_else(|| "default".into());
+                self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
+                Ok(format!("{id}\n"))
+            }
+            Request::Split { pane, argv, cwd, beside, percent } => {
+                self.split(pane, argv, cwd, (beside, percent), env)
+            }
+            Request::Send { pane, text, paste } => {
+                let pane = &self.pane(pane)?.pane;
+                if paste {
+                    pane.paste(&text)
+                } else {
+                    pane.write(&text)
+                }
+                Ok(String::new())
+            }
+            Request::Text { pane, start, end, escapes } => {
+                let pane = &self.pane(pane)?.pane;
+                let text = text(&pane.terminal(), start, end, escapes);
+                // The real one panics, and everything is gone.
+                text.or_else(|_| std::process::exit(101))
+            }
+            Request::Activate { pane } => {
+                let Some(tab) = self.panes.get(&pane).map(|placed| placed.tab) else {
+                    return Err(format!("pane {pane} not found"));
+                };
+                for (id, placed) in &mut self.panes {
+                    placed.is_active = if placed.tab == tab { *id == pane } else { placed.is_active };
+                }
+                Ok(String::new())
+            }
+            Request::Kill { pane } => {
+                self.pane(pane)?.pane.hang_up();
+                self.remove(pane);
+                Ok(String::new())
+            }
+            Request::Fault(_) | Request::Calls => Ok(String::new()),
+        }
+    }
+
+    fn pane(&self, id: u64) -> Result<&Placed, String> {
+        self.panes.get(&id).ok_or_else(|| format!("no such pane {id}"))
+    }
+
+    fn make(&mut self, mut making: Making) -> Result<Pane, String> {
+        making.env.insert("WEZTERM_UNIX_SOCKET".into(), self.socket.clone());
+        self.next += 1;
+        let (messages, id) = (self.messages.clone(), making.id);
+        let ended = move || drop(messages.send(Message::Ended(id)));
+        Pane::make(making, ended).map_err(|error| error.to_string())
+    }
+
+    /// A pane goes at once, with what it had yet to show.
+    fn remove(&mut self, id: u64) -> Option<Placed> {
+        let gone = self.panes.remove(&id)?;
+        let mut others = self.panes.values_mut().filter(|placed| placed.tab == gone.tab);
+        if let (true, Some(other)) = (gone.is_active, others.next()) {
+            other.is_active = true;
+        }
+        Some(gone)
+    }
+
+    fn split(
+        &mut self,
+        of: u64,
+        argv: Vec<String>,
+        cwd: Option<String>,
+        (beside, percent): (bool, u16),
+        env: BTreeMap<String, String>,
+    ) -> Result<String, String> {
+        let placed = self.pane(of)?;
+        let size = placed.pane.terminal().size();
+        let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
+        // A line is drawn between the two.
+        let (new, left) = if beside {
+            let cols = share(size.cols);
+            (Size::new(cols, size.rows), Size::new(size.cols.saturating_sub(cols + 1), size.rows))
+        } else {
+            let rows = share(size.rows);
+            (Size::new(size.cols, rows), Size::new(size.cols, size.rows.saturating_sub(rows + 1)))
+        };
+        placed.pane.resize(left);
+        let (window, tab, workspace) = (placed.window, placed.tab, placed.workspace.clone());
+        let id = self.next;
+        let pane = self.make(Making { id, argv, cwd, env, size: new })?;
+        for other in self.panes.values_mut().filter(|placed| placed.tab == tab) {
+            other.is_active = false;
+        }
+        self.panes.insert(id, Placed { pane, window, tab, workspace, is_active: true });
+        Ok(format!("{id}\n"))
+    }
+
+    fn list(&mut self) -> String {
+        let mut panes: Vec<Value> = self.panes.values().map(Placed::to_json).collect();
+        // In another order each time.
+        self.lists += 1;
+        if !panes.is_empty() {
+            let by = self.lists * 7 % panes.len();
+            panes.rotate_left(by);
+        }
+        format!("{:#}\n", Value::Array(panes))
+    }
+}
+
+impl Placed {
+    fn to_json(&self) -> Value {
+        let (title, cwd) = (self.pane.title(), self.pane.cwd());
+        let terminal = self.pane.terminal();
+        let (size, cursor) = (terminal.size(), terminal.screen().cursor);
+        json!({
+            "window_id": self.window,
+            "tab_id": self.tab,
+            "pane_id": self.pane.id,
+            "workspace": self.workspace,
+            "size": { "rows": size.rows, "cols": size.cols, "pixel_width": 0, "pixel_height": 0, "dpi": 0 },
+            "title": title,
+            "cwd": cwd,
+            "cursor_x": cursor.col,
+            "cursor_y": cursor.row,
+            "cursor_shape": "Default",
+            "cursor_visibility": if cursor.visible { "Visible" } else { "Hidden" },
+            "left_col": 0,
+            "top_row": 0,
+            "tab_title": "",
+            "window_title": "",
+            "is_active": self.is_active,
+            "is_zoomed": false,
+            "tty_name": self.pane.tty.as_ref().map(|tty| tty.display().to_string()),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The record a mock agent keeps of a conversation that has an id, where Claude Code keeps its own. Without an id there is none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::options::MockAgentOptions;
+
+/// The record of one conversation.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    id: String,
+    path: Option<PathBuf>,
+    /// Lines of the conversation this one began with; in its own record as soon as something is said.
+    inherited: Vec<Value>,
+    /// The last line's own id.
+    last: Option<String>,
+    lines: usize,
+}
+
+impl Memory {
+    /// The record that the options ask for, and what the user has said in that conversation so far.
+    ///
+    /// # Errors
+    /// The id is taken, or there is no conversation to go on with: in words.
+    pub(super) fn open(options: &MockAgentOptions, folder: &str) -> Result<(Memory, Vec<String>), String> {
+        let Some(home) = std::env::var_os("HOME") else { return Ok(Default::default()) };
+        let dashes = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let project: String = folder.chars().map(dashes).collect();
+        let project = Path::new(&home).join(".claude/projects").join(project);
+        let path = |id: &str| project.join(format!("{id}.jsonl"));
+        let id = match (&options.session_id, &options.resume) {
+            (Some(id), _) if path(id).exists() => return Err(format!("Session ID {id} is already in use.")),
+            (Some(id), _) | (None, Some(id)) => id.clone(),
+            (None, None) => return Ok(Default::default()),
+        };
+        let mut memory = Memory { path: Some(path(&id)), id, ..Memory::default() };
+        let mut past = Vec::new();
+        if let Some(resumed) = &options.resume {
+            let text = fs::read_to_string(path(resumed))
+                .map_err(|_| format!("No conversation found with session ID: {resumed}"))?;
+            let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            past.extend(lines.iter().filter(|line| line["type"] == "user").filter_map(said));
+            memory.last = lines.last().and_then(|line| Some(line["uuid"].as_str()?.to_string()));
+            memory.lines = lines.len();
+            if *resumed != memory.id {
+                memory.inherited = lines;
+            }
+        }
+        Ok((memory, past))
+    }
+
+    /// Takes down what was said.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn note(&mut self, said: Vec<String>) -> io::Result<()> {
+        let Some(path) = self.path.clone().filter(|_| !said.is_empty()) else { return Ok(()) };
+        fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        for mut line in std::mem::take(&mut self.inherited) {
+            line["sessionId"] = json!(self.id);
+            write(&mut file, &line)?;
+        }
+        for prompt in said {
+            let content = json!([{ "type": "text", "text": "answered" }]);
+            for (role, content) in [("user", json!(prompt)), ("assistant", content)] {
+                self.lines += 1;
+                let uuid = format!("{}-{}", self.id, self.lines);
+                let parent = self.last.replace(uuid.clone());
+                write(
+                    &mut file,
+                    &json!({
+                        "type": role, "uuid": uuid, "parentUuid": parent, "sessionId": self.id,
+                        "message": { "role": role, "content": content, "stop_reason": "end_turn" },
+                    }),
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn said(line: &Value) -> Option<String> {
+    Some(line["message"]["content"].as_str()?.to_string())
+}
+
+fn write(file: &mut File, line: &Value) -> io::Result<()> {
+    file.write_all(format!("{line}\n").as_bytes())
+}
