@@ -2,7 +2,7 @@
 //! `target/agents`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
@@ -13,6 +13,14 @@ use crate::tools;
 
 /// Commands the lockfile gives.
 const COMMANDS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+/// Each agent and the package it comes in.
+pub(crate) const PACKAGES: [(&str, &str); 4] = [
+    ("claude", "@anthropic-ai/claude-code"),
+    ("codex", "@openai/codex"),
+    ("gemini", "@google/gemini-cli"),
+    ("opencode", "opencode-ai"),
+];
 
 /// Packages whose install script we run: it links the platform's binary, which npm has brought, into place. All other
 /// install scripts stay off (they would compile optional add-ons).
@@ -32,9 +40,7 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
         println!("agents: all there");
         return Ok(());
     }
-    if tools::find("npm").is_none() || tools::find("node").is_none() {
-        bail!("node and npm are missing; the real agents come from the npm registry");
-    }
+    check_npm()?;
     println!("agents: installing {} with npm", COMMANDS.join(", "));
     fs::create_dir_all(&folder)?;
     // A stamp of another lockfile must not outlive the files it was for.
@@ -44,14 +50,41 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     }
     let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
     project::run(Command::new("npm").current_dir(&folder).args(npm))?;
-    link_binaries(&folder)?;
+    link_binaries(&folder, |_| true)?;
     check_versions(project, &folder)?;
     fs::write(folder.join(STAMP), lock)?;
     Ok(())
 }
 
-fn link_binaries(folder: &Path) -> anyhow::Result<()> {
-    for (package, script) in LINKERS {
+/// Installs other versions into a folder of their own; gives the folder of their programs.
+pub(crate) fn install_others(project: &Project, packages: &[(String, String)]) -> anyhow::Result<PathBuf> {
+    check_npm()?;
+    let folder = project.target.join("agents-other");
+    // What an earlier call left there is another selection.
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => fs::create_dir_all(&folder)?,
+    }
+    let wanted: Vec<String> =
+        packages.iter().map(|(name, version)| format!("    \"{name}\": \"{version}\"")).collect();
+    let manifest =
+        format!("{{\n  \"private\": true,\n  \"dependencies\": {{\n{}\n  }}\n}}\n", wanted.join(",\n"));
+    fs::write(folder.join("package.json"), manifest)?;
+    let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+    project::run(Command::new("npm").current_dir(&folder).args(npm))?;
+    link_binaries(&folder, |package| packages.iter().any(|(name, _)| name == package))?;
+    Ok(folder.join("node_modules/.bin"))
+}
+
+fn check_npm() -> anyhow::Result<()> {
+    if tools::find("npm").is_none() || tools::find("node").is_none() {
+        bail!("node and npm are missing; the real agents come from the npm registry");
+    }
+    Ok(())
+}
+
+fn link_binaries(folder: &Path, has: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    for (package, script) in LINKERS.into_iter().filter(|(package, _)| has(package)) {
         let mut node = Command::new("node");
         node.current_dir(folder.join("node_modules").join(package)).arg(script);
         // A linker that finds no binary would fetch one; it must say so instead.

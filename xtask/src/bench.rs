@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is in `crates/nerve/benches`.
-const BENCHES: [&str; 10] = [
+const BENCHES: [&str; 12] = [
     "turns",
     "answers",
     "throughput",
@@ -20,6 +20,8 @@ const BENCHES: [&str; 10] = [
     "replay",
     "kills",
     "graphs",
+    "panes",
+    "agents",
 ];
 
 const PAGE: &str = "docs/benchmarks.md";
@@ -53,6 +55,14 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     Ok(missed.is_empty())
 }
 
+/// Builds one; gives what cargo says of its artifacts.
+pub(crate) fn build_only(project: &Project, name: &str) -> anyhow::Result<String> {
+    let mut command = project.command(cargo_program());
+    command.args(["bench", "--package", "nerve", "--bench", name, "--no-run", "--locked"]);
+    let artifacts = project::output(command.arg("--message-format=json-render-diagnostics"))?;
+    Ok(String::from_utf8(artifacts)?)
+}
+
 /// Builds them all, so that what is edited while they run does not matter; gives what cargo says of its artifacts.
 fn build(project: &Project) -> anyhow::Result<String> {
     let mut command = project.command(cargo_program());
@@ -73,7 +83,7 @@ fn section(project: &Project, artifacts: &str, name: &str) -> anyhow::Result<Str
 }
 
 /// The path of a benchmark's program. The first name in an artifact's line is its target's.
-fn program<'a>(artifacts: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn program<'a>(artifacts: &'a str, name: &str) -> Option<&'a str> {
     let is_bench =
         |line: &&str| line.contains("\"kind\":[\"bench\"]") && string_field(line, "name") == Some(name);
     string_field(artifacts.lines().find(is_bench)?, "executable")

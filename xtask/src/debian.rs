@@ -37,7 +37,16 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "jq", what_for: "the README's examples", present: || tools::find("jq").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || tools::find("python3").is_some() },
-    Package { name: "python3-pexpect", what_for: "comparing with pexpect", present: has_pexpect },
+    Package {
+        name: "python3-pexpect",
+        what_for: "comparing with pexpect",
+        present: || has_module("pexpect"),
+    },
+    Package {
+        name: "python3-libtmux",
+        what_for: "comparing with libtmux",
+        present: || has_module("libtmux"),
+    },
 ];
 
 /// Installs what is missing, where we may. Gives one line for each package that is still missing.
@@ -76,6 +85,7 @@ fn apt_get() -> Command {
 }
 
 /// Debian's own interpreter has Debian's packages; a `python3` from elsewhere may shadow it.
-fn has_pexpect() -> bool {
-    ["python3", "/usr/bin/python3"].iter().any(|python| tools::succeeds(python, &["-c", "import pexpect"]))
+fn has_module(name: &str) -> bool {
+    let import = format!("import {name}");
+    ["python3", "/usr/bin/python3"].iter().any(|python| tools::succeeds(python, &["-c", &import]))
 }

@@ -3,6 +3,7 @@
 
 mod agents;
 mod bench;
+mod compatibility;
 mod debian;
 mod foreign;
 mod hermetic;
@@ -28,6 +29,9 @@ cargo xtask COMMAND
               docs/graph.schema.json)
   bench [NAME …]
               run all benchmarks and write docs/benchmarks.md, or run some and print them
+  agents [--versions AGENT=VERSION[,…]] [--package NAME=VERSION …] [--bin DIR] [--only AGENT]
+              try what nerve does with the real agents and write the table in
+              docs/agents.md; with other versions, a folder or one agent: print it
   help        this text
 
 Environment of `test`:
@@ -56,6 +60,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "test" => test::run(&test::Options::parse(rest)?),
         "setup" => test::setup(&project::Project::find()?),
         "generate" => reference::generate(&project::Project::find()?),
+        "agents" => compatibility::run(&project::Project::find()?, rest),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_proto::data::ExecuteData;
+use nerve_proto::params::ConversationParams;
 use nerve_proto::{EventMessage, EventType};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -26,6 +27,8 @@ pub struct ExecuteOptions {
     pub fail_if_busy: bool,
     /// When the time is over, let the turn go on to its end instead of interrupting it.
     pub detach_on_timeout: bool,
+    /// What was said before, and where the turn is kept; the node's own conversation if `None`.
+    pub conversation: Option<ConversationParams>,
 }
 
 /// What an [`ExecuteStream`] gives.

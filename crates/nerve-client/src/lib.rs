@@ -44,6 +44,7 @@ mod events;
 mod execute;
 mod graph;
 mod node;
+mod result;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError};

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use nerve_proto::CommandType;
 use nerve_proto::data::{
-    BufferData, ExecuteData, ExplainData, HistoryData, InterruptedData, NodeInfo, RunData, StateData,
-    StoppedData, WrittenData,
+    AcceptedData, BufferData, ExecuteData, ExplainData, ForkedData, HistoryData, InterruptedData, NodeInfo,
+    RunData, StateData, StoppedData, WrittenData,
 };
 use nerve_proto::params::{
-    AnswerNodeParams, ExecuteInputParams, GetBufferParams, GetHistoryParams, NodeChoice, NodeParams,
-    ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WriteDataParams,
+    AnswerNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, GetHistoryParams, NodeChoice,
+    NodeParams, ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WebhookParams,
+    WriteDataParams,
 };
 
 use crate::client::{NerveClient, value};
@@ -68,6 +69,21 @@ impl RemoteNode {
         let (sink, chunks) = ExecuteStream::queue(&self.node_id, self.session());
         let reply = self.client.start(CommandType::ExecuteInput, params, Some(sink)).await?;
         Ok(ExecuteStream::new(self.client.connection(), chunks, reply))
+    }
+
+    /// Sends a prompt and does not wait: [`NerveClient::wait_for_result`] does, with the id that comes back. `webhook`: who is told over
+    /// HTTP.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; those of the turn are in its result.
+    pub async fn execute_async(
+        &self,
+        text: &str,
+        options: &ExecuteOptions,
+        webhook: Option<WebhookParams>,
+    ) -> Result<String, ClientError> {
+        let params = ExecuteInputParams { is_async: true, webhook, ..self.prompt(text, options, false) };
+        Ok(self.client.call::<AcceptedData>(CommandType::ExecuteInput, &params).await?.result_id)
     }
 
     /// Writes data as it is; gives the number of bytes written.
@@ -171,6 +187,22 @@ impl RemoteNode {
         self.answer_with(None).await
     }
 
+    /// Makes a node `target` that goes on from where this one is.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; of the server's, `invalid_request_error` says why it cannot be forked, and `busy` that it is not ready.
+    pub async fn fork(&self, target: &str) -> Result<RemoteNode, ClientError> {
+        self.fork_with(target, None).await
+    }
+
+    /// The same from where it was after a turn, counted from 1.
+    ///
+    /// # Errors
+    /// As [`RemoteNode::fork`].
+    pub async fn fork_at(&self, target: &str, turn: u64) -> Result<RemoteNode, ClientError> {
+        self.fork_with(target, Some(turn)).await
+    }
+
     /// Stops it.
     ///
     /// # Errors
@@ -186,6 +218,14 @@ impl RemoteNode {
         self.client.request(CommandType::AnswerNode, value(&params)?).await.map(drop)
     }
 
+    async fn fork_with(&self, target: &str, at: Option<u64>) -> Result<RemoteNode, ClientError> {
+        let NodeParams { node_id: source_id, session_id } = self.params();
+        let params =
+            ForkNodeParams { source_id, target_id: target.to_string(), at, session_id: session_id.clone() };
+        let data: ForkedData = self.client.call(CommandType::ForkNode, &params).await?;
+        Ok(RemoteNode::new(self.client.clone(), data.node_id, session_id))
+    }
+
     pub(crate) fn params(&self) -> NodeParams {
         NodeParams { node_id: self.node_id.clone(), session_id: self.session_id.clone() }
     }
@@ -198,6 +238,7 @@ impl RemoteNode {
             timeout: options.timeout.map(Seconds::from),
             fail_if_busy: options.fail_if_busy,
             detach_on_timeout: options.detach_on_timeout,
+            conversation: options.conversation.clone(),
             ..ExecuteInputParams::new(self.node_id.as_str(), text)
         }
     }

@@ -231,6 +231,19 @@ impl Pool {
         Ok(())
     }
 
+    /// Would a limit of tokens be reached with so many more, here or in what this counts toward?
+    pub(crate) fn is_reached_with(&self, tokens: u64) -> bool {
+        let mut pool = Some(self);
+        while let Some(Pool { inner }) = pool {
+            let limit = inner.budget.as_ref().and_then(|budget| budget.max_tokens);
+            if limit.is_some_and(|limit| inner.usage.tokens_used().saturating_add(tokens) >= limit) {
+                return true;
+            }
+            pool = inner.parent.as_ref();
+        }
+        false
+    }
+
     /// As [`Pool::check`], of this budget alone.
     pub(crate) fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
         let inner = &self.inner;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_record::activity::Activity;
@@ -12,8 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::chat::ChatSpec;
+use crate::conversation::{Conversation, ConversationId};
 use crate::error::EngineError;
+use crate::results::ResultRecord;
 use crate::trace::ExecutionTrace;
+use crate::webhook::Webhook;
 
 /// A request to the engine. `session: None` is the server's default session.
 #[derive(Debug, Clone)]
@@ -28,8 +32,15 @@ pub enum Command {
     GetNode(NodeRef),
     /// Type a command and do not wait for its end (seed: fire and forget).
     RunCommand { node: NodeRef, command: String },
-    /// Send a prompt and wait for the finished turn.
+    /// Send a prompt and wait for the finished turn; with [`Execute::background`], answer at once with the id of its result.
     ExecuteInput(Execute),
+    /// What came of an execution that nobody waited for. With `wait`, the answer comes when it has ended; Timeout if that is not within
+    /// `timeout`.
+    GetResult { result: String, wait: bool, timeout: Option<Duration> },
+    /// Results, newest first: of a session, of a node, at most `last`.
+    ListResults { session: Option<String>, node: Option<String>, last: Option<usize> },
+    /// Take back the prompt of such an execution, or interrupt its turn.
+    CancelResult { result: String },
     /// Interrupt what the node does now, in the way its profile says.
     SendInterrupt(NodeRef),
     /// Write bytes as they are.
@@ -134,6 +145,8 @@ pub struct NodeSpec {
     pub agent_session: Option<String>,
     /// The model of a chat node; `None` for all others.
     pub chat: Option<Box<ChatSpec>>,
+    /// The conversation its prompts belong to where they name none.
+    pub conversation: Option<Box<ConversationId>>,
 }
 
 impl NodeSpec {
@@ -155,6 +168,7 @@ impl NodeSpec {
             place: PanePlace::default(),
             agent_session: None,
             chat: None,
+            conversation: None,
         }
     }
 
@@ -288,6 +302,34 @@ pub struct Execute {
     pub fail_if_busy: bool,
     /// On timeout leave the turn running (it ends in the history) instead of interrupting it.
     pub detach_on_timeout: bool,
+    /// What was said before, and where the turn is kept; the node's own conversation if `None`.
+    pub conversation: Option<Conversation>,
+    /// Do not wait: answer with the id of the result ([`Reply::Accepted`]).
+    pub background: Option<Background>,
+}
+
+impl Execute {
+    /// A prompt with all defaults.
+    pub fn new(node: NodeRef, text: impl Into<String>) -> Execute {
+        Execute {
+            node,
+            text: text.into(),
+            parser: None,
+            stream: false,
+            timeout: None,
+            fail_if_busy: false,
+            detach_on_timeout: false,
+            conversation: None,
+            background: None,
+        }
+    }
+}
+
+/// How an execution that nobody waits for is done.
+#[derive(Debug, Clone, Default)]
+pub struct Background {
+    /// Who is told of its end.
+    pub webhook: Option<Webhook>,
 }
 
 /// A graph to be run.
@@ -415,6 +457,12 @@ pub enum Reply {
     Ran { node: String },
     /// The finished turn.
     Response(Box<Response>),
+    /// The execution goes on by itself; this is the id of its result.
+    Accepted { result: String, node: String },
+    /// What is known of such an execution.
+    Result(Arc<ResultRecord>),
+    /// Such executions, newest first, without their responses.
+    Results(Vec<ResultRecord>),
     /// The interrupt was sent.
     Interrupted { node: String },
     /// So many bytes were written.
@@ -630,7 +678,7 @@ pub struct Response {
     pub is_complete: bool,
     /// The node waits for the next prompt.
     pub is_ready: bool,
-    /// Where sections and text come from: `transcript`, `screen` or `process`.
+    /// Where sections and text come from: `transcript`, `screen`, `process` or `api`.
     pub source: &'static str,
     /// How far the prompt is proved to have come.
     pub delivery: &'static str,
@@ -640,8 +688,13 @@ pub struct Response {
     pub bytes: (u64, u64),
     /// When it was taken up and when it ended.
     pub time: (TsNs, TsNs),
-    /// More facts: `exit_code`, `stdout`, `stderr` of a bash node.
+    /// More facts: `exit_code`, `stdout`, `stderr` of a bash node; `content`, `model`, `finish_reason`, `usage` … of a chat node; [`Response::WARNINGS`].
     pub attributes: BTreeMap<String, String>,
+}
+
+impl Response {
+    /// The attribute that says what went wrong beside the turn, a sentence on each line.
+    pub const WARNINGS: &'static str = "warnings";
 }
 
 /// A node's state in words.
@@ -718,6 +771,8 @@ pub enum EventKind {
     Activity(Box<Activity>),
     /// Something happened in a run of a graph.
     Graph(Box<GraphEvent>),
+    /// An execution that nobody waited for has ended; `status` is `done`, `failed` or `lost`.
+    ResultReady { result: String, success: bool, status: &'static str },
     /// Something went wrong that no caller was told.
     Error { message: String },
     /// The server goes down.

@@ -77,6 +77,14 @@ pub enum ErrorKind {
     Budget,
     /// A model's API, or an agent, answered with an error.
     Api,
+    /// A model's API does not know the key.
+    Authentication,
+    /// A model's API knows the key, and it may not do that.
+    Permission,
+    /// A model's API has had too many requests.
+    RateLimit,
+    /// There is no connection to a model's API, or it broke.
+    Network,
     /// A bug or a broken machine.
     Internal,
 }
@@ -98,13 +106,17 @@ impl ErrorKind {
             ErrorKind::Cancelled => "cancelled",
             ErrorKind::Budget => "budget_exceeded",
             ErrorKind::Api => "api_error",
+            ErrorKind::Authentication => "authentication_error",
+            ErrorKind::Permission => "permission_error",
+            ErrorKind::RateLimit => "rate_limit_error",
+            ErrorKind::Network => "network_error",
             ErrorKind::Internal => "internal_error",
         }
     }
 
     /// The kind of an `error_type`; [`ErrorKind::Process`] for one that is not ours.
     pub fn parse(error_type: &str) -> ErrorKind {
-        const ALL: [ErrorKind; 14] = [
+        const ALL: [ErrorKind; 18] = [
             ErrorKind::InvalidRequest,
             ErrorKind::NotFound,
             ErrorKind::AlreadyExists,
@@ -118,6 +130,10 @@ impl ErrorKind {
             ErrorKind::Cancelled,
             ErrorKind::Budget,
             ErrorKind::Api,
+            ErrorKind::Authentication,
+            ErrorKind::Permission,
+            ErrorKind::RateLimit,
+            ErrorKind::Network,
             ErrorKind::Internal,
         ];
         ALL.into_iter().find(|kind| kind.as_str() == error_type).unwrap_or(ErrorKind::Process)

@@ -1,5 +1,6 @@
 //! Requests over HTTP: the only way out of this crate. Model APIs of chat nodes, and webhooks.
 
+use std::error::Error;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -16,6 +17,20 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Sends requests: `http://` and, with the public certificates, `https://`. Follows no redirect: a request with a key in it goes where
 /// it was sent. Limits of time are the caller's.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// An error with what lies behind it: alone they say `client error (Connect)`.
+pub(crate) fn in_words(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut behind = error.source();
+    while let Some(cause) = behind {
+        let cause_words = cause.to_string();
+        if !words.ends_with(&cause_words) {
+            words = format!("{words}: {cause_words}");
+        }
+        behind = cause.source();
+    }
+    words
+}
 
 /// The client that all requests go through: it keeps connections.
 pub(crate) fn client() -> HttpClient {

@@ -32,6 +32,11 @@ impl Pump {
         Pump { taps, ..Pump::default() }
     }
 
+    /// A pump that goes on where another one ended, after `offset` bytes of output.
+    pub fn resumed(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
+        Pump { taps, offset, ..Pump::default() }
+    }
+
     /// Output bytes so far.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -58,6 +63,11 @@ impl Pump {
     /// A snapshot is taken here.
     pub fn snapshot(&mut self, at: TsNs, id: u64, label: &str) {
         self.tap(at, EventKind::Snapshot { id, label });
+    }
+
+    /// Output is missing here.
+    pub fn gap(&mut self, at: TsNs) {
+        self.tap(at, EventKind::Gap);
     }
 
     /// The child is gone.

@@ -26,6 +26,8 @@ const TOO_MANY: usize = 4 * MAX_WAITING;
 const BEHIND: usize = 2;
 /// Brotli quality while the disk thread is behind: the fastest there is for what agents write (1 and 0 are slower, and larger).
 const FAST_QUALITY: u8 = 2;
+/// A gap's reason: output was missed while nobody of ours was at the terminal.
+const REATTACHED: u32 = 1;
 /// How long a full queue is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -89,16 +91,29 @@ impl Recorder {
     /// # Errors
     /// The file is there already and not empty, or cannot be made.
     pub fn create(path: &Path, quality: u8) -> Result<Recorder, AhrError> {
-        let writer = Writer::create(path)?;
+        Recorder::begin(Writer::create(path)?, 0, quality)
+    }
+
+    /// Goes on with a recording that somebody else has begun: at its end, after as many bytes of output as are given back.
+    ///
+    /// # Errors
+    /// There is no such recording, it cannot be read or written, or somebody writes it.
+    pub fn resume(path: &Path, quality: u8) -> Result<(Recorder, u64), AhrError> {
+        let (writer, off) = Writer::resume(path)?;
+        Ok((Recorder::begin(writer, off, quality)?, off))
+    }
+
+    fn begin(writer: Writer, off: u64, quality: u8) -> Result<Recorder, AhrError> {
+        let path = &writer.path().to_path_buf();
         let state = State {
-            segment: Segment::new(0),
+            segment: Segment::new(off),
             since: None,
             full: VecDeque::new(),
             waiters: Vec::new(),
             full_since: None,
             closing: false,
             over: false,
-            written: 0,
+            written: off,
             failed: None,
         };
         let shared = Arc::new(Shared {
@@ -161,6 +176,7 @@ impl Tap for Recorder {
             EventKind::Snapshot { id, label } => {
                 Body::Snapshot { id, anchor: event.off, label: label.as_bytes() }
             }
+            EventKind::Gap => Body::Mark(Mark::Gap(REATTACHED)),
             EventKind::Exit(exit) => Body::Mark(Mark::Exit(exit)),
         };
         self.push(&Record { at, body })
@@ -393,6 +409,28 @@ mod tests {
         assert_eq!(output_of(&path).0, piece.repeat(300));
         drop(recorder);
         assert!(flusher.flush(true).await.is_err());
+    }
+
+    #[test]
+    fn a_recording_goes_on_where_it_ended_and_what_was_torn_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.ahr");
+        let mut recorder = Recorder::create(&path, 4).unwrap();
+        data(&mut recorder, 0, b"before");
+        assert!(Recorder::resume(&path, 4).is_err(), "somebody writes it");
+        drop(recorder);
+        let whole = std::fs::read(&path).unwrap();
+        for torn in [&b""[..], &whole[..30], &whole[..whole.len() - 3]] {
+            std::fs::write(&path, [&whole, torn].concat()).unwrap();
+            let (mut recorder, off) = Recorder::resume(&path, 4).unwrap();
+            assert_eq!(off, 6);
+            recorder.event(&Event { at: TsNs(2), off, kind: EventKind::Gap }).unwrap();
+            data(&mut recorder, off, b" after");
+            drop(recorder);
+            assert_eq!(output_of(&path), (b"before after".to_vec(), true));
+            assert!(std::fs::read(&path).unwrap().starts_with(&whole));
+        }
+        assert!(Recorder::resume(&dir.path().join("none.ahr"), 4).is_err());
     }
 
     #[test]

@@ -2,13 +2,16 @@
 //! prompts proved and answered, a permission asked and given, an interrupt, the trust dialog, exit. Both renderers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod forks;
+mod talks;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply,
-    Response, StateName,
+    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, PanePlace,
+    Reply, Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
@@ -36,6 +39,19 @@ async fn model() -> MockModel {
 
 impl Stage {
     async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Stage> {
+        Stage::start_in(BackendKind::Pty, renderer, prepare).await
+    }
+
+    /// The tmux server, where there is one, has its socket in the home.
+    fn socket(home: &Hermetic) -> std::path::PathBuf {
+        home.root().join("tmux.sock")
+    }
+
+    async fn start_in(
+        backend: BackendKind,
+        renderer: Renderer,
+        prepare: impl FnOnce(&Hermetic, &mut AgentRecipe),
+    ) -> Option<Stage> {
         if find_agent("claude").is_none() {
             skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -54,12 +70,15 @@ impl Stage {
                 hosting: None,
                 panes: Default::default(),
             },
+            conversations: Some(home.root().join("conversations")),
             ..EngineConfig::default()
         });
         let events = engine.subscribe();
         let node = NodeRef { session: None, node: "claude".into() };
         let env = home.env().into_iter().chain(recipe.env).collect();
-        let spec = spec(&node, recipe.argv, env, &cwd);
+        let place =
+            PanePlace { socket: Some(Stage::socket(&home).display().to_string()), ..PanePlace::default() };
+        let spec = NodeSpec { backend, place, ..spec(&node, recipe.argv, env, &cwd) };
         engine.execute(Command::CreateNode(spec)).await.unwrap();
         Some(Stage { engine, events, model, home, node })
     }
@@ -80,15 +99,7 @@ impl Stage {
     }
 
     async fn send(&self, text: &str) -> Result<Response, EngineError> {
-        let execute = Execute {
-            node: self.node.clone(),
-            text: text.into(),
-            parser: None,
-            stream: false,
-            timeout: Some(TURN),
-            fail_if_busy: false,
-            detach_on_timeout: false,
-        };
+        let execute = Execute { timeout: Some(TURN), ..Execute::new(self.node.clone(), text) };
         match self.engine.execute(Command::ExecuteInput(execute)).await? {
             Reply::Response(response) => Ok(*response),
             other => panic!("{other:?}"),
@@ -157,8 +168,8 @@ fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &
     }
 }
 
-async fn ten_turns(renderer: Renderer) {
-    let Some(mut stage) = Stage::start(renderer, |_, _| ()).await else { return };
+async fn ten_turns(backend: BackendKind, renderer: Renderer) {
+    let Some(mut stage) = Stage::start_in(backend, renderer, |_, _| ()).await else { return };
     stage.wait(StateName::Ready).await;
 
     let hello = stage.ask("hello there").await;
@@ -211,15 +222,7 @@ async fn ten_turns(renderer: Renderer) {
     let denied = stage.answer(Choice::Cancel).await.unwrap().unwrap();
     assert!(denied.is_ready, "{denied:?}");
 
-    let slow = Execute {
-        node: stage.node.clone(),
-        text: "SLOW to be interrupted".into(),
-        parser: None,
-        stream: false,
-        timeout: Some(TURN),
-        fail_if_busy: false,
-        detach_on_timeout: false,
-    };
+    let slow = Execute { timeout: Some(TURN), ..Execute::new(stage.node.clone(), "SLOW to be interrupted") };
     let engine = stage.engine.clone();
     let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(slow)).await });
     stage.wait(StateName::Busy).await;
@@ -246,12 +249,20 @@ async fn ten_turns(renderer: Renderer) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_classic_ten_turns() {
-    ten_turns(Renderer::Classic).await;
+    ten_turns(BackendKind::Pty, Renderer::Classic).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_full_screen_ten_turns() {
-    ten_turns(Renderer::FullScreen).await;
+    ten_turns(BackendKind::Pty, Renderer::FullScreen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_in_tmux_ten_turns() {
+    if std::process::Command::new("tmux").arg("-V").output().is_err() {
+        return skip("real_agent_claude", "tmux is not installed");
+    }
+    ten_turns(BackendKind::ClaudeTmux, Renderer::Classic).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,6 +46,12 @@ commands! {
     RunCommand = "RUN_COMMAND",
     /// Send a prompt and wait for its answer.
     ExecuteInput = "EXECUTE_INPUT" | "SEND_INPUT",
+    /// What came of an execution that nobody waited for.
+    GetResult = "GET_RESULT",
+    /// All of them.
+    ListResults = "LIST_RESULTS",
+    /// Take one back.
+    CancelResult = "CANCEL_RESULT",
     /// Interrupt what a node does.
     SendInterrupt = "SEND_INTERRUPT",
     /// Write raw data.

@@ -62,6 +62,8 @@ events! {
     GraphCompleted = "GRAPH_COMPLETED" | "DAG_COMPLETED",
     /// A place in a recording was marked.
     SnapshotTaken = "SNAPSHOT_TAKEN",
+    /// An execution that nobody waited for has ended.
+    ResultReady = "RESULT_READY",
     /// Something went wrong that no caller was told.
     Error = "ERROR",
     /// The server goes down.

@@ -124,6 +124,16 @@ impl Places {
         self.state.join("runs")
     }
 
+    /// The folder of conversations: `<conversations>/<workspace>/<chat>.json`.
+    pub fn conversations(&self) -> PathBuf {
+        self.state.join("conversations")
+    }
+
+    /// The folder of results of executions that nobody waits for: `<results>/<server>/<id>.json`.
+    pub fn results(&self) -> PathBuf {
+        self.state.join("results")
+    }
+
     /// The file in which sessions and their nodes' definitions are kept.
     pub fn sessions_file(&self) -> PathBuf {
         self.sessions.clone()
@@ -166,6 +176,8 @@ impl Places {
             registry: Some(self.state.join("panes")),
             claims: Panes::default().claims,
             recordings: Some(self.recordings()),
+            tmux: None,
+            wezterm: None,
         };
         private_directory(&self.state)?;
         private_directory(&self.state.join("panes"))?;

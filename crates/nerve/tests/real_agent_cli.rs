@@ -10,7 +10,7 @@ use nerve_core::host::{CONTROL, registry};
 use nerve_record::ahr::Reader;
 use nerve_record::fold::Fold;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
-use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, find_agent, skip};
 
 struct Stage {
     home: Hermetic,
@@ -105,6 +105,43 @@ async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_w
     accepted_by_asciinema(&stage, &cast).await;
     stage.ok(&["server", "stop"]).await;
     assert_eq!(registry::entries(&hosts_of(&stage)), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_is_forked_by_a_server_that_took_it_back() {
+    let Some(stage) = Stage::new().await else { return };
+    stage.ok(&["server", "start"]).await;
+    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
+    stage.ok(&["server", "node", "execute", "c", "the shared wordalpha"]).await;
+    let id = async || {
+        let info = stage.ok(&["server", "node", "info", "c", "--json"]).await;
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        info["metadata"]["claude_session_id"].as_str().unwrap().to_string()
+    };
+    let before = id().await;
+    kill_server(&stage).await;
+
+    stage.ok(&["server", "start"]).await;
+    assert_eq!(id().await, before);
+    stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
+    assert_eq!(stage.ok(&["server", "node", "fork", "c"]).await, "node 'c-fork' is forked from 'c'\n");
+    let said = stage.ok(&["server", "node", "execute", "c-fork", "in the fork wordgamma"]).await;
+    assert_eq!(said, "You said: in the fork wordgamma\n");
+    stage.ok(&["server", "node", "execute", "c", "in the source wordbeta"]).await;
+    let asked = |word: &str| {
+        let mut requests = stage._model.requests().into_iter().map(|request| request.body.to_string());
+        requests.rfind(|body| body.contains(word)).unwrap()
+    };
+    assert!(asked("wordgamma").contains("wordalpha") && !asked("wordgamma").contains("wordbeta"));
+    assert!(asked("wordbeta").contains("wordalpha") && !asked("wordbeta").contains("wordgamma"));
+
+    // What is typed into the agent begins another conversation; its hooks tell which.
+    stage.ok(&["server", "node", "run", "c", "/clear"]).await;
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while id().await == before {
+        assert!(std::time::Instant::now() < deadline, "the hook of /clear was not heard");
+    }
+    stage.ok(&["server", "stop"]).await;
 }
 
 fn hosts_of(stage: &Stage) -> PathBuf {
@@ -215,4 +252,40 @@ async fn kill_server(stage: &Stage) {
         serde_json::from_str(&stage.ok(&["server", "status", "--json"]).await).unwrap();
     let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// All four, found in PATH, with the settings of their recipes in one home. Where they run is a new folder each time: whoever asks
+/// about trust does.
+#[test]
+fn the_doctor_drives_every_agent_it_finds() {
+    if ["claude", "codex", "gemini", "opencode"].iter().any(|name| find_agent(name).is_none()) {
+        return skip(
+            "the_doctor_drives_every_agent_it_finds",
+            "the pinned agents are not installed (cargo xtask setup)",
+        );
+    }
+    let home = Hermetic::new().unwrap();
+    // Nothing listens there, for nothing is asked.
+    let url = "http://127.0.0.1:9";
+    let recipes = [
+        home.claude(&home.work(), url, Renderer::Classic).unwrap(),
+        home.codex(url, Renderer::Classic).unwrap(),
+        home.gemini(url).unwrap(),
+        home.opencode(url).unwrap(),
+    ];
+    let outer = std::env::var_os("PATH").unwrap_or_default();
+    let agents = agents_dir().canonicalize().unwrap();
+    let path = std::env::join_paths(std::iter::once(agents).chain(std::env::split_paths(&outer))).unwrap();
+    let mut command = home.command(env!("CARGO_BIN_EXE_nerve"));
+    command.args(["doctor", "--agents", "--json", "--timeout", "120"]).env("PATH", path);
+    command.envs(recipes.into_iter().flat_map(|recipe| recipe.env));
+    let output = command.output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let agents = report["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 4, "{report:#}");
+    for agent in agents {
+        let state = agent["state"].as_str().unwrap();
+        assert!(agent["ok"] == true && (state == "ready" || state == "blocked (trust)"), "{report:#}");
+    }
+    assert!(output.status.success());
 }

@@ -154,6 +154,7 @@ async fn every_helper_asks_for_what_it_says() {
             timeout: Some(Duration::from_millis(2_500)),
             fail_if_busy: true,
             detach_on_timeout: true,
+            conversation: None,
         };
         let answer = node.execute("hi", &options).await.unwrap();
         assert_eq!((answer.response.text.as_str(), answer.turn), ("hello", 3));

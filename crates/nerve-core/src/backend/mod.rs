@@ -7,6 +7,7 @@ pub mod pty;
 mod spawn;
 pub(crate) mod system;
 pub mod tmux;
+mod tty;
 pub mod wezterm;
 
 use std::future::Future;
@@ -68,12 +69,36 @@ pub trait Backend: Send + 'static {
         None
     }
 
+    /// A turn may end at any moment, or it may not: where changes have to be looked for, how often they are.
+    fn attend(&mut self, _watchful: bool) {}
+
+    /// Where the terminal is now, as told in the node's info: names and values. [`Happened::Moved`] tells when it is another place.
+    fn place(&self) -> &[(&'static str, String)] {
+        &[]
+    }
+
+    /// Makes the pane the one that a person who looks at its window sees and types into. `None` where there is no pane.
+    fn focus(&self) -> Option<Doing<()>> {
+        None
+    }
+
+    /// What its multiplexer tells of the pane. `None` where there is no pane.
+    fn pane_info(&self) -> Option<Doing<pane::PaneInfo>> {
+        None
+    }
+
+    /// What [`Happened::Left`] told is not what the output has made: what is missing comes as output.
+    fn missed(&mut self) {}
+
     /// Ends what a stop is to end. Signals for a program of our own; a pane that we made is closed, one that was there before us is
     /// only left.
     fn end(&mut self, signal: Signal) {
         self.signal(signal);
     }
 }
+
+/// Something that a multiplexer was asked for, on its way.
+pub type Doing<T> = Pin<Box<dyn Future<Output = Result<T, pane::PaneError>> + Send>>;
 
 /// Text of a terminal, on its way.
 pub type Fresh = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
@@ -121,6 +146,14 @@ pub enum Happened {
     Exited(ExitStatus),
     /// Everything that came before we did has been told: what comes now is new.
     CaughtUp,
+    /// What comes next is at this output byte: what was before it is not told.
+    Skipped(u64),
+    /// The program is gone, and how it ended cannot be had; in words. There is no more output.
+    Gone(String),
+    /// What [`Backend::place`] answers is another now.
+    Moved,
+    /// The program is gone, and its terminal's owner shows this: if we show something else, [`Backend::missed`] is to be called.
+    Left(String),
     /// What [`Backend::lease`] answers may be another now.
     Lease,
     /// Something failed that the terminal outlives; in words.

@@ -8,12 +8,15 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::TsNs;
+use nerve_record::meta::{Host as MetaHost, Meta};
+use nerve_record::store::Store;
+use nerve_term::event::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::Memory;
 use crate::command::{PanePlace, TerminalKind};
-use crate::host::hosting::Label;
+use crate::host::hosting::{Label, QUALITY};
+use crate::recorder::Recorder;
 
 /// An entry is read up to here.
 const ENTRY_LIMIT: u64 = 1 << 20;
@@ -27,6 +30,10 @@ pub struct Panes {
     pub claims: PathBuf,
     /// Where recordings go; without it, nothing is recorded.
     pub recordings: Option<PathBuf>,
+    /// The program `tmux`; the one in PATH, if `None`.
+    pub tmux: Option<PathBuf>,
+    /// The program `wezterm`; `$NERVE_WEZTERM`, or the one in PATH, if `None`.
+    pub wezterm: Option<PathBuf>,
 }
 
 impl Default for Panes {
@@ -37,6 +44,8 @@ impl Default for Panes {
             registry: None,
             claims: std::env::temp_dir().join(format!("nerve-{uid}")).join("panes"),
             recordings: None,
+            tmux: None,
+            wezterm: None,
         }
     }
 }
@@ -55,6 +64,9 @@ pub(crate) struct PaneEntry {
     /// The multiplexer's process and when it was started, where known: another one gives the same numbers to other panes.
     #[serde(default)]
     pub(crate) server: Option<(u32, u64)>,
+    /// The multiplexer's session that it was in, where it has such.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
     /// The pane, as its multiplexer calls it.
     pub(crate) pane: String,
     /// The program's process id, where it is known.
@@ -118,6 +130,61 @@ impl Panes {
             // Gone already is what it is to be.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
+        if let Some(folder) = self.hooks(&entry.id) {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+
+    /// A private folder for what an agent in a pane needs to tell of itself: it outlives us as the pane does. None without a registry.
+    pub(crate) fn hooks(&self, id: &str) -> Option<PathBuf> {
+        self.registry.as_ref().map(|registry| registry.join(format!("{id}.hooks")))
+    }
+
+    /// A recording for a pane, beside what is known of it; where none is to be made, none. `screens`: it is of states of a screen, not of
+    /// bytes.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn record(
+        &self,
+        entry: &PaneEntry,
+        size: Size,
+        now: TsNs,
+        screens: bool,
+    ) -> Result<Option<Recorder>, String> {
+        let Some(folder) = &self.recordings else { return Ok(None) };
+        let failed = |error: &dyn std::fmt::Display| format!("nothing is recorded: {error}");
+        let path = Store::new(folder).prepare(&entry.session_id, now).map_err(|error| failed(&error))?;
+        let recorder = Recorder::create(&path, QUALITY).map_err(|error| failed(&error))?;
+        let label = &entry.label;
+        let meta = Meta {
+            started_at: now,
+            cmd: label.argv.clone(),
+            cols: size.cols,
+            rows: size.rows,
+            brotli_q: QUALITY,
+            host: MetaHost::this(),
+            id: Some(entry.session_id.clone()),
+            cwd: entry.cwd.clone(),
+            node: Some(label.node.clone()),
+            session: label.session.clone(),
+            server: Some(label.server.clone()),
+            profile: Some(label.profile.clone()),
+            screens,
+            ..Meta::default()
+        };
+        meta.store(&path).map_err(|error| format!("no metadata is kept: {error}"))?;
+        Ok(Some(recorder))
+    }
+
+    /// Notes beside a recording how its program ended.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn finish(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+        let Some(path) = &entry.recording else { return Ok(()) };
+        let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
+        Meta { ended_at: Some(ended), exit: Some(exit), ..meta }.store(path)
     }
 
     /// Makes a pane this process's own, for as long as the claim lives. `holder` says who we are, for those who come second.

@@ -274,29 +274,16 @@ impl Control {
     /// What is typed now is not shown and read line by line: a password is asked for. A program that draws its own screen
     /// turns echoing off too, but reads key by key.
     pub fn hides_input(&self) -> bool {
-        use rustix::termios::LocalModes;
-        rustix::termios::tcgetattr(&*self.master).is_ok_and(|modes| {
-            modes.local_modes.contains(LocalModes::ICANON) && !modes.local_modes.contains(LocalModes::ECHO)
-        })
+        reads_unseen(&*self.master)
     }
 
     /// Who has the terminal. A program of one of the `kin` names that leads the foreground group counts as the child itself:
     /// a shell in a shell. `closely` tells also whether it sleeps, which costs a look into /proc; without it a child that has
     /// the terminal counts as idle.
     pub fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        let (Some(child), Ok(pid)) = (self.pid, tcgetpgrp(&*self.master)) else { return Foreground::Unknown };
-        if pid != child && !process_name(pid).is_some_and(|name| kin.contains(&name)) {
-            return Foreground::Other;
-        }
-        if !closely {
-            return Foreground::Idle;
-        }
-        match process_state(pid) {
-            // A shell that reads its start files sleeps too: it waits for children it keeps in its own group.
-            Some('S') if has_child_in_group(pid) => Foreground::Awake,
-            Some('S') => Foreground::Idle,
-            Some(_) => Foreground::Awake,
-            None => Foreground::Unknown,
+        match (self.pid, tcgetpgrp(&*self.master)) {
+            (Some(child), Ok(pid)) => foreground_of(child, pid, closely, kin),
+            _ => Foreground::Unknown,
         }
     }
 
@@ -310,6 +297,31 @@ impl Control {
         {
             let _ = rustix::process::kill_process_group(group, signal);
         }
+    }
+}
+
+/// See [`Control::hides_input`].
+pub(super) fn reads_unseen(terminal: impl std::os::fd::AsFd) -> bool {
+    use rustix::termios::LocalModes;
+    rustix::termios::tcgetattr(terminal).is_ok_and(|modes| {
+        modes.local_modes.contains(LocalModes::ICANON) && !modes.local_modes.contains(LocalModes::ECHO)
+    })
+}
+
+/// See [`Control::foreground`]: `child` was started on the terminal, `pid` leads the group that has it.
+pub(super) fn foreground_of(child: Pid, pid: Pid, closely: bool, kin: &[String]) -> Foreground {
+    if pid != child && !process_name(pid).is_some_and(|name| kin.contains(&name)) {
+        return Foreground::Other;
+    }
+    if !closely {
+        return Foreground::Idle;
+    }
+    match process_state(pid) {
+        // A shell that reads its start files sleeps too: it waits for children it keeps in its own group.
+        Some('S') if has_child_in_group(pid) => Foreground::Awake,
+        Some('S') => Foreground::Idle,
+        Some(_) => Foreground::Awake,
+        None => Foreground::Unknown,
     }
 }
 

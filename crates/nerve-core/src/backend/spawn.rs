@@ -43,9 +43,12 @@ pub enum SpawnError {
     /// A word holds a zero byte.
     #[error("the command holds a zero byte")]
     ZeroByte,
-    /// A terminal multiplexer is missing, refuses, or has no such pane; in words.
+    /// A terminal multiplexer is missing or refuses; in words.
     #[error("{0}")]
     Multiplexer(String),
+    /// A terminal multiplexer has no such pane.
+    #[error("no such pane: {0}")]
+    NoPane(String),
     /// A host process could not be started, in its words.
     #[error("{0}")]
     Host(String),
@@ -87,7 +90,7 @@ impl Program {
     }
 
     /// Looks the program up as `execvp` would, with the child's PATH and folder, so that a misspelt name is told by name.
-    fn find(&self) -> Result<PathBuf, SpawnError> {
+    pub(super) fn find(&self) -> Result<PathBuf, SpawnError> {
         let name = self.argv.first().filter(|name| !name.is_empty()).ok_or(SpawnError::Empty)?;
         if self.argv.iter().any(|word| word.contains('\0')) {
             return Err(SpawnError::ZeroByte);

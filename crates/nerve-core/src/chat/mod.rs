@@ -1,11 +1,27 @@
 //! Conversations with a model's API, without a terminal (seed: StatefulLLMNode).
+//!
+//! A turn: `node` takes a prompt, `taking` sees to it that the turn ends, `turn` asks the API and runs the tools it asks for until it
+//! has an answer. What is pure has a file of its own: requests and events of each API (`anthropic`, `openai`), server-sent events
+//! (`sse`), when to try again (`retry`). Requests go out in `call` alone; `file` keeps conversations.
 
-use serde::{Deserialize, Serialize};
+mod answer;
+mod anthropic;
+mod call;
+mod error;
+mod file;
+mod message;
+pub(crate) mod node;
+mod openai;
+mod respond;
+mod retry;
+pub(crate) mod setup;
+mod spec;
+mod sse;
+mod taking;
+mod tools;
+mod turn;
 
-/// The model of a chat node, and how it is talked to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChatSpec {
-    /// The model's name, as its API knows it.
-    pub model: String,
-}
+pub use self::answer::Usage;
+pub use self::message::{Message, ToolCall, ToolResult};
+pub use self::node::ChatNode;
+pub use self::spec::{ChatSpec, Provider, ToolChoice};

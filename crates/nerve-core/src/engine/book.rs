@@ -233,6 +233,7 @@ fn record(name: String, spec: NodeSpec) -> NodeRecord {
         place: Some(spec.place).filter(|place| *place != PanePlace::default()),
         agent_session: spec.agent_session,
         chat: spec.chat,
+        conversation: spec.conversation.map(|id| *id),
     }
 }
 
@@ -260,5 +261,6 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         place: node.place.clone().unwrap_or_default(),
         agent_session: node.agent_session.clone(),
         chat: node.chat.clone(),
+        conversation: node.conversation.clone().map(Box::new),
     }
 }

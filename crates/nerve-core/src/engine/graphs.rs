@@ -11,7 +11,7 @@ use super::linking;
 use super::runs::{Run, not_found};
 use crate::command::{
     BackendKind, CommandLine, EventKind, GraphEventKind, GraphInfo, GraphSource, NodeRef, NodeSpec, Outcome,
-    Reply, ResumeRun, RunEnded, RunGraph, RunInfo, RunStatus,
+    PanePlace, Reply, ResumeRun, RunEnded, RunGraph, RunInfo, RunStatus,
 };
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
@@ -363,11 +363,7 @@ impl Engine {
     async fn end_nodes(&self, session: &Session, nodes: &[(String, NodeDefinition)], keep_all: bool) {
         let kept = |name: &str| {
             let definition = nodes.iter().find(|(known, _)| known == name).map(|(_, definition)| definition);
-            keep_all
-                || matches!(
-                    definition,
-                    Some(NodeDefinition::Claude(terminal) | NodeDefinition::Pty(terminal)) if terminal.keep
-                )
+            keep_all || definition.is_some_and(NodeDefinition::is_kept)
         };
         let ending: Vec<_> = session.nodes().into_iter().filter(|(name, _)| !kept(name)).collect();
         stop_all(ending.iter().map(|(_, node)| Arc::clone(node)).collect(), "its run ended").await;
@@ -521,39 +517,52 @@ fn no_graph(id: &str, session: &Session) -> EngineError {
 fn spec(session: &str, name: &str, definition: &NodeDefinition) -> Option<NodeSpec> {
     let node =
         NodeRef { session: Some(session.to_string()).filter(|name| name != DEFAULT), node: name.to_string() };
+    let backend = definition.backend()?;
     match definition {
-        NodeDefinition::Claude(terminal) => Some(terminal_spec(node, terminal, Some("claude"))),
-        NodeDefinition::Pty(terminal) => Some(terminal_spec(node, terminal, None)),
-        NodeDefinition::Bash(BashDefinition { cwd, env, .. }) => {
-            let bash =
-                TerminalDefinition { cwd: cwd.clone(), env: env.clone(), ..TerminalDefinition::default() };
-            Some(NodeSpec { backend: BackendKind::Bash, ..terminal_spec(node, &bash, None) })
-        }
-        NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
+        NodeDefinition::Bash(BashDefinition { cwd, env, .. }) => Some(NodeSpec {
+            cwd: cwd.clone().map(Into::into),
+            env: env.clone(),
+            ..NodeSpec::new(node, backend, CommandLine::Argv(Vec::new()))
+        }),
+        NodeDefinition::Chat(chat) => Some(NodeSpec {
+            env: chat.env.clone(),
+            history: chat.history,
+            response_timeout: duration(chat.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+            chat: Some(Box::new(chat.spec())),
+            ..NodeSpec::new(node, backend, CommandLine::Argv(Vec::new()))
+        }),
+        other => Some(terminal_spec(node, backend, other.terminal()?)),
     }
 }
 
-fn terminal_spec(node: NodeRef, terminal: &TerminalDefinition, program: Option<&str>) -> NodeSpec {
+fn terminal_spec(node: NodeRef, backend: BackendKind, terminal: &TerminalDefinition) -> NodeSpec {
     let size = Size::default();
-    let seconds = |given: Option<f64>| given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let command = match &terminal.command {
+        Some(CommandDefinition::Text(text)) => CommandLine::Text(text.clone()),
+        Some(CommandDefinition::Words(words)) => CommandLine::Argv(words.clone()),
+        None => CommandLine::Argv(Vec::new()),
+    };
     NodeSpec {
-        command: match (&terminal.command, program) {
-            (Some(CommandDefinition::Text(text)), _) => CommandLine::Text(text.clone()),
-            (Some(CommandDefinition::Words(words)), _) => CommandLine::Argv(words.clone()),
-            (None, Some(program)) => CommandLine::Argv(vec![program.to_string()]),
-            (None, None) => CommandLine::Argv(Vec::new()),
-        },
         cwd: terminal.cwd.clone().map(Into::into),
         env: terminal.env.clone(),
         size: Size::new(terminal.cols.unwrap_or(size.cols), terminal.rows.unwrap_or(size.rows)),
-        profile: terminal.profile.clone().or_else(|| program.map(str::to_string)),
+        profile: terminal.profile.clone(),
         parser: terminal.parser.map(Into::into),
         history: terminal.history,
         record: terminal.record,
-        ready_timeout: seconds(terminal.ready_timeout).unwrap_or(NodeSpec::READY_TIMEOUT),
-        response_timeout: seconds(terminal.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
-        ..NodeSpec::new(node, BackendKind::Pty, CommandLine::Argv(Vec::new()))
+        ready_timeout: duration(terminal.ready_timeout).unwrap_or(NodeSpec::READY_TIMEOUT),
+        response_timeout: duration(terminal.response_timeout).unwrap_or(NodeSpec::RESPONSE_TIMEOUT),
+        place: PanePlace {
+            pane: terminal.pane.clone(),
+            session: terminal.tmux_session.clone(),
+            socket: terminal.socket.clone(),
+        },
+        ..NodeSpec::new(node, backend, command)
     }
+}
+
+fn duration(seconds: Option<f64>) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds?).ok()
 }
 
 fn bash_limit(definition: &NodeDefinition) -> Option<Duration> {

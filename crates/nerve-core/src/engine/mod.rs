@@ -2,8 +2,11 @@
 
 mod adopt;
 mod book;
+mod conversations;
+mod fork;
 mod graphs;
 mod linking;
+mod results;
 pub mod runs;
 mod sessions;
 
@@ -15,16 +18,21 @@ use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use self::book::Book;
+use self::conversations::Programs;
 use self::runs::Runs;
+use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::command::{
-    Command, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, Outcome, Reply, StateName,
+    Command, EngineEvent, EventKind, Execute, HistoryQuery, NodeRef, Outcome, Reply, Response, StateName,
 };
+use crate::context::ExecutionContext;
+use crate::conversation::ConversationStore;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::NodeHandle;
 use crate::node::factory::{FactoryConfig, NodeFactory};
 use crate::node::terminal::{Prompt, TerminalNode};
+use crate::results::Results;
 use crate::session::manager::SessionManager;
 use crate::session::{DEFAULT, check_name, stop_all};
 
@@ -40,6 +48,11 @@ pub struct EngineConfig {
     pub runs_dir: Option<PathBuf>,
     /// Where sessions and the definitions of their nodes are kept; without it, they end with the server.
     pub sessions_file: Option<PathBuf>,
+    /// Where conversations are kept; without it, they are not.
+    pub conversations: Option<PathBuf>,
+    /// Where results of executions that nobody waits for are kept, in a folder for each server; without it, a few are remembered until
+    /// the server ends.
+    pub results_dir: Option<PathBuf>,
 }
 
 /// The engine of one server. Cheap to clone; all clones are the same engine.
@@ -56,6 +69,9 @@ struct Inner {
     sessions: SessionManager,
     runs: Runs,
     book: Book,
+    conversations: Option<ConversationStore>,
+    programs: Programs,
+    results: Results,
     /// Nodes that are being started.
     creating: TaskTracker,
 }
@@ -76,6 +92,9 @@ impl Engine {
             events,
             sessions,
             book,
+            conversations: config.conversations.map(ConversationStore::new),
+            programs: Programs::new(),
+            results: Results::open(config.results_dir, &server, clock),
             creating: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }
@@ -95,14 +114,18 @@ impl Engine {
     pub async fn execute(&self, command: Command) -> Outcome {
         match command {
             Command::CreateNode(spec) => self.create_detached(spec).await,
-            Command::ForkNode { .. } => {
-                Err(EngineError::new(ErrorKind::InvalidRequest, "FORK_NODE: not there yet"))
-            }
+            Command::ForkNode { source, target, at } => self.fork_node(source, target, at).await,
             Command::StartNode(node) => self.start_node(&node).await,
             Command::StopNode(node) => self.stop_node(&node).await,
             Command::ListNodes { session } => self.list_nodes(session.as_deref()),
             Command::GetNode(node) => Ok(Reply::Node(Box::new(self.node_info(&node)?))),
-            Command::ExecuteInput(execute) => self.execute_input(execute).await,
+            Command::ExecuteInput(mut execute) => match execute.background.take() {
+                Some(background) => self.execute_in_background(execute, background).await,
+                None => Ok(Reply::Response(Box::new(self.turn(execute, None).await?))),
+            },
+            Command::GetResult { result, wait, timeout } => self.get_result(&result, wait, timeout).await,
+            Command::ListResults { session, node, last } => self.list_results(session, node, last).await,
+            Command::CancelResult { result } => self.cancel_result(&result).await,
             Command::RunCommand { node, command } => {
                 self.terminal(&node)?.run(command).await?;
                 Ok(Reply::Ran { node: node.node })
@@ -126,7 +149,14 @@ impl Engine {
                 self.terminal(&node)?.resize(size).await.map(|()| Reply::Done)
             }
             Command::GetBuffer { node, lines } => self.buffer(&node, lines).await,
-            Command::ClearBuffer(node) => self.terminal(&node)?.clear_buffer().await.map(|()| Reply::Done),
+            Command::ClearBuffer(node) => match self.node(&node)?.as_chat() {
+                Some(chat) => {
+                    chat.clear().await;
+                    self.inner.programs.forget(node);
+                    Ok(Reply::Done)
+                }
+                None => self.terminal(&node)?.clear_buffer().await.map(|()| Reply::Done),
+            },
             Command::GetHistory(query) => self.history(query).await,
             Command::ExplainNode(node) => {
                 Ok(Reply::Explained(Box::new(self.terminal(&node)?.explain().await?)))
@@ -172,6 +202,8 @@ impl Engine {
     }
 
     async fn shut_down(&self, keep_nodes: bool) {
+        // What nobody waits for is written down before it ends.
+        self.inner.results.shut_down().await;
         // Runs are interrupted, not ended: they can be resumed.
         self.inner.runs.interrupt_all(keep_nodes).await;
         // Who comes later is refused, and who is on the way ends by itself.
@@ -200,8 +232,14 @@ impl Engine {
         Reply::Pong { nodes, graphs, sessions: sessions.len() }
     }
 
-    async fn execute_input(&self, execute: Execute) -> Outcome {
-        let node = self.node(&execute.node)?;
+    /// A turn, whoever waits for it, with the conversation it belongs to.
+    async fn turn(
+        &self,
+        mut execute: Execute,
+        cancellation: Option<&CancellationToken>,
+    ) -> Result<Response, EngineError> {
+        let (at, node) = (execute.node.clone(), self.node(&execute.node)?);
+        let talk = self.begin_talk(&node, &mut execute).await?;
         let prompt = Prompt {
             text: execute.text,
             parser: execute.parser,
@@ -210,20 +248,34 @@ impl Engine {
             fail_if_busy: execute.fail_if_busy,
             detach_on_timeout: execute.detach_on_timeout,
         };
-        let response = if let Some(node) = node.as_terminal() {
-            node.execute(prompt).await?
+        let never = CancellationToken::new();
+        let cancellation = cancellation.unwrap_or(&never);
+        let mut response = if let Some(node) = node.as_terminal() {
+            node.execute_until(prompt, cancellation).await?
         } else if let Some(node) = node.as_bash() {
-            node.execute(prompt).await?
+            node.execute_until(prompt, cancellation).await?
+        } else if let Some(node) = node.as_chat() {
+            let session = self.inner.sessions.get(at.session.as_deref())?;
+            let context = ExecutionContext::new(&session).with_cancellation(cancellation.clone());
+            node.turn(prompt, context).await?
         } else {
-            let message = format!("node '{}' is a {} and takes no prompts", execute.node.node, node.kind());
-            return Err(
-                EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
-            );
+            return Err(self.takes_no_prompts(&at, node.kind()));
         };
-        Ok(Reply::Response(Box::new(response)))
+        if let Some(talk) = talk {
+            self.end_talk(talk, &node, &mut response).await;
+        }
+        Ok(response)
+    }
+
+    fn takes_no_prompts(&self, at: &NodeRef, kind: &str) -> EngineError {
+        let message = format!("node '{}' is a {kind} and takes no prompts", at.node);
+        EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
     }
 
     async fn buffer(&self, at: &NodeRef, lines: Option<usize>) -> Outcome {
+        if let Some(chat) = self.node(at)?.as_chat() {
+            return Ok(Reply::Buffer { text: chat.read(lines) });
+        }
         let node = self.terminal(at)?;
         let text = match lines {
             Some(lines) => node.read_tail(lines).await?,
@@ -237,6 +289,9 @@ impl Engine {
         let until = if until.is_empty() { &ready[..] } else { until };
         let node = self.node(at)?;
         if let Some(node) = node.as_terminal() {
+            return Ok(Reply::State(node.wait(until, timeout).await?));
+        }
+        if let Some(node) = node.as_chat() {
             return Ok(Reply::State(node.wait(until, timeout).await?));
         }
         match node.as_bash() {
@@ -292,6 +347,9 @@ impl Engine {
             let message = format!("node '{}' has no terminal", at.node);
             let hint = match node.as_graph() {
                 Some(_) => "it is a graph: `graph run` runs it",
+                None if node.as_chat().is_some() => {
+                    "a chat node can be executed, read, cleared, interrupted, stopped"
+                }
                 None => "a bash node can be executed, interrupted, stopped",
             };
             EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)

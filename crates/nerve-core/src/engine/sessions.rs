@@ -14,13 +14,19 @@ impl Engine {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move {
             let session = engine.inner.sessions.get(spec.node.session.as_deref())?;
-            engine.create(&session, spec).await
+            engine.make(&session, spec, None).await.map(Reply::Created)
         });
         let created = created.await;
         created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    async fn create(&self, session: &Session, spec: NodeSpec) -> Outcome {
+    /// Makes a node, under its name.
+    pub(super) async fn make(
+        &self,
+        session: &Session,
+        spec: NodeSpec,
+        forked_from: Option<String>,
+    ) -> Result<NodeInfo, EngineError> {
         let at = spec.node.clone();
         let reservation = session.reserve(&at.node)?;
         let made = self.inner.factory.create(spec.clone()).await;
@@ -33,12 +39,22 @@ impl Engine {
                 "its session was deleted meanwhile, or the server is shutting down",
             ));
         }
-        session.define(&at.node, Some(spec));
+        self.is_made(session, &at, Some(spec), info.kind, forked_from);
+        Ok(info)
+    }
+
+    /// A node is there: noted, and told.
+    pub(super) fn is_made(
+        &self,
+        session: &Session,
+        at: &NodeRef,
+        spec: Option<NodeSpec>,
+        kind: &'static str,
+        forked_from: Option<String>,
+    ) {
+        session.define(&at.node, spec);
         self.inner.book.note(&self.inner.sessions);
-        self.inner
-            .events
-            .publish(Some(&named(&at)), EventKind::NodeCreated { kind: info.kind, forked_from: None });
-        Ok(Reply::Created(info))
+        self.inner.events.publish(Some(&named(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
     /// Starts a node again that is defined.
@@ -54,7 +70,7 @@ impl Engine {
             let message = format!("node '{}' has no definition to start it from", at.node);
             return Err(EngineError::new(ErrorKind::NotFound, message).hint("make it with `node create`"));
         };
-        self.create_detached(spec).await
+        self.create_detached(self.going_on(spec)).await
     }
 
     pub(super) async fn stop_node(&self, at: &NodeRef) -> Outcome {
@@ -169,6 +185,9 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
     if let Some(cwd) = &spec.cwd {
         metadata.insert("cwd".to_string(), cwd.display().to_string());
+    }
+    if let Some(id) = &spec.agent_session {
+        metadata.insert("agent_session".to_string(), id.clone());
     }
     NodeInfo {
         id: name.to_string(),

@@ -63,7 +63,10 @@ pub(crate) async fn attempt(
 }
 
 /// An execution, ended when its context is cancelled: by itself if it can, else dropped.
-async fn until_cancelled(node: &NodeHandle, context: &ExecutionContext) -> Result<Value, EngineError> {
+pub(crate) async fn until_cancelled(
+    node: &NodeHandle,
+    context: &ExecutionContext,
+) -> Result<Value, EngineError> {
     // Its making can panic too.
     let execution = AssertUnwindSafe(async { node.execute(context).await }).catch_unwind();
     tokio::pin!(execution);
@@ -96,7 +99,7 @@ async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
 }
 
 /// What a response says it used.
-pub(super) fn tokens_of(value: &Value) -> Option<u64> {
+pub(crate) fn tokens_of(value: &Value) -> Option<u64> {
     let tokens = value.as_object()?.get("tokens")?;
     if let Some(all) = tokens.as_u64() {
         return Some(all);

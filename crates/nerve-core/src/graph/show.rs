@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::file::{
     BudgetDefinition, CommandDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnRestart,
-    PolicyDefinition, StepDefinition,
+    PolicyDefinition, StepDefinition, TerminalDefinition,
 };
 use super::plan::Plan;
 
@@ -139,20 +139,27 @@ fn nodes(out: &mut String, file: &GraphFile) {
     line(out, 0, "nodes");
     for (name, definition) in &file.nodes {
         let what = match definition {
-            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => match &node.command {
-                Some(CommandDefinition::Text(command)) => command.clone(),
-                Some(CommandDefinition::Words(words)) => shell_words::join(words),
-                None => String::new(),
-            },
+            NodeDefinition::Chat(node) => node.model.clone(),
             NodeDefinition::Bash(_) => String::new(),
             NodeDefinition::Template(node) => node.template.clone(),
             NodeDefinition::Graph(node) => match (&node.graph, &node.file) {
                 (Some(graph), _) => format!("{} ({} steps)", graph.graph, graph.steps.len()),
                 (None, file) => file.clone().unwrap_or_default(),
             },
+            other => other.terminal().map(shown_terminal).unwrap_or_default(),
         };
         let colon = if what.is_empty() { "" } else { ": " };
         line(out, 1, &format!("{} ({}){colon}{}", clean(name), definition.type_name(), short(&what)));
+    }
+}
+
+/// What runs in it, or where it is.
+fn shown_terminal(node: &TerminalDefinition) -> String {
+    match (&node.command, &node.pane) {
+        (Some(CommandDefinition::Text(command)), _) => command.clone(),
+        (Some(CommandDefinition::Words(words)), _) => shell_words::join(words),
+        (None, Some(pane)) => format!("pane {pane}"),
+        (None, None) => String::new(),
     }
 }
 

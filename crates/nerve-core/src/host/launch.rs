@@ -113,9 +113,10 @@ fn said(error: SpawnError) -> Said {
         SpawnError::NoProgram { program, place } => Said::NoProgram { program, place },
         SpawnError::NoDirectory(path) => Said::NoDirectory(path),
         SpawnError::ZeroByte => Said::ZeroByte,
-        error @ (SpawnError::System { .. } | SpawnError::Host(_) | SpawnError::Multiplexer(_)) => {
-            Said::Failed(error.to_string())
-        }
+        error @ (SpawnError::System { .. }
+        | SpawnError::Host(_)
+        | SpawnError::Multiplexer(_)
+        | SpawnError::NoPane(_)) => Said::Failed(error.to_string()),
     }
 }
 

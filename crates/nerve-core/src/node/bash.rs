@@ -169,16 +169,38 @@ impl BashNode {
     /// # Errors
     /// Timeout (the group is killed), Interrupted, Busy, NodeStopped, Process.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
+        self.execute_until(prompt, &CancellationToken::new()).await
+    }
+
+    /// The same, ended by `cancellation`.
+    ///
+    /// # Errors
+    /// As [`BashNode::execute`]; Cancelled.
+    pub async fn execute_until(
+        &self,
+        prompt: Prompt,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
         let inner = &self.inner;
         let deadline = self.deadline(&prompt);
         let _turn = match inner.turn.try_write() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => return Err(self.error(ErrorKind::Busy, "runs another command")),
             Err(_) => {
-                tokio::time::timeout_at(deadline, inner.turn.write()).await.map_err(|_| self.not_in_time())?
+                let turn = tokio::select! {
+                    turn = tokio::time::timeout_at(deadline, inner.turn.write()) => turn,
+                    () = cancellation.wait() => return Err(cancelled()),
+                };
+                turn.map_err(|_| self.not_in_time())?
             }
         };
-        self.take_turn(prompt, deadline, &CancellationToken::new()).await
+        let done = self.take_turn(prompt, deadline, cancellation).await;
+        match done {
+            Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
+                Err(cancelled())
+            }
+            done => done,
+        }
     }
 
     /// A command beside others, which its context can end.

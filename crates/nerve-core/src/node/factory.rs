@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use nerve_record::history::HistoryWriter;
 use nerve_term::parse::ParserKind;
+use nerve_term::profile::Profile;
 use serde_json::Value;
 
 use super::NodeHandle;
 use super::function::FunctionNode;
 use crate::backend::pane::{Panes, Setting};
 use crate::backend::{Program, SpawnError, tmux, wezterm};
+use crate::chat::ChatNode;
+use crate::chat::setup::Setup;
 use crate::clock::Clock;
-use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, TerminalKind};
+use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::fork::identify;
 use crate::graph::Graph;
 use crate::host::hosting::{Hosting, Label};
 use crate::node::bash::BashNode;
@@ -108,9 +112,7 @@ impl NodeFactory {
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
         match spec.backend {
             BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
-            BackendKind::Chat => {
-                Err(EngineError::new(ErrorKind::InvalidRequest, "chat nodes: not there yet"))
-            }
+            BackendKind::Chat => Ok(Arc::new(self.create_chat(spec)?)),
             BackendKind::Pty
             | BackendKind::Claude
             | BackendKind::Tmux
@@ -133,13 +135,14 @@ impl NodeFactory {
             let message = format!("a {} node has no terminal", spec.backend.as_str());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
-        let argv = program_of(spec.backend, spec.command)?;
-        let profiles = self.profiles();
-        let mut profile = profiles.find(spec.profile.as_deref(), &argv)?;
-        if spec.backend.is_claude() && spec.profile.is_none() && profile.name != CLAUDE {
-            // A script that starts it, say: what is typed into is still Claude Code.
-            profile = profiles.find(Some(CLAUDE), &argv)?;
-        }
+        check_place(kind, &spec.place, &spec.command)?;
+        let mut argv = program_of(spec.backend, spec.command)?;
+        let profile = self.profile_of(spec.backend, spec.profile.as_deref(), &argv)?;
+        let agent_session = match spec.place.pane {
+            // What runs in a pane that is there already was started by somebody else.
+            Some(_) => spec.agent_session,
+            None => identify(&profile, &mut argv, spec.agent_session)?,
+        };
         let journal = self.journal(&spec.node, spec.history)?;
         let mut env = spec.env;
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
@@ -176,7 +179,7 @@ impl NodeFactory {
             events: shared.events.clone(),
             kind: spec.backend.as_str(),
             log_start: spec.backend.is_claude(),
-            agent_session: spec.agent_session,
+            agent_session,
         };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
         let setting = Setting {
@@ -198,6 +201,25 @@ impl NodeFactory {
         terminal.map_err(|error| not_startable(&node, &error))
     }
 
+    /// The profile of that name, else the one that fits the command.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn profile_of(
+        &self,
+        backend: BackendKind,
+        name: Option<&str>,
+        argv: &[String],
+    ) -> Result<Arc<Profile>, EngineError> {
+        let profiles = self.profiles();
+        let profile = profiles.find(name, argv)?;
+        if backend.is_claude() && name.is_none() && profile.name != CLAUDE {
+            // A script that starts it, say: what is typed into is still Claude Code.
+            return profiles.find(Some(CLAUDE), argv);
+        }
+        Ok(profile)
+    }
+
     /// Makes a node of one-shot commands.
     ///
     /// # Errors
@@ -208,6 +230,38 @@ impl NodeFactory {
         check_cwd(&node, spec.cwd.as_deref())?;
         let journal = self.journal(&spec.node, spec.history)?;
         Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
+    }
+
+    /// Makes a node of a conversation with a model's API.
+    ///
+    /// # Errors
+    /// InvalidRequest: no model, no key, what cannot be; Process: no such folder, or a kept conversation that cannot be read.
+    pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
+        let node = named(&spec.node);
+        check_name(&node.node, "node")?;
+        check_cwd(&node, spec.cwd.as_deref())?;
+        let of_mine = |mut error: EngineError| {
+            error.message = format!("node '{}' was not started: {}", node.node, error.message);
+            error
+        };
+        let chat = spec.chat.ok_or_else(|| {
+            of_mine(
+                EngineError::new(ErrorKind::InvalidRequest, "a chat node needs a model")
+                    .hint("name it: `--model NAME`, or chat.model"),
+            )
+        })?;
+        let setup = Setup {
+            spec: *chat,
+            cwd: spec.cwd,
+            env: spec.env,
+            timeout: spec.response_timeout,
+            events: self.shared.events.clone(),
+            journals: spec.history.then(|| self.clone()),
+        };
+        // Who cannot be made has no history.
+        setup.check().map_err(of_mine)?;
+        let journal = self.journal(&spec.node, spec.history)?;
+        ChatNode::new(node.clone(), setup, journal).map_err(of_mine)
     }
 
     /// Makes a node of a function.
@@ -288,9 +342,38 @@ fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
     }
 }
 
+/// A pane that is there runs its program already.
+fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> Result<(), EngineError> {
+    let refused = |message: String, hint: &str| {
+        Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
+    };
+    match &place.pane {
+        Some(pane) if kind == TerminalKind::Pty => {
+            refused(format!("a pty node has no pane, and pane '{pane}' was named"), "take -b tmux or wezterm")
+        }
+        Some(pane) if pane.trim().is_empty() => {
+            // tmux would take the one that somebody looks at.
+            refused("the name of the pane is empty".into(), "`nerve tmux list` lists the panes")
+        }
+        Some(pane) if !is_empty(command) => refused(
+            format!("pane '{pane}' is there and runs its program already: it cannot be given a command"),
+            "leave one of them out; the profile says what is known of the program",
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn is_empty(command: &CommandLine) -> bool {
+    match command {
+        CommandLine::Text(text) => text.trim().is_empty(),
+        CommandLine::Argv(argv) => argv.is_empty(),
+    }
+}
+
 fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
     let kind = match error {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
+        SpawnError::NoPane(_) => ErrorKind::NotFound,
         SpawnError::NoProgram { .. }
         | SpawnError::NoDirectory(_)
         | SpawnError::Multiplexer(_)
@@ -302,6 +385,7 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
             "check the spelling; `nerve doctor` lists the agents found on this machine"
         }
         SpawnError::NoDirectory(_) => "make the directory first, or give another one",
+        SpawnError::NoPane(_) => "`nerve tmux list` and `nerve wezterm list` show the panes there are",
         _ => "nothing was started",
     };
     EngineError::new(kind, format!("node '{}' was not started: {error}", node.node)).hint(hint)
@@ -312,14 +396,10 @@ const CLAUDE: &str = "claude";
 
 /// What to run. A node for Claude Code runs just that (seed channel-history §5.7).
 fn program_of(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
-    let is_empty = match &command {
-        CommandLine::Text(text) => text.trim().is_empty(),
-        CommandLine::Argv(argv) => argv.is_empty(),
-    };
     if !backend.is_claude() {
         return words(command);
     }
-    if is_empty {
+    if is_empty(&command) {
         return Ok(vec![CLAUDE.to_string()]);
     }
     let argv = words(command)?;

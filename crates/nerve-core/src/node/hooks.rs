@@ -41,6 +41,8 @@ pub(super) struct Message {
     pub(super) hook: Hook,
     /// The agent's record of the conversation, if it named one.
     pub(super) transcript: Option<PathBuf>,
+    /// The conversation it has now: another one after `/clear` or `/resume`.
+    pub(super) session: Option<String>,
 }
 
 impl HookSocket {
@@ -139,7 +141,11 @@ fn read(message: &Value) -> Option<Message> {
         "Stop" => Hook::Stopped(text("prompt_id")),
         _ => return None,
     };
-    Some(Message { hook, transcript: text("transcript_path").map(PathBuf::from) })
+    Some(Message {
+        hook,
+        transcript: text("transcript_path").map(PathBuf::from),
+        session: text("session_id"),
+    })
 }
 
 #[cfg(test)]
@@ -166,11 +172,12 @@ mod tests {
         assert_eq!(words[..2], argv(&["/opt/my nerve", "hook"])[..]);
         let peer = UnixDatagram::unbound().unwrap();
         peer.send_to(b"not json", &words[2]).await.unwrap();
-        let input = json!({"hook_event_name": "Stop", "prompt_id": "p", "transcript_path": "/t", "last_assistant_message": "secret"});
+        let input = json!({"hook_event_name": "Stop", "prompt_id": "p", "session_id": "s", "transcript_path": "/t", "last_assistant_message": "secret"});
         assert!(!relayed(&input).to_string().contains("secret"));
         peer.send_to(relayed(&input).to_string().as_bytes(), &words[2]).await.unwrap();
         let message = socket.next().await.unwrap();
-        assert_eq!(message, Message { hook: Hook::Stopped(Some("p".into())), transcript: Some("/t".into()) });
+        let hook = Hook::Stopped(Some("p".into()));
+        assert_eq!(message, Message { hook, transcript: Some("/t".into()), session: Some("s".into()) });
         let folder = Path::new(&words[2]).parent().unwrap().to_path_buf();
         drop(socket);
         assert!(!folder.exists(), "nothing is left behind");

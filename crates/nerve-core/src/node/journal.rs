@@ -77,8 +77,13 @@ impl Journal {
         Some(self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES)).filter(|seq| *seq > 0)
     }
 
+    /// Logs a prompt of a node without a terminal whose answer was streamed.
+    pub(crate) fn log_stream(&mut self, entry: SendStreamEntry<'_>) {
+        self.writer.log_send_stream(entry);
+    }
+
     /// Logs a prompt of a node without a terminal: there is nothing to capture.
-    pub(super) fn log_send(&mut self, entry: SendEntry<'_>) {
+    pub(crate) fn log_send(&mut self, entry: SendEntry<'_>) {
         self.writer.log_send(entry);
     }
 
@@ -125,7 +130,7 @@ impl Journal {
         self.await_effect(now);
     }
 
-    pub(super) fn closed(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
+    pub(crate) fn closed(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
         if self.enabled() {
             self.due = None;
             self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);

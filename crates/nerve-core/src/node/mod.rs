@@ -1,5 +1,6 @@
 //! Units of work (seed node-refactoring REQ-N1). A terminal node drives a program on a terminal, turn by turn; a bash node runs
-//! one-shot commands; a function node calls a function; a gate asks a person; a graph is a node too.
+//! one-shot commands; a chat node talks with a model's API; a function node calls a function; a gate asks a person; a graph is a node
+//! too.
 
 pub mod bash;
 pub mod factory;
@@ -13,7 +14,7 @@ pub mod hooks;
 mod journal;
 mod queue;
 pub(crate) mod reply;
-mod response;
+pub(crate) mod response;
 mod stream;
 mod transcript;
 
@@ -29,7 +30,8 @@ use self::terminal::TerminalNode;
 /// What is known of a node, where it is in its life, how it is made (seed REQ-N0).
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
-use crate::command::StateName;
+use crate::chat::ChatNode;
+use crate::command::{NodeRef, StateName};
 use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::graph::Graph;
@@ -112,6 +114,12 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Box::pin(async { false })
     }
 
+    /// A node of the same kind that goes on by itself from where this one is, under another name: for nodes that fork by copying
+    /// what they hold. `None`: it does not fork that way. An error says why it cannot now.
+    fn fork(&self, _at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
+        None
+    }
+
     /// It is on a terminal.
     fn as_terminal(&self) -> Option<&TerminalNode> {
         None
@@ -119,6 +127,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
 
     /// It runs one-shot commands.
     fn as_bash(&self) -> Option<&bash::BashNode> {
+        None
+    }
+
+    /// It is a conversation with a model's API.
+    fn as_chat(&self) -> Option<&ChatNode> {
         None
     }
 

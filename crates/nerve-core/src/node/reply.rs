@@ -20,6 +20,9 @@ impl Response {
         if let Some(code) = attributes.get("exit_code").and_then(|code| code.as_str()?.parse::<i64>().ok()) {
             attributes.insert("exit_code".to_string(), Value::from(code));
         }
+        if self.source == "api" {
+            numbers_and_lists(&mut attributes);
+        }
         attributes.insert("sections".to_string(), Value::Array(sections.clone()));
         attributes.insert("tokens".to_string(), tokens.clone());
         attributes.insert("ended_by".to_string(), Value::from(self.ended_by));
@@ -45,6 +48,12 @@ impl Response {
         add("node_id", Value::from(self.node));
         add("turn", Value::from(self.turn));
         Value::Object(value)
+    }
+
+    /// The turn came to its end, and the node did what it was asked.
+    pub(crate) fn succeeded(&self) -> bool {
+        let interrupted = self.attributes.get("interrupted").is_some_and(|interrupted| interrupted == "true");
+        self.is_complete && !interrupted && self.failure().is_none()
     }
 
     /// A turn that ended and did not do what it was asked: a command with another exit code than 0, or an agent that has nothing
@@ -75,6 +84,16 @@ fn tokens(tokens: Tokens) -> Value {
 
 fn facts(facts: BTreeMap<String, String>) -> Map<String, Value> {
     facts.into_iter().map(|(key, fact)| (key, Value::from(fact))).collect()
+}
+
+/// What a chat node says of a turn in more than words.
+fn numbers_and_lists(attributes: &mut Map<String, Value>) {
+    for name in ["api_calls", "retries", "tool_calls", "usage"] {
+        let fact = attributes.get(name).and_then(|fact| serde_json::from_str(fact.as_str()?).ok());
+        if let Some(fact) = fact {
+            attributes.insert(name.to_string(), fact);
+        }
+    }
 }
 
 fn seconds(time: TsNs) -> f64 {

@@ -63,13 +63,30 @@ pub(super) fn without_echo(lines: Vec<String>, prompt: &str) -> Vec<String> {
 }
 
 /// Leaves out what would not fit on the wire, and says so in the attributes.
-pub(super) fn fit(response: &mut Response) {
+pub(crate) fn fit(response: &mut Response) {
     let left_out = keep_end(&mut response.text, TEXT_LIMIT)
         .max(keep_end(&mut response.raw, TEXT_LIMIT))
         .max(fit_sections(&mut response.sections));
     if left_out > 0 {
         let note = format!("the first {left_out} bytes are left out");
         response.attributes.insert("truncated".to_string(), note);
+    }
+}
+
+/// How much of a prompt's beginning (blanks not counted) tells its echo.
+const ECHO: usize = 24;
+
+/// On the alternate screen only what is visible can be read: where the prompt's echo is not, the beginning of the answer may not be
+/// either, and the response says so.
+pub(super) fn note_hidden_beginning(response: &mut Response, prompt: &str) {
+    let compact = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+    let start: String = compact(prompt).chars().take(ECHO).collect();
+    // Codex keeps the echo in the first row, whatever has scrolled away below it.
+    let below = response.raw.split_once('\n').map_or("", |(_, below)| below);
+    // A long paste is repeated as a chip.
+    if !start.is_empty() && !compact(below).contains(&start) && !below.contains("[Pasted ") {
+        let note = "its beginning may have scrolled off the alternate screen: only what was visible at the end is here";
+        response.attributes.insert("truncated".to_string(), note.to_string());
     }
 }
 

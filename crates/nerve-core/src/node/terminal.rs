@@ -9,7 +9,8 @@ use std::time::Duration;
 use nerve_term::driver::{AgentState, Evidence};
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
-use nerve_term::profile::Profile;
+use nerve_term::profile::session::Learn;
+use nerve_term::profile::{ContextKind, Profile};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -17,11 +18,14 @@ use tokio::task::JoinHandle;
 use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
 use super::{Node, NodeFuture, Quiet};
+use crate::backend::pane::PaneInfo;
 use crate::backend::{Backend, InProcess, Memory, Program, SpawnError};
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::Clock;
-use crate::command::{Choice, Explanation, NodeInfo, NodeRef, Response, StateName};
-use crate::context::ExecutionContext;
+use crate::command::{
+    BackendKind, Choice, CommandLine, Explanation, NodeInfo, NodeRef, NodeSpec, Response, StateName,
+};
+use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::host::registry::Entry;
@@ -86,8 +90,9 @@ pub struct TerminalNode {
 #[derive(Debug)]
 struct Inner {
     node: NodeRef,
-    command: String,
-    cwd: Option<String>,
+    program: Program,
+    /// How long a start and a turn may take.
+    limits: (Duration, Duration),
     profile: Arc<Profile>,
     parser: ParserKind,
     pid: Option<i32>,
@@ -113,6 +118,8 @@ pub(super) struct Status {
     pub(super) lost: Option<String>,
     /// Id of the agent's own conversation.
     pub(super) agent_session: Option<String>,
+    /// Where its terminal is, as far as that changes: names and values.
+    pub(super) place: Vec<(&'static str, String)>,
 }
 
 impl Status {
@@ -178,7 +185,7 @@ impl Drop for ChunkStream {
 }
 
 /// What a step gives a terminal: a text as it is, anything else as JSON.
-pub(super) fn prompt_of(input: &Value) -> String {
+pub(crate) fn prompt_of(input: &Value) -> String {
     match input {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -261,10 +268,10 @@ impl TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
         let inner = |status| Inner {
             node: spec.node.clone(),
-            command: spec.program.argv.join(" "),
+            program: spec.program.clone(),
+            limits: (spec.ready_timeout, spec.response_timeout),
             kind: spec.kind,
             outside,
-            cwd: spec.program.cwd.as_ref().map(|cwd| cwd.display().to_string()),
             profile: spec.profile.clone(),
             parser: spec.parser,
             pid: backend.pid(),
@@ -284,6 +291,18 @@ impl TerminalNode {
     /// Blocked (with screen and choices), Timeout, Busy, Delivery, Process, NodeStopped, InvalidRequest.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
         self.ask(|reply| Request::Execute { prompt, call: None, reply }).await?
+    }
+
+    /// The same, ended by `cancellation`: the prompt is taken back, or its turn interrupted.
+    ///
+    /// # Errors
+    /// As [`TerminalNode::execute`]; Cancelled.
+    pub async fn execute_until(
+        &self,
+        prompt: Prompt,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        self.send_until(prompt, None, cancellation).await
     }
 
     /// Sends a prompt, and gives the pieces of its answer as they come (seed REQ-N4). Dropping the stream takes the prompt back.
@@ -308,7 +327,6 @@ impl TerminalNode {
 
     /// A turn that its context can end.
     async fn execute_in(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
-        static TICKETS: AtomicU64 = AtomicU64::new(1);
         let chunks = context.chunks().cloned();
         let prompt = Prompt {
             text: prompt_of(&context.input),
@@ -318,6 +336,16 @@ impl TerminalNode {
             fail_if_busy: false,
             detach_on_timeout: false,
         };
+        self.send_until(prompt, chunks, context.cancellation()).await
+    }
+
+    async fn send_until(
+        &self,
+        prompt: Prompt,
+        chunks: Option<ChunkSink>,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
+        static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let call = Some(Call { ticket, chunks });
         let turn = self.ask(|reply| Request::Execute { prompt, call, reply });
@@ -325,7 +353,7 @@ impl TerminalNode {
         tokio::select! {
             biased;
             response = &mut turn => return response?,
-            () = context.cancellation().wait() => {}
+            () = cancellation.wait() => {}
         }
         // An error means that the node is gone, and the turn with it.
         let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
@@ -412,6 +440,22 @@ impl TerminalNode {
         Ok(explanation)
     }
 
+    /// Makes its pane the one that its window shows and types into (seed node-refactoring §4, `focus`).
+    ///
+    /// # Errors
+    /// InvalidRequest: it is in no pane, or in one that cannot be focused. Process: the multiplexer's words.
+    pub async fn focus(&self) -> Result<(), EngineError> {
+        self.ask(|reply| Request::Focus { reply }).await?
+    }
+
+    /// What its multiplexer tells of its pane now (seed node-refactoring §4, `get_pane_info`).
+    ///
+    /// # Errors
+    /// As [`TerminalNode::focus`].
+    pub async fn pane_info(&self) -> Result<PaneInfo, EngineError> {
+        self.ask(|reply| Request::PaneInfo { reply }).await?
+    }
+
     /// Waits until the node is in one of `states`; answers at once when it is.
     ///
     /// # Errors
@@ -450,12 +494,17 @@ impl TerminalNode {
         self.ask(|reply| Request::Release { reply }).await.unwrap_or(true)
     }
 
+    /// What its program makes of what was said before.
+    pub(crate) fn context_kind(&self) -> ContextKind {
+        self.inner.profile.context_kind()
+    }
+
     /// What is known of it.
     pub fn info(&self) -> NodeInfo {
         let status = self.inner.status.borrow();
         let inner = &self.inner;
         let mut metadata = BTreeMap::from([
-            ("command".to_string(), inner.command.clone()),
+            ("command".to_string(), inner.program.argv.join(" ")),
             ("profile".to_string(), inner.profile.name.clone()),
             ("parser".to_string(), inner.parser.to_string()),
             ("cols".to_string(), status.size.cols.to_string()),
@@ -468,15 +517,18 @@ impl TerminalNode {
         ]);
         let mut add =
             |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_string(), value));
-        add("cwd", inner.cwd.clone());
+        add("cwd", inner.program.cwd.as_ref().map(|cwd| cwd.display().to_string()));
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
         add("faults", (!status.faults.is_empty()).then(|| status.faults.join("; ")));
         add("recording", inner.outside.recording.as_ref().map(|path| path.display().to_string()));
-        for (name, value) in &inner.outside.place {
+        for (name, value) in inner.outside.place.iter().chain(&status.place) {
             add(name, Some(value.clone()));
         }
         add("agent_session", status.agent_session.clone());
+        let is_claude =
+            inner.profile.session.as_ref().is_some_and(|forms| forms.learn == Some(Learn::Claude));
+        add("claude_session_id", status.agent_session.clone().filter(|_| is_claude));
         add("queued", (status.queued > 0).then(|| status.queued.to_string()));
         match &status.state {
             AgentState::Blocked { kind, .. } => drop(add("blocked", Some(kind.as_str().to_string()))),
@@ -491,6 +543,33 @@ impl TerminalNode {
             state: status.name(),
             persistent: true,
             metadata,
+        }
+    }
+
+    /// Id of the agent's own conversation, as far as it is known.
+    pub(crate) fn agent_session(&self) -> Option<String> {
+        self.inner.status.borrow().agent_session.clone()
+    }
+
+    /// Process id of its program, where it is known.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.inner.pid
+    }
+
+    /// What it takes to make another one like it, as far as it shows: where no definition says more.
+    pub(crate) fn as_definition(&self) -> NodeSpec {
+        let inner = &self.inner;
+        let backend = BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty);
+        let command = CommandLine::Argv(inner.program.argv.clone());
+        NodeSpec {
+            cwd: inner.program.cwd.clone(),
+            env: inner.program.env.clone(),
+            size: inner.status.borrow().size,
+            profile: Some(inner.profile.name.clone()),
+            parser: Some(inner.parser),
+            ready_timeout: inner.limits.0,
+            response_timeout: inner.limits.1,
+            ..NodeSpec::new(inner.node.clone(), backend, command)
         }
     }
 

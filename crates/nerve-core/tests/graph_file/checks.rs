@@ -243,3 +243,79 @@ fn of_very_many_problems_only_the_number_is_said() {
     assert!(error.to_string().ends_with("\n… and 950 more"), "{error}");
     assert_eq!(error.problems()[0].position.unwrap().line, 3);
 }
+
+#[test]
+fn what_is_for_a_new_pane_does_not_go_with_one_that_is_there() {
+    let yaml = "
+graph: g
+nodes:
+  a: {type: tmux, pane: '%3', command: bash, cwd: /, env: {A: b}, tmux_session: s}
+  b: {type: claude-wezterm, pane: 3}
+  c: {type: claude-tmux, command: vim}
+  d: {type: claude, command: [env, A=b, /opt/Claude-1/run]}
+steps: []
+";
+    let there = "is for a new pane; with `pane` it is one that is there already (keep one of them)";
+    check(
+        yaml,
+        &format!(
+            "g.yaml:4:40: `command` {there}\n\
+             g.yaml:4:51: `cwd` {there}\n\
+             g.yaml:4:59: `env` {there}\n\
+             g.yaml:4:81: `tmux_session` {there}\n\
+             g.yaml:6:35: the command of a node for Claude Code must contain 'claude' (other programs have the same type without \
+             `claude`: pty, tmux, wezterm)"
+        ),
+    );
+}
+
+#[test]
+fn a_models_tools_are_nodes_of_its_graph() {
+    let yaml = "
+graph: g
+nodes:
+  sh: {type: bash}
+  term: {type: tmux}
+  t: {type: template, template: x}
+  fine: {type: chat, model: m, tools: [sh, term], tool_choice: term}
+  a: {type: chat, model: m, tools: [sh, trem]}
+  b:
+    type: chat
+    model: m
+    tools:
+      - t
+      - fine
+steps: []
+";
+    check(
+        yaml,
+        "g.yaml:8:41: there is no node 'trem' in this graph (did you mean `term`?)\n\
+         g.yaml:13:9: node 't' cannot be a tool: it is of type template (a model can use terminals and bash)\n\
+         g.yaml:14:9: node 'fine' cannot be a tool: it is of type chat (a model can use terminals and bash)",
+    );
+}
+
+#[test]
+fn what_a_chat_cannot_be_is_said_where_it_stands() {
+    let chat = |fields: &str| {
+        format!("graph: g\nnodes:\n  sh: {{type: bash}}\n  c: {{type: chat, {fields}}}\nsteps: []\n")
+    };
+    for (fields, said) in [
+        ("model: ' '", "g.yaml:4:26: a chat node needs a model"),
+        ("model: m, max_tokens: 0", "g.yaml:4:41: max_tokens must be at least 1"),
+        ("model: m, temperature: 3", "g.yaml:4:42: temperature must be from 0 to 2"),
+        ("model: m, tools: [sh, sh]", "g.yaml:4:36: tools names 'sh' twice"),
+        (
+            "model: m, tools: sh, tool_choice: other",
+            "g.yaml:4:53: tool_choice: 'other' is none of the node's tools",
+        ),
+        ("model: m, base_url: nowhere", "g.yaml:4:39: base_url"),
+        ("model: m, response_timeout: 0", "g.yaml:4:47: "),
+        ("provider: openai", "g.yaml:4:6: a node needs `model`"),
+        ("model: m, provider: acme", "g.yaml:4:39: "),
+    ] {
+        let error = GraphFile::from_yaml(&chat(fields), "g.yaml").unwrap_err().to_string();
+        assert!(error.starts_with(said), "{fields}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}

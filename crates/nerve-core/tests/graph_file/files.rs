@@ -65,15 +65,8 @@ fn folders_are_relative_to_the_file() {
     let loaded = GraphFile::load(&folder.path().join("g.yaml")).unwrap();
     let read = GraphFile::from_text(text, "-", Format::Yaml, Some(folder.path())).unwrap();
     assert_eq!(loaded, read);
-    let cwds: Vec<Option<String>> = loaded
-        .nodes
-        .values()
-        .map(|node| match node {
-            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => node.cwd.clone(),
-            NodeDefinition::Bash(node) => node.cwd.clone(),
-            _ => None,
-        })
-        .collect();
+    let cwds: Vec<Option<String>> =
+        loaded.nodes.values().map(|node| node.clone().cwd_mut().cloned().flatten()).collect();
     let under = |name: &str| Some(folder.path().join(name).display().to_string());
     let own = Some(folder.path().display().to_string());
     assert_eq!(cwds, [own, under("sub/x"), Some("/abs".to_string()), None]);

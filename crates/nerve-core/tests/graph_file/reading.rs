@@ -1,9 +1,10 @@
 //! Shapes: fields, their types and their two spellings.
 
 use nerve_core::graph::file::{
-    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
+    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +25,7 @@ fn full() -> GraphFile {
         ready_timeout: Some(60.0),
         response_timeout: Some(1800.5),
         keep: true,
+        ..TerminalDefinition::default()
     };
     let budget = BudgetDefinition {
         max_tokens: Some(1),
@@ -50,6 +52,42 @@ fn full() -> GraphFile {
             NodeDefinition::Pty(TerminalDefinition {
                 command: Some(CommandDefinition::Text("bash -l".into())),
                 ..terminal
+            }),
+        ),
+        (
+            "seen".to_string(),
+            NodeDefinition::Tmux(TerminalDefinition {
+                tmux_session: Some("work".into()),
+                socket: Some("mine".into()),
+                ..TerminalDefinition::default()
+            }),
+        ),
+        (
+            "there".to_string(),
+            NodeDefinition::ClaudeWezterm(TerminalDefinition {
+                pane: Some("7".into()),
+                ..TerminalDefinition::default()
+            }),
+        ),
+        (
+            "model".to_string(),
+            NodeDefinition::Chat(ChatDefinition {
+                provider: ProviderName::Openai,
+                model: "small".into(),
+                base_url: Some("https://host/v1".into()),
+                api_key_env: Some("KEY".into()),
+                system: Some("terse".into()),
+                max_tokens: Some(7),
+                temperature: Some(0.5),
+                tools: vec!["check".into()],
+                tool_choice: Some("check".into()),
+                parallel_tool_calls: false,
+                max_tool_rounds: Some(3),
+                retries: Some(0),
+                env: [("X".to_string(), "y".to_string())].into(),
+                history: false,
+                response_timeout: Some(60.5),
+                keep: true,
             }),
         ),
         (
@@ -201,7 +239,10 @@ fn wrong_types_are_said_in_words() {
             "g.yaml:5:30: expected fail, retry, skip or fallback, found the text \"retri\" (did you mean `retry`?)",
         ),
         ("error_policy: {retry_backoff: x}", "g.yaml:5:35: expected a number, found the text \"x\""),
-        ("parser: gpt", "g.yaml:5:13: expected claude, codex, gemini or none, found the text \"gpt\""),
+        (
+            "parser: gpt",
+            "g.yaml:5:13: expected claude, codex, gemini, opencode or none, found the text \"gpt\"",
+        ),
         ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put a text with {{ … }} in quotes)"),
         ("when: [1]", "g.yaml:5:11: expected an expression, found a list (put it in quotes: when: '[1]')"),
         ("on_resume: 3", "g.yaml:5:16: expected ask or rerun, found the number 3"),
@@ -228,19 +269,40 @@ fn wrong_types_are_said_in_words() {
     check("graph: a\nsteps:\n  x: {node: n}\n", "g.yaml:3:3: expected a list, found a mapping");
 }
 
+const TYPES: &str = "claude, pty, claude-tmux, tmux, claude-wezterm, wezterm, bash, chat, template or graph";
+
 #[test]
 fn node_types_that_are_not_there() {
     check(
-        "graph: a\nnodes:\n  a: {type: tmux, session: x}\n  b:\n    type: bsh\n  c: {cwd: .}\n  d: {type: x}\nsteps: []\n",
-        "g.yaml:3:13: this version has no tmux nodes (use claude, pty, bash, template or graph)\n\
-         g.yaml:5:11: there is no node type \"bsh\" (did you mean `bash`?)\n\
-         g.yaml:6:6: a node needs `type` (one of claude, pty, bash, template, graph)\n\
-         g.yaml:7:13: there is no node type \"x\" (use claude, pty, bash, template or graph)",
+        "graph: a\nnodes:\n  a: {type: tmx}\n  b:\n    type: bsh\n  c: {cwd: .}\n  d: {type: x}\nsteps: []\n",
+        &format!(
+            "g.yaml:3:13: there is no node type \"tmx\" (did you mean `tmux`?)\n\
+             g.yaml:5:11: there is no node type \"bsh\" (did you mean `bash`?)\n\
+             g.yaml:6:6: a node needs `type` (one of {})\n\
+             g.yaml:7:13: there is no node type \"x\" (use {TYPES})",
+            TYPES.replace(" or", ",")
+        ),
     );
+}
+
+#[test]
+fn nodes_in_panes() {
+    let text = "graph: g\nnodes:\n  a: {type: tmux, command: bash, tmux_session: work, socket: mine}\n  b: {type: claude-tmux, pane: '%3'}\n  \
+        c: {type: wezterm, pane: 7}\n  d: {type: claude-wezterm, socket: /tmp/w.sock}\nsteps: []\n";
+    let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
+    let pane = |name: &str| file.nodes[name].terminal().unwrap().pane.clone();
+    assert_eq!((pane("a"), pane("b"), pane("c")), (None, Some("%3".into()), Some("7".into())));
+    let types: Vec<&str> = file.nodes.values().map(NodeDefinition::type_name).collect();
+    assert_eq!(types, ["tmux", "claude-tmux", "wezterm", "claude-wezterm"]);
+    assert!(file.nodes.values().all(NodeDefinition::persistent));
+    assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
+    // Fields of the others.
     check(
-        "graph: a\nnodes:\n  a: {type: wezterm}\n  b: {type: chat}\nsteps: []\n",
-        "g.yaml:3:13: this version has no wezterm nodes (use claude, pty, bash, template or graph)\n\
-         g.yaml:4:13: this version has no chat nodes (use claude, pty, bash, template or graph)",
+        "graph: a\nnodes:\n  a: {type: pty, pane: '%3'}\n  b: {type: wezterm, tmux_session: x}\nsteps: []\n",
+        "g.yaml:3:18: a node has no field \"pane\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+         ready_timeout, response_timeout, keep)\n\
+         g.yaml:4:22: a node has no field \"tmux_session\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+         ready_timeout, response_timeout, keep, pane, socket)",
     );
 }
 

@@ -98,6 +98,16 @@ fn documented() -> Value {
                 "response_timeout": 1800, "keep": false
             },
             "shell": {"type": "pty", "command": ["bash", "-l"]},
+            "seen": {"type": "tmux", "command": "bash", "tmux_session": "work", "socket": "mine"},
+            "there": {"type": "claude-tmux", "pane": "%3"},
+            "window": {"type": "wezterm", "pane": 7, "socket": "/tmp/sock"},
+            "agent": {"type": "claude-wezterm", "cols": 100},
+            "model": {
+                "type": "chat", "provider": "openai", "model": "small", "base_url": "https://host/v1", "api_key_env": "KEY",
+                "system": "You are terse.", "max_tokens": 100, "temperature": 0.5, "tools": ["check", "shell"], "tool_choice": "check",
+                "parallel_tool_calls": false, "max_tool_rounds": 3, "retries": 0, "env": {"KEY": "x"}, "history": false,
+                "response_timeout": 60, "keep": true
+            },
             "check": {"type": "bash", "cwd": ".", "env": {}, "timeout": 30},
             "words": {"type": "template", "template": "Hello {{ input }}"},
             "sub": {"type": "graph", "graph": {"graph": "inner", "steps": []}}
@@ -141,7 +151,12 @@ fn what_is_wrong_does_not_fit() {
         ("/steps/1/until", json!({"condition": "x"})),
         ("/steps/2/parallel", json!(0)),
         ("/steps/3/gate", json!({})),
-        ("/nodes/check/type", json!("tmux")),
+        ("/nodes/check/type", json!("screen")),
+        ("/nodes/model/provider", json!("acme")),
+        ("/nodes/model/tools", json!(7)),
+        ("/nodes/model/temperature", json!("warm")),
+        ("/nodes/model", json!({"type": "chat"})),
+        ("/nodes/seen/tmux_session", json!(7)),
         ("/nodes/check", json!({"type": "bash", "rows": 1})),
         ("/nodes/sub/graph/steps", json!({})),
         ("/budget/max_steps", json!(-1)),

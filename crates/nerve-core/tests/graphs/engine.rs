@@ -22,6 +22,7 @@ fn engine(folder: &Path) -> Engine {
         },
         runs_dir: Some(folder.join("runs")),
         sessions_file: Some(folder.join("sessions.json")),
+        ..EngineConfig::default()
     })
 }
 

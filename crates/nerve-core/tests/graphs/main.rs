@@ -10,6 +10,7 @@ mod flow;
 mod gates;
 mod nested;
 mod order;
+mod panes;
 mod parallel;
 mod policy;
 mod resume;

@@ -3,13 +3,19 @@
 
 mod activity;
 mod bash;
+mod chat;
 mod compat;
+mod conversations;
+mod fork;
 mod limits;
 mod matrix;
 mod mock_agent;
 mod odd_shells;
 mod patterns;
 mod profile_env;
+mod results;
 mod shell;
 mod stage;
 mod streams;
+mod tmux;
+mod wezterm;

@@ -99,3 +99,30 @@ async fn python_takes_several_lines_and_a_line_longer_than_a_row() {
     assert_eq!(stage.ask("py", "print(1); import time; time.sleep(2); print(2)").await.text, "1\n2");
     stage.stop("py").await;
 }
+
+#[tokio::test]
+async fn half_a_line_of_somebodys_is_not_typed_into() {
+    let stage = Stage::new();
+    stage.start("sh", &BASH).await;
+    stage.wait("sh", StateName::Ready).await.unwrap();
+    let write = async |data: &[u8]| {
+        let write = Command::WriteData { node: at("sh"), data: data.to_vec() };
+        stage.engine.execute(write).await.unwrap();
+    };
+    write(b"half").await;
+    stage.shows("sh", "$ half").await;
+    let error = stage.send("sh", "echo whole").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
+    assert!(error.message.contains("half a line stands at the prompt: 'half'"), "{}", error.message);
+    assert!(error.hint.as_deref().unwrap_or_default().contains("C-u"), "{error:?}");
+    // Keys are read in order: it is gone before what follows.
+    write(b"\x15").await;
+    let gone = async {
+        while stage.screen("sh").await.contains("half") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, gone).await.unwrap();
+    assert_eq!(stage.ask("sh", "echo whole").await.text, "whole");
+    stage.stop("sh").await;
+}

@@ -38,6 +38,8 @@ impl Stage {
                 hosting: None,
                 panes: Default::default(),
             },
+            conversations: Some(folder.path().join("conversations")),
+            results_dir: Some(folder.path().join("results")),
             ..EngineConfig::default()
         });
         let events = engine.subscribe();
@@ -84,15 +86,7 @@ impl Stage {
     }
 
     pub(crate) fn execute(&self, node: &str, text: &str) -> Execute {
-        Execute {
-            node: at(node),
-            text: text.into(),
-            parser: None,
-            stream: false,
-            timeout: Some(LIMIT),
-            fail_if_busy: false,
-            detach_on_timeout: false,
-        }
+        Execute { timeout: Some(LIMIT), ..Execute::new(at(node), text) }
     }
 
     pub(crate) async fn send(&self, node: &str, text: &str) -> Result<Response, EngineError> {

@@ -4,6 +4,7 @@ mod graph;
 mod history;
 mod node;
 mod response;
+mod result;
 mod run;
 mod server;
 
@@ -14,6 +15,7 @@ pub use node::{
     RunData, StateData, StoppedData, TurnData, WrittenData,
 };
 pub use response::{ExecuteData, ResponseData, SectionData, TokensData};
+pub use result::{AcceptedData, AttemptData, ResultData, ResultsData, WebhookData};
 pub use run::{CancelledData, GateInfo, RunEndedData, RunInfo, RunStep, RunsData};
 pub use server::{
     ErrorData, ExceededData, LifecycleData, NotDone, PongData, SessionInfo, SessionsData, SubscribedData,

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::chat::ChatParams;
+use super::conversation::ConversationParams;
+use super::result::WebhookParams;
 use super::value::{CommandLine, NodeChoice, Seconds, States};
 
 /// CREATE_NODE.
@@ -64,12 +67,15 @@ pub struct CreateNodeParams {
     /// The Claude Code session to go on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claude_session_id: Option<String>,
+    /// The model of a chat node; only and always with `backend` = `chat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatParams>,
     /// Settings of a proxy between agent and model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Value>,
-    /// Settings of a kept conversation.
+    /// The conversation its prompts belong to where they name none: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<Value>,
+    pub conversation: Option<ConversationParams>,
 }
 
 fn pty() -> String {
@@ -110,6 +116,7 @@ impl CreateNodeParams {
             ready_timeout: a_minute(),
             response_timeout: half_an_hour(),
             claude_session_id: None,
+            chat: None,
             proxy: None,
             conversation: None,
         }
@@ -178,9 +185,15 @@ pub struct ExecuteInputParams {
     /// When the time is over, let the turn go on to its end instead of interrupting it.
     #[serde(default)]
     pub detach_on_timeout: bool,
-    /// Settings of a kept conversation.
+    /// What was said before, and where the turn is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<Value>,
+    pub conversation: Option<ConversationParams>,
+    /// Do not wait: answer at once with a `result_id`.
+    #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
+    pub is_async: bool,
+    /// Who is told when it has ended; with `async` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookParams>,
 }
 
 impl ExecuteInputParams {
@@ -196,6 +209,8 @@ impl ExecuteInputParams {
             fail_if_busy: false,
             detach_on_timeout: false,
             conversation: None,
+            is_async: false,
+            webhook: None,
         }
     }
 }

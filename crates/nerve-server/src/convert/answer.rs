@@ -8,7 +8,7 @@ use nerve_core::session::DEFAULT;
 use nerve_proto::{Message, RequestId, ResultMessage, data, framing};
 use serde_json::{Map, Value, json};
 
-use super::{graph, line_of, seconds, value};
+use super::{graph, line_of, result, seconds, value};
 
 /// What the answer to one request must carry, whatever comes of it.
 #[derive(Debug, Clone)]
@@ -21,9 +21,15 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The line that answers with what came of a command.
-    pub(crate) fn outcome(self, outcome: Outcome) -> Vec<u8> {
+    pub(crate) fn outcome(mut self, outcome: Outcome) -> Vec<u8> {
         let last = self.last;
         match outcome {
+            Ok(Reply::Response(mut response)) => {
+                // They are the answer's, not the turn's.
+                let warnings = response.attributes.remove(Response::WARNINGS).unwrap_or_default();
+                self.warnings.extend(warnings.lines().map(str::to_string));
+                self.ok(reply_data(Reply::Response(response), last))
+            }
             Ok(Reply::RunEnded(ended)) => self.run_ended(*ended),
             Ok(reply) => self.ok(reply_data(reply, last)),
             Err(error) => self.failed(error),
@@ -123,6 +129,11 @@ fn reply_data(reply: Reply, last: Option<usize>) -> Value {
         Reply::Node(info) => value(data::NodeData::from(node_info(*info))),
         Reply::Ran { .. } => value(data::RunData { executed: true }),
         Reply::Response(response) => value(execute_data(*response)),
+        Reply::Accepted { result, node } => value(data::AcceptedData { result_id: result, node_id: node }),
+        Reply::Result(record) => value(result::result(std::sync::Arc::unwrap_or_clone(record))),
+        Reply::Results(records) => {
+            value(data::ResultsData { results: records.into_iter().map(result::result).collect() })
+        }
         Reply::Interrupted { .. } => value(data::InterruptedData { interrupted: true }),
         Reply::Written { bytes } => value(data::WrittenData { written: bytes as u64 }),
         Reply::Done => json!({}),

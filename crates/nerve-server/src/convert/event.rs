@@ -67,6 +67,9 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
         ),
         EventKind::Activity(activity) => (EventType::NodeActivity, activity.to_json()),
         EventKind::Graph(event) => graph_event(*event),
+        EventKind::ResultReady { result, success, status } => {
+            (EventType::ResultReady, json!({ "result_id": result, "success": success, "status": status }))
+        }
         EventKind::Error { message } => (EventType::Error, json!({ "error": message })),
         EventKind::ServerShutdown => (EventType::ServerShutdown, json!({})),
     }

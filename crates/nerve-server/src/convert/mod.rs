@@ -1,9 +1,11 @@
 //! The only place that maps the engine's words and the wire's to each other.
 
 mod answer;
+mod chat;
 mod event;
 mod graph;
 mod request;
+mod result;
 #[cfg(test)]
 mod tests;
 

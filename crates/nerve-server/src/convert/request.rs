@@ -13,7 +13,7 @@ use nerve_proto::{CommandType, DecodeError, EventType, Message, ResultMessage, p
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 
-use super::{Answer, graph, line_of};
+use super::{Answer, chat, graph, line_of, result};
 use crate::events::Filter;
 
 /// A request, understood.
@@ -62,6 +62,8 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
         | Command::ListGraphs { .. }
         | Command::ListRuns
         | Command::GetRun { .. }
+        | Command::GetResult { .. }
+        | Command::ListResults { .. }
         | Command::Ping => true,
         Command::CreateNode(_)
         | Command::StopNode(_)
@@ -85,6 +87,7 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
         | Command::ResumeRun(_)
         | Command::CancelGraph { .. }
         | Command::AnswerGate { .. }
+        | Command::CancelResult { .. }
         | Command::Shutdown { .. } => false,
     }
 }
@@ -100,12 +103,14 @@ pub(crate) fn may_answer_much(command: &Command) -> bool {
             | Command::ListGraphs { .. }
             | Command::ListRuns
             | Command::GetRun { .. }
+            | Command::ListResults { .. }
+            | Command::GetResult { wait: false, .. }
     )
 }
 
 /// The answer may be megabytes long, after a time that may be hours.
 pub(crate) fn may_end_with_much(command: &Command) -> bool {
-    matches!(command, Command::RunGraph(_) | Command::ResumeRun(_))
+    matches!(command, Command::RunGraph(_) | Command::ResumeRun(_) | Command::GetResult { wait: true, .. })
 }
 
 /// Why a request cannot be done.
@@ -168,6 +173,12 @@ fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
             Command::RunCommand { node: node(params.session_id, params.node_id), command: params.command }
         }
         CommandType::ExecuteInput => Command::ExecuteInput(execute(request.read()?)?),
+        CommandType::GetResult => result::get(request.read()?),
+        CommandType::ListResults => result::list(request.read()?),
+        CommandType::CancelResult => {
+            let params: params::CancelResultParams = request.read()?;
+            Command::CancelResult { result: params.result_id }
+        }
         CommandType::SendInterrupt => Command::SendInterrupt(node_ref(request.read()?)),
         CommandType::WriteData => {
             let params: params::WriteDataParams = request.read()?;
@@ -228,15 +239,17 @@ fn session(params: &params::SessionParams) -> String {
 
 fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> {
     // What is asked for and not done must not look done.
-    let later = [("proxy", params.proxy.is_some()), ("conversation", params.conversation.is_some())];
-    if let Some((field, _)) = later.iter().find(|(_, given)| *given) {
-        return Err(invalid(format!("params.{field} is not supported by this version")));
+    if params.proxy.is_some() {
+        return Err(invalid("params.proxy is not supported by this version"));
     }
     let backend = BackendKind::parse(&params.backend).ok_or_else(|| {
         let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
         invalid(format!("params.backend: unknown backend {:?}", params.backend))
             .hint(format!("there are {known}"))
     })?;
+    if params.chat.is_some() && backend != BackendKind::Chat {
+        return Err(invalid(format!("params.chat is for backend chat, not {}", backend.as_str())));
+    }
     let command = match params.command {
         None => CommandLine::Argv(Vec::new()),
         Some(params::CommandLine::Text(text)) => CommandLine::Text(text),
@@ -255,22 +268,22 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
         response_timeout: params.response_timeout.duration(),
         place: PanePlace { pane: params.pane_id, session: params.tmux_session, socket: params.socket },
         agent_session: params.claude_session_id,
+        chat: params.chat.map(chat::spec).transpose()?.map(Box::new),
+        conversation: params.conversation.map(result::conversation_id).transpose()?.flatten().map(Box::new),
         ..NodeSpec::new(node(params.session_id, params.node_id), backend, command)
     })
 }
 
 fn execute(params: params::ExecuteInputParams) -> Result<Execute, EngineError> {
-    if params.conversation.is_some() {
-        return Err(invalid("params.conversation is not supported by this version"));
-    }
     Ok(Execute {
-        node: node(params.session_id, params.node_id),
-        text: params.text,
         parser: parser(params.parser)?,
         stream: params.stream,
         timeout: params.timeout.map(params::Seconds::duration),
         fail_if_busy: params.fail_if_busy,
         detach_on_timeout: params.detach_on_timeout,
+        conversation: params.conversation.map(result::conversation).transpose()?,
+        background: result::background(params.is_async, params.webhook)?,
+        ..Execute::new(node(params.session_id, params.node_id), params.text)
     })
 }
 

@@ -37,6 +37,8 @@ pub(crate) fn engine(places: &Places) -> Engine {
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),
+        conversations: Some(places.conversations()),
+        results_dir: Some(places.results()),
     })
 }
 

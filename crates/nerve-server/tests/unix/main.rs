@@ -4,8 +4,11 @@
 mod harness;
 
 mod bad_input;
+mod chat;
+mod forks;
 mod graphs;
 mod in_process;
 mod lifecycle;
 mod matrix;
+mod results;
 mod traffic;

@@ -1,6 +1,6 @@
 //! A server as users have it: the release binary, in the foreground, with a home of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -20,8 +20,14 @@ pub(crate) struct LiveServer {
 impl LiveServer {
     /// Starts it and waits until it listens.
     pub(crate) fn start() -> Result<LiveServer> {
+        LiveServer::start_with(&[])
+    }
+
+    /// The same with more variables in its environment.
+    pub(crate) fn start_with(env: &[(&str, &Path)]) -> Result<LiveServer> {
         let home = Hermetic::new()?;
-        let process = nerve(&home, &["server", "start", "--foreground"]).stderr(Stdio::null()).spawn()?;
+        let mut command = nerve(&home, &["server", "start", "--foreground"]);
+        let process = command.envs(env.iter().copied()).stderr(Stdio::null()).spawn()?;
         let server = LiveServer { home, process };
         ensure!(wait_until(PATIENCE, || server.socket().exists()), "the server does not listen");
         Ok(server)
@@ -68,9 +74,20 @@ pub(crate) fn run(home: &Hermetic, arguments: &[&str]) -> Result<Output> {
 
 /// bash without anybody's settings, ready for its first command.
 pub(crate) async fn bash(client: &NerveClient, id: &str, prompt: &str) -> Result<RemoteNode> {
+    bash_in(client, id, prompt, |_| ()).await
+}
+
+/// The same somewhere else.
+pub(crate) async fn bash_in(
+    client: &NerveClient,
+    id: &str,
+    prompt: &str,
+    place: impl FnOnce(&mut CreateNodeParams),
+) -> Result<RemoteNode> {
     let mut params = CreateNodeParams::new(id);
     params.command = Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()));
     params.env.insert("PS1".to_string(), prompt.to_string());
+    place(&mut params);
     let node = client.create_node(&params).await?;
     node.wait(&["ready"], Some(PATIENCE)).await.with_context(|| format!("{id} does not become ready"))?;
     Ok(node)

@@ -19,7 +19,12 @@ pub(crate) fn cpu(pid: &str) -> Result<f64> {
 
 /// Seconds of CPU time of the children that this process has waited for, in steps of 10 ms.
 pub(crate) fn cpu_of_ended_children() -> Result<f64> {
-    seconds("self", CHILDREN)
+    cpu_of_children("self")
+}
+
+/// Seconds of CPU time of its children that have ended and were waited for, in steps of 10 ms.
+pub(crate) fn cpu_of_children(pid: &str) -> Result<f64> {
+    seconds(pid, CHILDREN)
 }
 
 /// Seconds of CPU time of its threads of that name, as far as they live, to the nanosecond.

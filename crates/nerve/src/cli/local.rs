@@ -69,11 +69,22 @@ Exits with 1 when something is missing without which nothing works. An agent tha
 
 EXAMPLES
   nerve doctor
-  nerve doctor --json | jq '.checks[] | select(.ok | not)'")]
+  nerve doctor --json | jq '.checks[] | select(.ok | not)'
+  nerve doctor --agents")]
 pub(crate) struct DoctorArgs {
     /// Print the checks as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
+    /// Start each agent that is found, and say what state it comes to
+    ///
+    /// Each is started once, in an empty folder, with your own HOME and settings, and ended again. Nothing is typed into it, no dialog
+    /// is answered, no model is asked. An agent that asks something nerve knows (may this folder be trusted, who are you) is fine.
+    /// Exits with 1 if one that is found could not be driven.
+    #[arg(long)]
+    pub(crate) agents: bool,
+    /// How long each agent may take, with --agents
+    #[arg(long, default_value = "60", value_name = "SECONDS", requires = "agents")]
+    pub(crate) timeout: Seconds,
 }
 
 #[derive(Debug, Args)]

@@ -1,14 +1,18 @@
 //! The command line, declared. What the commands do is in [`crate::cmd`].
 
 pub(crate) mod ah;
+pub(crate) mod chat;
+pub(crate) mod extract;
 pub(crate) mod graph;
 pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod node;
+pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod repl;
+pub(crate) mod result;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod snapshot;
@@ -57,6 +61,8 @@ pub(crate) enum Command {
     Record(Box<record::RecordArgs>),
     /// Start, stop and use servers
     Server(server::ServerArgs),
+    /// Show what came of an execution that nobody waited for
+    Result(result::ResultArgs),
     /// Use nodes and graphs line by line, in this process
     Repl(repl::ReplArgs),
     /// Let two nodes work on something together: developer and coach, or a debate
@@ -77,6 +83,15 @@ pub(crate) enum Command {
     Inspect(recording::InspectArgs),
     /// List, prune and repair recordings
     Recordings(recording::RecordingsArgs),
+    /// Take apart what an agent said: from a log, a recording, a pane or standard input
+    Extract(Box<extract::ExtractArgs>),
+    /// Take apart what an agent said (older name of 'extract')
+    #[command(hide = true)]
+    Parse(Box<extract::ExtractArgs>),
+    /// List, make, use and close panes of tmux
+    Tmux(pane::PanesArgs),
+    /// List, make, use and close panes of WezTerm
+    Wezterm(pane::PanesArgs),
     /// Say what is found on this machine and what is missing
     Doctor(local::DoctorArgs),
     /// Run the built-in scripted agent in this terminal

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 
+use super::chat::ChatOptions;
 use super::local::Prompt;
+use super::result::{ConversationArgs, TalkArgs};
 
 /// Which server, and how to print.
 #[derive(Debug, Clone, Args)]
@@ -42,6 +44,8 @@ that 'session stop' stopped.
 EXAMPLES
   nerve server node start me")]
     Start(NodeArg),
+    /// Make a node that goes on from where another one is
+    Fork(ForkArgs),
     /// List the nodes
     #[command(after_long_help = "\
 EXAMPLES
@@ -96,6 +100,28 @@ EXAMPLES
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+The new node knows what was said so far; from then on both go on apart. An agent in a terminal is started as its source was, on a
+copy of the conversation: Claude Code, Codex, and where the conversation's id is known Gemini CLI and opencode. A chat node is copied.
+The source has to be ready, and is left as it is.
+
+EXAMPLES
+  nerve server node fork me                  as me-fork, or me-fork-2 if that is taken
+  nerve server node fork me other
+  nerve server node fork me back --at 2      as it was after the second turn (Claude Code)")]
+pub(crate) struct ForkArgs {
+    /// The node to go on from
+    #[arg(id = "node", value_name = "SRC")]
+    pub(crate) node: String,
+    /// The new node's name; made of the other's if not given
+    #[arg(value_name = "DST")]
+    pub(crate) target: Option<String>,
+    /// The turn after which it goes on, from 1; the present if not given
+    #[arg(long, value_name = "TURN", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) at: Option<u64>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NodeArg {
     /// The node
     pub(crate) node: String,
@@ -108,11 +134,14 @@ The node is there as soon as its program runs; 'node wait' waits until it is rea
 EXAMPLES
   nerve server node create me -c claude --cwd ~/project
   nerve server node create sh -c 'bash --norc' --env PS1='$ ' --no-history
-  nerve server node create tests --backend bash")]
+  nerve server node create tests --backend bash
+  nerve server node create me -b claude-tmux --tmux-session work
+  nerve server node create seen -b tmux --pane-id %3 --profile claude
+  nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests")]
 pub(crate) struct CreateArgs {
     /// Its name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
-    /// The program and its arguments; your shell if not given
+    /// The program and its arguments; 'claude' for Claude Code's backends, else your shell if not given
     #[arg(short, long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// Where it works; the directory of this command if not given
@@ -121,6 +150,13 @@ pub(crate) struct CreateArgs {
     /// What the node is made of
     #[arg(short, long, value_enum, default_value_t = Backend::Pty)]
     pub(crate) backend: Backend,
+    #[command(flatten)]
+    pub(crate) pane: PaneOptions,
+    #[command(flatten)]
+    pub(crate) model: ChatOptions,
+    /// Id of Claude Code's own conversation, a UUID; taken from the command or made up if not given
+    #[arg(long, value_name = "UUID")]
+    pub(crate) claude_session_id: Option<String>,
     /// A variable of its environment; may be given more than once
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<EnvPair>,
@@ -154,6 +190,8 @@ pub(crate) struct CreateArgs {
     /// Seconds a turn may take where 'execute' sets no --timeout
     #[arg(long, default_value = "1800", value_name = "SECONDS")]
     pub(crate) response_timeout: Seconds,
+    #[command(flatten)]
+    pub(crate) conversation: ConversationArgs,
 }
 
 #[derive(Debug, Args)]
@@ -165,7 +203,9 @@ EXAMPLES
   nerve server node execute me 'What does main.rs do?'
   git diff | nerve server node execute me - --timeout 300
   nerve server node execute me --file task.md --stream
-  nerve server node execute me 'Now the tests' --json | jq -r .response.text")]
+  nerve server node execute me 'Now the tests' --json | jq -r .response.text
+  nerve server node execute me 'Fix the test' --async
+  nerve server node execute me 'Where were we?' --workspace site --chat search")]
 #[command(override_usage = "nerve server node execute [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
 pub(crate) struct ExecuteArgs {
     /// The node
@@ -187,6 +227,8 @@ pub(crate) struct ExecuteArgs {
     /// When the time is over, let the turn go on instead of interrupting it; it ends in the history
     #[arg(long)]
     pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) talk: TalkArgs,
 }
 
 #[derive(Debug, Args)]
@@ -327,13 +369,39 @@ pub(crate) struct HistoryArgs {
     pub(crate) summary: bool,
 }
 
+/// Where a node's pane is, for nodes in tmux and WezTerm.
+#[derive(Debug, Args)]
+pub(crate) struct PaneOptions {
+    /// A pane that is there already, used as it is and never closed: '%3' or 'session:window.pane' of tmux, a number of WezTerm
+    #[arg(long, value_name = "PANE")]
+    pub(crate) pane_id: Option<String>,
+    /// The tmux session a new pane goes to; made if it is not there [default: nerve]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tmux_session: Option<String>,
+    /// The server of tmux or WezTerm: a socket's path, or for tmux a name as 'tmux -L' takes it
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: Option<String>,
+}
+
 /// What nodes can be made of.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// A terminal
     Pty,
+    /// A terminal with Claude Code in it
+    Claude,
+    /// A pane of tmux
+    Tmux,
+    /// A pane of tmux with Claude Code in it
+    ClaudeTmux,
+    /// A pane of WezTerm
+    Wezterm,
+    /// A pane of WezTerm with Claude Code in it
+    ClaudeWezterm,
     /// No terminal: each execute runs 'bash -c'
     Bash,
+    /// No terminal: a conversation with a model's API
+    Chat,
 }
 
 /// How answers are taken apart.
@@ -342,6 +410,7 @@ pub(crate) enum ParserName {
     Claude,
     Codex,
     Gemini,
+    Opencode,
     None,
 }
 

@@ -51,13 +51,9 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteDat
     engine.execute(Command::CreateNode(spec(args)?)).await.map_err(without_node)?;
     let reply = engine
         .execute(Command::ExecuteInput(Execute {
-            node: node(),
-            text,
             parser,
-            stream: false,
             timeout: Some(args.timeout.0),
-            fail_if_busy: false,
-            detach_on_timeout: false,
+            ..Execute::new(node(), text)
         }))
         .await
         .map_err(without_answer)?;

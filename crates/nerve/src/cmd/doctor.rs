@@ -1,5 +1,7 @@
 //! `nerve doctor`: what is found on this machine and what is missing.
 
+mod agents;
+
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -9,6 +11,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_core::backend::pane::PaneError;
+use nerve_core::backend::tmux::Tmux;
 use nerve_server::paths::{MAX_SOCKET_PATH, Places, private_directory};
 use serde_json::json;
 
@@ -20,12 +24,11 @@ use crate::out;
 const VERSION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What agents and terminals there may be, and what each is good for.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
     ("gemini", "npm install -g @google/gemini-cli"),
     ("opencode", "npm install -g opencode-ai"),
-    ("tmux", "apt-get install tmux"),
     ("git", "apt-get install git"),
     ("bash", "apt-get install bash"),
 ];
@@ -43,9 +46,13 @@ struct Check {
 
 /// Looks at everything and prints it.
 pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
+    if args.agents {
+        return agents::run(args.json, args.timeout.0).await;
+    }
     let places = Places::from_env();
     let mut checks = machine(&places);
     checks.extend(out::progress("asking programs for their versions", programs()).await);
+    checks.extend(multiplexers().await);
     let servers = super::server::status::running(&places).await;
     checks.push(Check {
         name: "servers".to_string(),
@@ -197,6 +204,44 @@ async fn programs() -> Vec<Check> {
     checks
 }
 
+/// tmux must be new enough; of WezTerm all that have a command line are.
+async fn multiplexers() -> [Check; 2] {
+    let path = std::env::var_os("PATH");
+    let tmux = Tmux::new(None).version().await;
+    let found =
+        find("tmux", path.as_deref()).map(|path| format!(" ({})", path.display())).unwrap_or_default();
+    let tmux = Check {
+        name: "tmux".to_string(),
+        ok: tmux.is_ok(),
+        essential: false,
+        hint: Some("apt-get install tmux, 3.2 or newer: for nodes in its panes".to_string()),
+        found: match tmux {
+            Ok(version) => format!("tmux {version}{found}"),
+            Err(PaneError::NotInstalled(_)) => "not found".to_string(),
+            Err(error) => format!("{error}{found}"),
+        },
+    };
+    let program = std::env::var_os("NERVE_WEZTERM").filter(|program| !program.is_empty());
+    let program = program.map(PathBuf::from).or_else(|| find("wezterm", path.as_deref()));
+    let version = match &program {
+        Some(program) => version(program).await,
+        None => None,
+    };
+    let answers = version.as_deref().is_some_and(|version| version.starts_with("wezterm"));
+    let wezterm = Check {
+        name: "wezterm".to_string(),
+        ok: answers,
+        essential: false,
+        hint: Some("https://wezterm.org/installation: for nodes in its panes".to_string()),
+        found: match (program, version) {
+            (Some(program), Some(version)) => format!("{version} ({})", program.display()),
+            (Some(program), None) => format!("{} does not say its version", program.display()),
+            (None, _) => "not found".to_string(),
+        },
+    };
+    [tmux, wezterm]
+}
+
 fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     let runs = |file: &PathBuf| {
         fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -205,9 +250,11 @@ fn find(program: &str, path: Option<&OsStr>) -> Option<PathBuf> {
 }
 
 async fn version(program: &Path) -> Option<String> {
-    let flag = if program.ends_with("tmux") { "-V" } else { "--version" };
-    let output =
-        tokio::process::Command::new(program).arg(flag).stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::process::Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
     let output = tokio::time::timeout(VERSION_PATIENCE, output).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().find(|line| !line.trim().is_empty())?;

@@ -4,15 +4,18 @@ mod ask;
 mod demo;
 mod docs;
 mod doctor;
+mod extract;
 pub(crate) mod graph;
 mod hook;
 mod host;
 mod mock;
 pub(crate) mod node;
+pub(crate) mod pane;
 mod pattern;
 mod prompt;
 mod record;
 mod recording;
+pub(crate) mod result;
 pub(crate) mod server;
 mod session;
 mod snapshot;
@@ -44,6 +47,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
             return on_one_core(repl::on_server(args));
         }
         Command::Server(args) => server(args)?,
+        Command::Result(args) => on_one_core(interruptible(result::run(args)))?,
         Command::Repl(args) => return on_all_cores(repl::in_process(args)),
         Command::Pattern(args) => on_one_core(pattern::run(args))?,
         Command::Host(args) => host::run(args)?,
@@ -54,6 +58,19 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Import(args) => recording::import(&args)?,
         Command::Inspect(args) => return recording::inspect(&args),
         Command::Recordings(args) => recording::recordings(&args)?,
+        Command::Extract(args) => on_one_core(interruptible(extract::run(&args)))?,
+        Command::Parse(args) => {
+            out::warning("'nerve parse' is now 'nerve extract'");
+            on_one_core(interruptible(extract::run(&args)))?;
+        }
+        Command::Tmux(args) => {
+            let tmux = pane::Multiplexer::tmux(args.socket.as_deref());
+            on_one_core(interruptible(pane::run(tmux, args)))?;
+        }
+        Command::Wezterm(args) => {
+            let wezterm = pane::Multiplexer::wezterm(args.socket.as_deref());
+            on_one_core(interruptible(pane::run(wezterm, args)))?;
+        }
         Command::Doctor(args) => on_one_core(interruptible(doctor::run(&args)))?,
         Command::MockAgent(args) => return mock::agent(args),
         Command::MockModel(args) => on_one_core(mock::model(&args))?,
@@ -85,6 +102,9 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             RecordingsCommand::Repair(args) => args.json,
         },
         Command::Pattern(args) => args.server.json,
+        Command::Result(args) => args.server.json,
+        Command::Extract(args) | Command::Parse(args) => args.json,
+        Command::Tmux(args) | Command::Wezterm(args) => args.json,
         Command::Doctor(args) => args.json,
         Command::Server(args) => match &args.command {
             ServerCommand::Start(_) => false,
@@ -129,7 +149,7 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         out::warning(format_args!("'nerve server {group} {used}' is now 'nerve server node {today}'"));
     }
     let goes_on = match &args.command {
-        NodeCommand::Execute(args) | NodeCommand::Send(args) => Some(format!(
+        NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(
             "the turn goes on and ends in the history; end it with 'nerve server node interrupt {}'",
             args.node
         )),

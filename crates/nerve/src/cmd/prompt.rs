@@ -27,7 +27,8 @@ pub(crate) fn standard_input_as_is() -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn utf8(bytes: Vec<u8>, source: &str) -> Result<String> {
+/// Bytes as text, without one line end at the end.
+pub(crate) fn utf8(bytes: Vec<u8>, source: &str) -> Result<String> {
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Failure::new(USAGE, format!("{source} is not UTF-8: the byte at {at} is not"))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::cli::graph::Field;
-use crate::cli::node::{NodeCommand, State};
+use crate::cli::node::{ForkArgs, NodeCommand, State};
 
 /// One line.
 #[derive(Debug, Parser)]
@@ -19,7 +19,9 @@ pub(super) struct Line {
 pub(super) enum Command {
     /// Create, list, stop, start and fork nodes, and whatever else 'nerve server node' does
     #[command(subcommand)]
-    Node(NodeLine),
+    Node(NodeCommand),
+    /// Make a node that goes on from where another one is
+    Fork(ForkArgs),
     /// Send a prompt, wait for the answer and print it
     Send(Prompt),
     /// Print the text of a terminal
@@ -70,14 +72,6 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum NodeLine {
-    /// Make a second node that starts where another one is
-    Fork(ForkLine),
-    #[command(flatten)]
-    Other(NodeCommand),
-}
-
-#[derive(Debug, Subcommand)]
 pub(super) enum GraphLine {
     /// Begin a new graph
     New(NewLine),
@@ -124,19 +118,6 @@ pub(super) enum StepLine {
 pub(super) struct OneNode {
     /// The node
     pub(super) node: String,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct ForkLine {
-    /// The node to start from
-    #[arg(id = "node", value_name = "SRC")]
-    pub(super) source: String,
-    /// The new node's name
-    #[arg(value_name = "DST")]
-    pub(super) target: String,
-    /// The turn after which it goes on, 1-based; the present if not given
-    #[arg(long, value_name = "TURN")]
-    pub(super) at: Option<u64>,
 }
 
 #[derive(Debug, Args)]

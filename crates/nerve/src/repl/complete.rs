@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn options_and_their_values() {
-        assert_eq!(words("node create x --ba"), ["--backend"]);
+        assert_eq!(words("node create x --bac"), ["--backend"]);
         assert_eq!(words("node create x --backend b"), ["bash"]);
-        assert_eq!(words("node create x -b "), ["bash", "pty"]);
+        assert_eq!(words("node create x -b t"), ["tmux"]);
         assert_eq!(at("node create x --cwd /t").kind, Kind::File);
         assert_eq!(words("run --det"), ["--detach"]);
         assert_eq!(words("run a=b --in"), ["--input"]);

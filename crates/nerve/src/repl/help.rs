@@ -5,7 +5,8 @@ pub(super) const TEXT: &str = "\
 NODES
   node create NAME -c COMMAND   start a program in a terminal
   node create NAME -b bash      no terminal: one 'bash -c' for each prompt
-  node list|info|stop|start|fork, and whatever else 'nerve server node' does
+  fork NODE [NAME] [--at TURN]  a node that goes on from where NODE is
+  node list|info|stop|start, and whatever else 'nerve server node' does
   @NODE TEXT                    a prompt; the answer is shown as it grows
   @NODE                         the same with the lines that follow, until \"\"\"
   send NODE TEXT                a prompt; the answer is printed at its end

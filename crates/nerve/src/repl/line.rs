@@ -30,6 +30,11 @@ const VERBATIM: [&str; 3] = ["send", "run", "write"];
 /// # Errors
 /// What is wrong with it, and what is near to it.
 pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
+    // The first nerve's commands began with a colon: `:fork @claude other`.
+    let input = &match input.head.trim_start().strip_prefix(':') {
+        Some(head) => Input { head: head.to_string(), ..input.clone() },
+        None => input.clone(),
+    };
     let (first, rest) = split_word(&input.head);
     if let Some(node) = first.strip_prefix('@') {
         let text = verbatim(rest, input.block.as_deref());
@@ -158,7 +163,7 @@ fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
 mod tests {
     use super::*;
     use crate::cli::node::NodeCommand;
-    use crate::repl::command::{GraphLine, NodeLine, PlanLine, StepLine};
+    use crate::repl::command::{GraphLine, PlanLine, StepLine};
 
     fn asked(head: &str, block: Option<&str>) -> Result<Asked, Failure> {
         understand(&Input { head: head.to_string(), block: block.map(str::to_string) })
@@ -219,9 +224,7 @@ mod tests {
         let Ok(Asked::Command(with_block)) = asked("step add ask me ", Some("one\ntwo")) else { panic!() };
         let Command::Step(StepLine::Add(step)) = *with_block else { panic!() };
         assert_eq!(step.input, ["one\ntwo"]);
-        let Command::Node(NodeLine::Other(NodeCommand::Create(args))) =
-            command("node create sh -c 'bash --norc'")
-        else {
+        let Command::Node(NodeCommand::Create(args)) = command("node create sh -c 'bash --norc'") else {
             panic!()
         };
         assert_eq!(args.command.as_deref(), Some("bash --norc"));

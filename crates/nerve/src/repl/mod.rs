@@ -88,6 +88,9 @@ fn serve_here() -> Result<(NerveClient, InProcess)> {
         // A run without a journal cannot be resumed, and is a run all the same.
         runs_dir: private_directory(&runs).is_ok().then_some(runs),
         sessions_file: None,
+        conversations: Some(places.conversations()),
+        // Nobody can ask for one later.
+        results_dir: None,
     });
     let (stream, server) = serve_in_process(engine).context("cannot talk to the server in this process")?;
     Ok((NerveClient::over(stream), server))

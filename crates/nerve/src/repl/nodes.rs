@@ -3,10 +3,9 @@
 use anyhow::Result;
 use nerve_client::{ClientError, ExecuteOptions, StreamItem};
 use nerve_core::session::DEFAULT;
-use nerve_proto::CommandType;
-use nerve_proto::params::{CreateSessionParams, ForkNodeParams};
+use nerve_proto::params::CreateSessionParams;
 
-use super::command::{Command, ForkLine, NodeLine};
+use super::command::Command;
 use super::interruption::{Interrupt, Interruption};
 use super::names::with_scene;
 use super::shell::Shell;
@@ -14,7 +13,8 @@ use crate::cli::local::Prompt;
 use crate::cli::node::{
     AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, WaitArgs, WriteArgs,
 };
-use crate::cmd::node::{self, execute};
+use crate::cli::result::TalkArgs;
+use crate::cmd::node::{self, execute, fork};
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
@@ -64,8 +64,8 @@ impl Shell {
     /// A command that concerns a node.
     pub(super) async fn node_command(&mut self, command: Command) -> Result<()> {
         let command = match command {
-            Command::Node(NodeLine::Fork(line)) => return self.fork_node(line).await,
-            Command::Node(NodeLine::Other(command)) => command,
+            Command::Node(command) => command,
+            Command::Fork(args) => NodeCommand::Fork(args),
             Command::Send(line) => of_execute(&line.node, &line.text),
             Command::Read(line) => NodeCommand::Read(ReadArgs { node: line.node, lines: line.lines }),
             Command::Run(line) => NodeCommand::Run(RunArgs { node: line.node, command: line.text }),
@@ -120,6 +120,16 @@ impl Shell {
                 let done = node::perform(&target, NodeCommand::Start(args));
                 self.start(session.as_deref(), &name, done).await
             }
+            NodeCommand::Fork(mut args) => {
+                args.node = fork::source(&args.node).to_string();
+                let name = match args.target.take() {
+                    Some(name) => name,
+                    None => fork::free_name(&target.client, session.as_deref(), &args.node).await?,
+                };
+                args.target = Some(name.clone());
+                let done = node::perform(&target, NodeCommand::Fork(args));
+                self.start(session.as_deref(), &name, done).await
+            }
             NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
                 let name = args.node.clone();
                 self.briefly(node::perform(&target, NodeCommand::Stop(args))).await?;
@@ -159,17 +169,6 @@ impl Shell {
             self.started.remove(session, name);
         }
         done
-    }
-
-    async fn fork_node(&mut self, line: ForkLine) -> Result<()> {
-        let (client, session) = (self.client.clone(), self.session());
-        let (source_id, target_id) = (line.source, line.target.clone());
-        let params = ForkNodeParams { source_id, target_id, at: line.at, session_id: session.clone() };
-        let work = async {
-            client.request(CommandType::ForkNode, serde_json::to_value(&params)?).await?;
-            out::line(format_args!("node '{}' is forked from '{}'", params.target_id, params.source_id))
-        };
-        self.start(session.as_deref(), &line.target, work).await
     }
 
     /// Shows the current session, or goes to another one.
@@ -223,6 +222,7 @@ fn of_execute(node: &str, text: &str) -> NodeCommand {
         stream: false,
         fail_if_busy: false,
         detach: false,
+        talk: TalkArgs::default(),
     })
 }
 

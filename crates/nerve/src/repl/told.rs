@@ -44,6 +44,9 @@ pub(super) fn line(event: &EventMessage) -> Option<String> {
             let why = why.map(|error| format!(": {error}")).unwrap_or_default();
             format!("{} is {}{}{why}", data.text("graph_id"), data.text("status"), effort(&data))
         }
+        EventType::ResultReady => {
+            format!("{node}: result {} is {}", data.text("result_id"), data.text("status"))
+        }
         EventType::Error => format!("error: {}", data.text("error")),
         EventType::ServerShutdown => "the server goes down".to_string(),
         EventType::EventsDropped => format!("{} are missing here", counted(data.number("dropped"), "event")),

@@ -39,11 +39,23 @@ fn every_command_has_help_with_examples() {
         "inspect",
         "recordings",
         "pattern",
+        "extract",
+        "tmux",
+        "wezterm",
     ] {
         commands(&home, &[top], &mut found);
     }
     assert!(found.len() > 25, "{found:?}");
-    let groups = ["server", "server node", "server session", "server graph", "recordings", "pattern"];
+    let groups = [
+        "server",
+        "server node",
+        "server session",
+        "server graph",
+        "recordings",
+        "pattern",
+        "tmux",
+        "wezterm",
+    ];
     for path in found {
         let args: Vec<&str> = path.iter().map(String::as_str).chain(["--help"]).collect();
         let help = home.ok(&args);

@@ -208,7 +208,7 @@ fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
     );
     done.says(0, &["stopped node work/a"]);
     assert!(done.stdout.contains("session 'work' is new"), "{done:?}");
-    // What a server does not do yet is passed on.
+    // What a server cannot do is passed on.
     let fork = piped(&home, &["server", "repl"], &["node fork sh copy"]);
     assert!(fork.code == 1 && !fork.stderr.is_empty(), "{fork:?}");
 }

@@ -143,6 +143,7 @@ impl Compiler {
 
     /// The nodes of a file that are no graphs, and what is seen of those around it.
     fn own_nodes(&mut self, file: &GraphFile, outer: &Names, prefix: &str) -> Result<Names, String> {
+        let first = self.nodes.len();
         let mut names: Names = outer
             .iter()
             .filter(|(_, named)| !matches!(named, Named::Graph(..)))
@@ -166,7 +167,24 @@ impl Compiler {
             };
             names.insert(name.clone(), named);
         }
+        self.name_tools(first, &names);
         Ok(names)
+    }
+
+    /// Models know the nodes they use by the names that those have in the session.
+    fn name_tools(&mut self, first: usize, names: &Names) {
+        let session = |name: &mut String| {
+            if let Some(Named::Session(unique)) = names.get(name.as_str()) {
+                *name = unique.to_string();
+            }
+        };
+        for (_, definition) in &mut self.nodes[first..] {
+            if let NodeDefinition::Chat(chat) = definition {
+                let is_tool = |choice: &&mut String| chat.tools.contains(*choice);
+                chat.tool_choice.as_mut().filter(is_tool).map(session);
+                chat.tools.iter_mut().for_each(session);
+            }
+        }
     }
 
     /// A name that no other node has: `name`, `prefix-name`, `prefix-name-2` …
@@ -315,7 +333,7 @@ fn digests(file: &GraphFile, around: &Digests) -> Digests {
 
 #[cfg(test)]
 mod tests {
-    use super::GraphFile;
+    use super::{GraphFile, NodeDefinition};
 
     /// The digests of the steps of a file.
     fn digests(yaml: &str) -> Vec<u64> {
@@ -340,6 +358,26 @@ mod tests {
         assert_ne!(inner(&base.replace("PLAIN: y", "PLAIN: z")), before);
         // It is not kept, so it cannot count.
         assert_eq!(inner(&base.replace("API_KEY: x, ", "")), before);
+    }
+
+    #[test]
+    fn a_models_tools_have_the_names_of_the_session() {
+        let chat = "{type: chat, model: m, tools: [sh], tool_choice: sh}";
+        let yaml = format!(
+            "graph: g\nnodes:\n  c: {chat}\n  sh: {{type: bash}}\n  in:\n    type: graph\n    graph: {{graph: in, nodes: {{c: {chat}, sh: {{type: pty}}}}, steps: []}}\nsteps: []\n"
+        );
+        let compiled = GraphFile::from_yaml(&yaml, "g").unwrap().compile().unwrap();
+        let tools: Vec<(&str, &str, &str)> = compiled
+            .nodes
+            .iter()
+            .filter_map(|(name, node)| match node {
+                NodeDefinition::Chat(chat) => {
+                    Some((name.as_str(), chat.tools[0].as_str(), chat.tool_choice.as_deref().unwrap()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(tools, [("c", "sh", "sh"), ("in-c", "in-sh", "in-sh")]);
     }
 
     #[test]

@@ -188,24 +188,21 @@ impl Loading {
         let mut report = Report::new(&origin);
         let nodes = Path::Root.key("nodes");
         for (name, node) in &mut file.nodes {
-            match node {
-                NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => absolute(&mut node.cwd, folder),
-                NodeDefinition::Bash(node) => absolute(&mut node.cwd, folder),
-                NodeDefinition::Template(_) => {}
-                NodeDefinition::Graph(node) => {
-                    if let Some(graph) = &mut node.graph {
-                        let inner = self.complete(graph, folder);
-                        report.problems.extend(inner);
-                    } else if let Some(wanted) = node.file.take() {
-                        match self.include(&folder.join(&wanted), nodes.key(name).key("file"), &mut report) {
-                            Ok(graph) => node.graph = graph.map(Box::new),
-                            Err(error) => report.problems.extend(Err(error)),
-                        }
-                        // Said already that it cannot be read.
-                        if node.graph.is_none() {
-                            node.file = Some(wanted);
-                        }
-                    }
+            if let Some(cwd) = node.cwd_mut() {
+                absolute(cwd, folder);
+            }
+            let NodeDefinition::Graph(node) = node else { continue };
+            if let Some(graph) = &mut node.graph {
+                let inner = self.complete(graph, folder);
+                report.problems.extend(inner);
+            } else if let Some(wanted) = node.file.take() {
+                match self.include(&folder.join(&wanted), nodes.key(name).key("file"), &mut report) {
+                    Ok(graph) => node.graph = graph.map(Box::new),
+                    Err(error) => report.problems.extend(Err(error)),
+                }
+                // Said already that it cannot be read.
+                if node.graph.is_none() {
+                    node.file = Some(wanted);
                 }
             }
         }

@@ -24,7 +24,8 @@ pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
 pub(crate) use secrets::without_secrets;
 pub use types::{
-    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition,
+    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
+    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition,
 };

@@ -9,13 +9,12 @@ use super::shape::{Fields, Loose, Read, either, expected, word};
 use super::suggest::near;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
-    BashDefinition, BudgetDefinition, CommandDefinition, GateDefinition, GraphFile, InputDefinition,
-    NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume, ParserName,
-    PolicyDefinition, StepDefinition, TemplateDefinition, TerminalDefinition, UntilDefinition, one,
+    BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
+    InputDefinition, NestedDefinition, NodeDefinition, OnErrorName, OnFailure, OnRestart, OnResume,
+    ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
+    UntilDefinition, one,
 };
-
-/// Types that a later version may have.
-const NOT_YET: [&str; 3] = ["tmux", "wezterm", "chat"];
+use crate::command::TerminalKind;
 
 impl Read for GraphFile {
     fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
@@ -76,8 +75,19 @@ impl Read for NodeDefinition {
             _ => return expected("the type of a node", kind, kind_at, report),
         };
         let definition = match name {
-            "claude" => NodeDefinition::Claude(terminal(&mut fields, report)),
-            "pty" => NodeDefinition::Pty(terminal(&mut fields, report)),
+            "claude" => NodeDefinition::Claude(terminal(&mut fields, TerminalKind::Pty, report)),
+            "pty" => NodeDefinition::Pty(terminal(&mut fields, TerminalKind::Pty, report)),
+            "claude-tmux" => NodeDefinition::ClaudeTmux(terminal(&mut fields, TerminalKind::Tmux, report)),
+            "tmux" => NodeDefinition::Tmux(terminal(&mut fields, TerminalKind::Tmux, report)),
+            "claude-wezterm" => {
+                NodeDefinition::ClaudeWezterm(terminal(&mut fields, TerminalKind::Wezterm, report))
+            }
+            "wezterm" => NodeDefinition::Wezterm(terminal(&mut fields, TerminalKind::Wezterm, report)),
+            "chat" => {
+                let chat = chat(&mut fields, report);
+                fields.finish(report);
+                return chat.map(NodeDefinition::Chat);
+            }
             "bash" => NodeDefinition::Bash(BashDefinition {
                 cwd: fields.optional("cwd", report),
                 env: env(&mut fields, report),
@@ -103,19 +113,19 @@ impl Read for NodeDefinition {
 }
 
 fn unknown_type(name: &str, at: Path<'_>, report: &mut Report<'_>) {
-    if NOT_YET.contains(&name) {
-        let hint = format!("use {}", either(&NodeDefinition::TYPES));
-        return report.advise(at, format!("this version has no {name} nodes"), hint);
-    }
-    let hint = match near(name, NodeDefinition::TYPES.into_iter().chain(NOT_YET)) {
+    let hint = match near(name, NodeDefinition::TYPES) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("use {}", either(&NodeDefinition::TYPES)),
     };
     report.advise(at, format!("there is no node type {}", quoted(name)), hint);
 }
 
-fn terminal<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> TerminalDefinition {
-    TerminalDefinition {
+fn terminal<'t: 'p, 'p>(
+    fields: &mut Fields<'t, 'p>,
+    kind: TerminalKind,
+    report: &mut Report<'_>,
+) -> TerminalDefinition {
+    let mut terminal = TerminalDefinition {
         command: fields.optional("command", report),
         cwd: fields.optional("cwd", report),
         env: env(fields, report),
@@ -128,7 +138,41 @@ fn terminal<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) ->
         ready_timeout: fields.optional("ready_timeout", report),
         response_timeout: fields.optional("response_timeout", report),
         keep: fields.or("keep", false, report),
+        ..TerminalDefinition::default()
+    };
+    // Of the others only those whose panes they are have these fields.
+    if kind != TerminalKind::Pty {
+        // WezTerm's are numbers.
+        terminal.pane = fields.optional("pane", report).map(|Loose(pane)| pane);
+        terminal.socket = fields.optional("socket", report);
     }
+    if kind == TerminalKind::Tmux {
+        terminal.tmux_session = fields.optional("tmux_session", report);
+    }
+    terminal
+}
+
+fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Option<ChatDefinition> {
+    let model = fields.required(&["model"], report);
+    let chat = ChatDefinition {
+        model: String::new(),
+        provider: fields.or("provider", ProviderName::default(), report),
+        base_url: fields.optional("base_url", report),
+        api_key_env: fields.optional("api_key_env", report),
+        system: fields.optional("system", report),
+        max_tokens: fields.optional("max_tokens", report),
+        temperature: fields.optional("temperature", report),
+        tools: fields.optional("tools", report).map(|OneOrMore(tools)| tools).unwrap_or_default(),
+        tool_choice: fields.optional("tool_choice", report),
+        parallel_tool_calls: fields.or("parallel_tool_calls", true, report),
+        max_tool_rounds: fields.optional("max_tool_rounds", report),
+        retries: fields.optional("retries", report),
+        env: env(fields, report),
+        history: fields.or("history", true, report),
+        response_timeout: fields.optional("response_timeout", report),
+        keep: fields.or("keep", false, report),
+    };
+    Some(ChatDefinition { model: model?, ..chat })
 }
 
 fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTreeMap<String, String> {
@@ -280,8 +324,16 @@ impl Read for ParserName {
             ("claude", ParserName::Claude),
             ("codex", ParserName::Codex),
             ("gemini", ParserName::Gemini),
+            ("opencode", ParserName::Opencode),
             ("none", ParserName::None),
         ];
+        word(&words, tree, at, report)
+    }
+}
+
+impl Read for ProviderName {
+    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProviderName> {
+        let words = [("anthropic", ProviderName::Anthropic), ("openai", ProviderName::Openai)];
         word(&words, tree, at, report)
     }
 }

@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::origin::Origin;
+use crate::chat::{ChatSpec, Provider, ToolChoice};
+use crate::command::BackendKind;
 
 /// A graph: steps over nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -93,12 +95,22 @@ pub enum OnResume {
 
 /// A node of the graph.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "kebab-case")]
 pub enum NodeDefinition {
     /// Claude Code in a terminal.
     Claude(TerminalDefinition),
     /// Any program in a terminal.
     Pty(TerminalDefinition),
+    /// Claude Code in a pane of tmux.
+    ClaudeTmux(TerminalDefinition),
+    /// Any program in a pane of tmux.
+    Tmux(TerminalDefinition),
+    /// Claude Code in a pane of WezTerm.
+    ClaudeWezterm(TerminalDefinition),
+    /// Any program in a pane of WezTerm.
+    Wezterm(TerminalDefinition),
+    /// A conversation with a model's API, without a terminal.
+    Chat(ChatDefinition),
     /// One `bash -c` for each execution: the step's input is the command.
     Bash(BashDefinition),
     /// A text with the step's input in it.
@@ -111,8 +123,8 @@ pub enum NodeDefinition {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalDefinition {
-    /// What to run: a text that is split into words as a shell would, or a list of words. Without it `claude` for a node of type
-    /// claude, else the user's shell.
+    /// What to run: a text that is split into words as a shell would, or a list of words. Without it `claude` for Claude Code, else
+    /// the user's shell. Not with `pane`, where something runs already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandDefinition>,
     /// Working directory; relative to the file.
@@ -153,6 +165,89 @@ pub struct TerminalDefinition {
     /// Leave it running when the run has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: bool,
+    /// Of tmux and WezTerm: a pane that is there already, which is used and never closed: `%3` or `session:window.pane` of tmux, a
+    /// number of WezTerm. Without it a new one is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Scalar>")]
+    pub pane: Option<String>,
+    /// Of tmux: the session that a new pane goes to; made if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmux_session: Option<String>,
+    /// Of tmux and WezTerm: their own server: a socket's path, or for tmux a name as `tmux -L` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+}
+
+/// A conversation with a model's API.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChatDefinition {
+    /// Whose API it speaks; most others than Anthropic speak that of OpenAI.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub provider: ProviderName,
+    /// The model's name, as its API knows it.
+    pub model: String,
+    /// Where the API is, `http` or `https`; the vendor's without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Name of the variable that has the key, in `env` or in the server's environment; the vendor's usual one without it. Empty: no
+    /// key is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// What the model is told before everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Tokens of one answer of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_tokens: Option<u32>,
+    /// From 0 to 2; the API's own without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2))]
+    pub temperature: Option<f64>,
+    /// Nodes of this file that the model may use: terminals and bash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "OneOrMore")]
+    pub tools: Vec<String>,
+    /// Whether it uses them: `auto` (the default), `none`, `required`, or the name of the one that it must use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<String>,
+    /// It may ask for several tools at once.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub parallel_tool_calls: bool,
+    /// How often in one turn tools are run and the model asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1000))]
+    pub max_tool_rounds: Option<u32>,
+    /// How often a request that failed is sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1000))]
+    pub retries: Option<u32>,
+    /// Variables on top of the server's environment: the key is looked for here first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Scalar>")]
+    pub env: BTreeMap<String, String>,
+    /// Keep an audit log.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub history: bool,
+    /// Seconds a turn may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub response_timeout: Option<f64>,
+    /// Leave it there when the run has ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keep: bool,
+}
+
+/// Whose API a chat node speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderName {
+    /// Messages, as Anthropic has it.
+    #[default]
+    Anthropic,
+    /// Chat Completions, as OpenAI and many others have it.
+    Openai,
 }
 
 /// A command as it was given.
@@ -231,6 +326,8 @@ pub enum ParserName {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
     /// No structure: the whole answer is one text.
     None,
 }
@@ -384,23 +481,109 @@ pub struct GateDefinition {
 }
 
 impl NodeDefinition {
-    /// The types this version has.
-    pub const TYPES: [&'static str; 5] = ["claude", "pty", "bash", "template", "graph"];
+    /// The types there are.
+    pub const TYPES: [&'static str; 10] = [
+        "claude",
+        "pty",
+        "claude-tmux",
+        "tmux",
+        "claude-wezterm",
+        "wezterm",
+        "bash",
+        "chat",
+        "template",
+        "graph",
+    ];
 
-    /// `claude`, `pty`, `bash`, `template` or `graph`.
+    /// One of [`NodeDefinition::TYPES`].
     pub fn type_name(&self) -> &'static str {
         match self {
-            NodeDefinition::Claude(_) => "claude",
-            NodeDefinition::Pty(_) => "pty",
-            NodeDefinition::Bash(_) => "bash",
             NodeDefinition::Template(_) => "template",
             NodeDefinition::Graph(_) => "graph",
+            _ => self.backend().map_or("", BackendKind::as_str),
+        }
+    }
+
+    /// What the engine makes of it; `None` of what is no node of a session.
+    pub fn backend(&self) -> Option<BackendKind> {
+        match self {
+            NodeDefinition::Claude(_) => Some(BackendKind::Claude),
+            NodeDefinition::Pty(_) => Some(BackendKind::Pty),
+            NodeDefinition::ClaudeTmux(_) => Some(BackendKind::ClaudeTmux),
+            NodeDefinition::Tmux(_) => Some(BackendKind::Tmux),
+            NodeDefinition::ClaudeWezterm(_) => Some(BackendKind::ClaudeWezterm),
+            NodeDefinition::Wezterm(_) => Some(BackendKind::Wezterm),
+            NodeDefinition::Bash(_) => Some(BackendKind::Bash),
+            NodeDefinition::Chat(_) => Some(BackendKind::Chat),
+            NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
+        }
+    }
+
+    /// Its terminal, if it has one.
+    pub fn terminal(&self) -> Option<&TerminalDefinition> {
+        match self {
+            NodeDefinition::Claude(node)
+            | NodeDefinition::Pty(node)
+            | NodeDefinition::ClaudeTmux(node)
+            | NodeDefinition::Tmux(node)
+            | NodeDefinition::ClaudeWezterm(node)
+            | NodeDefinition::Wezterm(node) => Some(node),
+            NodeDefinition::Bash(_)
+            | NodeDefinition::Chat(_)
+            | NodeDefinition::Template(_)
+            | NodeDefinition::Graph(_) => None,
+        }
+    }
+
+    /// Where it works, if it is a node that works somewhere and can be told: a pane that is there already cannot.
+    pub fn cwd_mut(&mut self) -> Option<&mut Option<String>> {
+        match self {
+            NodeDefinition::Claude(node)
+            | NodeDefinition::Pty(node)
+            | NodeDefinition::ClaudeTmux(node)
+            | NodeDefinition::Tmux(node)
+            | NodeDefinition::ClaudeWezterm(node)
+            | NodeDefinition::Wezterm(node) => Some(&mut node.cwd).filter(|_| node.pane.is_none()),
+            NodeDefinition::Bash(node) => Some(&mut node.cwd),
+            NodeDefinition::Chat(_) | NodeDefinition::Template(_) | NodeDefinition::Graph(_) => None,
         }
     }
 
     /// Does it keep state between executions? Then it does one thing at a time.
     pub fn persistent(&self) -> bool {
-        matches!(self, NodeDefinition::Claude(_) | NodeDefinition::Pty(_))
+        self.terminal().is_some() || matches!(self, NodeDefinition::Chat(_))
+    }
+
+    /// It is left when its run ends.
+    pub fn is_kept(&self) -> bool {
+        match self {
+            NodeDefinition::Chat(node) => node.keep,
+            other => other.terminal().is_some_and(|node| node.keep),
+        }
+    }
+}
+
+impl ChatDefinition {
+    /// What the engine makes of it.
+    pub fn spec(&self) -> ChatSpec {
+        let provider = match self.provider {
+            ProviderName::Anthropic => Provider::Anthropic,
+            ProviderName::Openai => Provider::Openai,
+        };
+        let default = ChatSpec::new(provider, self.model.clone());
+        ChatSpec {
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+            system: self.system.clone(),
+            max_tokens: self.max_tokens.unwrap_or(default.max_tokens),
+            temperature: self.temperature,
+            tools: self.tools.clone(),
+            tool_choice: self.tool_choice.clone().map_or(ToolChoice::Auto, ToolChoice::from),
+            parallel_tool_calls: self.parallel_tool_calls,
+            max_tool_rounds: self.max_tool_rounds.unwrap_or(default.max_tool_rounds),
+            retries: self.retries.unwrap_or(default.retries),
+            ..default
+        }
     }
 }
 
@@ -411,6 +594,7 @@ impl ParserName {
             ParserName::Claude => ParserKind::Claude,
             ParserName::Codex => ParserKind::Codex,
             ParserName::Gemini => ParserKind::Gemini,
+            ParserName::Opencode => ParserKind::Opencode,
             ParserName::None => ParserKind::None,
         }
     }
@@ -449,6 +633,9 @@ impl Default for TerminalDefinition {
             ready_timeout: None,
             response_timeout: None,
             keep: false,
+            pane: None,
+            tmux_session: None,
+            socket: None,
         }
     }
 }

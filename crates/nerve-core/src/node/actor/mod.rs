@@ -19,11 +19,13 @@ use self::telling::Telling;
 use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
+use crate::backend::pane::PaneInfo;
 use crate::backend::{Backend, Happened, Memory};
 use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
+use crate::fork::records::Records;
 
 /// Output shares a look at the screen when it comes faster than this.
 const LOOK_EVERY: Duration = Duration::from_millis(8);
@@ -72,6 +74,12 @@ pub(super) enum Request {
     Explain {
         reply: oneshot::Sender<Explanation>,
     },
+    Focus {
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    PaneInfo {
+        reply: oneshot::Sender<Result<PaneInfo, EngineError>>,
+    },
     Stop {
         reason: String,
         reply: oneshot::Sender<()>,
@@ -79,6 +87,10 @@ pub(super) enum Request {
     /// Leave the program running without us, if the backend can.
     Release {
         reply: oneshot::Sender<bool>,
+    },
+    /// From the task that looked: the conversation the agent has.
+    Conversation {
+        id: String,
     },
     /// From the task that read a transcript: the turn's final response.
     Finished {
@@ -118,6 +130,7 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
         faults: Vec::new(),
         lost: None,
         agent_session: spec.agent_session.clone(),
+        place: Vec::new(),
     }
 }
 
@@ -132,7 +145,7 @@ pub(super) async fn run<B: Backend>(
     status: watch::Sender<Status>,
 ) {
     let mut actor = Actor::new(spec, clock, backend, requests, status);
-    actor.log_start();
+    actor.is_started();
     loop {
         let deadline = actor.deadline();
         let timer = tokio::time::sleep_until(clock.instant(deadline.unwrap_or_default()));
@@ -257,6 +270,14 @@ impl<B: Backend> Actor<B> {
         }
     }
 
+    /// What is known from the start is kept, and logged.
+    fn is_started(&mut self) {
+        if self.memory.agent_session.is_some() && self.spec.adopted.is_none() {
+            self.backend.remember(&self.memory);
+        }
+        self.log_start();
+    }
+
     /// The program was started as if somebody had typed its command, where that is wanted.
     fn log_start(&mut self) {
         if self.spec.log_start && self.spec.adopted.is_none() {
@@ -298,6 +319,12 @@ impl<B: Backend> Actor<B> {
             Happened::CaughtUp => self.caught_up(),
             Happened::Closed => self.output_closed(),
             Happened::Exited(exit) => self.child_exited(exit),
+            Happened::Skipped(offset) => self.terminal.skip_to(offset),
+            Happened::Left(shown) if shown == self.terminal.screen().text() => {}
+            Happened::Left(_) => self.backend.missed(),
+            Happened::Gone(how) => self.gone(how),
+            // Told with the status.
+            Happened::Moved => {}
             // Whoever waits for it is looked at after this.
             Happened::Lease => self.held_until = None,
             Happened::Fault(message) => self.fault(message),
@@ -342,7 +369,34 @@ impl<B: Backend> Actor<B> {
             self.transcript = Some(transcript);
             self.backend.remember(&self.memory);
         }
+        if let Some(session) = message.session {
+            self.has_conversation(session);
+        }
         self.look(now);
+    }
+
+    /// The agent says which conversation it has.
+    fn has_conversation(&mut self, id: String) {
+        let is_one = self.spec.profile.session.as_ref().is_some_and(|forms| forms.is_id(&id));
+        if is_one && self.memory.agent_session.as_ref() != Some(&id) {
+            self.memory.agent_session = Some(id);
+            self.backend.remember(&self.memory);
+        }
+    }
+
+    /// Looks, off this task, which conversation the agent has by its own account.
+    fn learn_conversation(&self) {
+        let forms = self.spec.profile.session.as_ref().filter(|forms| forms.learn.is_some());
+        let (Some(forms), Some(pid)) = (forms, self.backend.pid()) else { return };
+        let Some(records) = Records::of(&self.spec.program.env) else { return };
+        let (forms, requests) = (forms.clone(), self.requests.clone());
+        tokio::spawn(async move {
+            let learnt = tokio::task::spawn_blocking(move || records.learn(&forms, pid)).await;
+            if let (Ok(Some(id)), Some(requests)) = (learnt, requests.upgrade()) {
+                // The node is gone: nobody wants to know any more.
+                let _ = requests.send(Request::Conversation { id }).await;
+            }
+        });
     }
 
     fn caught_up(&mut self) {
@@ -382,6 +436,13 @@ impl<B: Backend> Actor<B> {
         self.fault(reason.clone());
         self.lost = true;
         self.end_reason = Some(reason);
+        self.exit.get_or_insert(ExitStatus::Unknown);
+        self.bury();
+    }
+
+    /// The program ended, and nobody knows how.
+    fn gone(&mut self, how: String) {
+        self.end_reason = Some(how);
         self.exit.get_or_insert(ExitStatus::Unknown);
         self.bury();
     }
@@ -462,6 +523,9 @@ impl<B: Backend> Actor<B> {
             }
             self.done = true;
         }
+        // Somebody may want to know at once what comes of it; a dialog waits for a person.
+        let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
+        self.backend.attend(watchful && !self.buried);
         self.publish_status();
     }
 
@@ -471,6 +535,7 @@ impl<B: Backend> Actor<B> {
         let (faults, lost) = (&self.faults, &self.end_reason);
         let (stopping, closed) = (self.stop.is_some(), self.done);
         let agent_session = &self.memory.agent_session;
+        let place = self.backend.place();
         self.status.send_if_modified(|status| {
             let same = status.state == *driver.state()
                 && status.evidence == *driver.evidence()
@@ -480,7 +545,8 @@ impl<B: Backend> Actor<B> {
                 && (status.turns, status.queued) == (turns, queued)
                 && status.faults == *faults
                 && status.lost == *lost
-                && status.agent_session == *agent_session;
+                && status.agent_session == *agent_session
+                && status.place == place;
             if !same {
                 *status = Status {
                     state: driver.state().clone(),
@@ -494,6 +560,7 @@ impl<B: Backend> Actor<B> {
                     faults: faults.clone(),
                     lost: lost.clone(),
                     agent_session: agent_session.clone(),
+                    place: place.to_vec(),
                 };
             }
             !same
@@ -516,6 +583,9 @@ impl<B: Backend> Actor<B> {
 
     fn state_changed(&mut self) {
         self.telling.state(self.clock.now(), self.driver.state());
+        if *self.driver.state() == AgentState::Ready {
+            self.learn_conversation();
+        }
         if *self.driver.state() == AgentState::Busy {
             self.find_transcript();
         }

@@ -8,7 +8,7 @@ use nerve_term::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Call, Request, tail_of};
-use crate::backend::Backend;
+use crate::backend::{Backend, Doing};
 use crate::cancellation::cancelled;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
@@ -79,12 +79,15 @@ impl<B: Backend> Actor<B> {
             Request::Explain { reply } => {
                 let _ = reply.send(self.explain());
             }
+            Request::Focus { reply } => self.ask_pane(self.backend.focus(), reply),
+            Request::PaneInfo { reply } => self.ask_pane(self.backend.pane_info(), reply),
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
             Request::Release { reply } => {
                 let released = self.backend.release();
                 self.done |= released;
                 let _ = reply.send(released);
             }
+            Request::Conversation { id } => self.has_conversation(id),
             Request::Finished { response } => self.finish(*response),
         }
     }
@@ -116,6 +119,25 @@ impl<B: Backend> Actor<B> {
         } else {
             self.queue.remove(|waiting| is_it(&waiting.call), cancelled);
         }
+    }
+
+    /// Off this task: a multiplexer takes its time.
+    fn ask_pane<T: Send + 'static>(
+        &self,
+        asked: Option<Doing<T>>,
+        reply: oneshot::Sender<Result<T, EngineError>>,
+    ) {
+        let node = self.spec.node.node.clone();
+        let Some(asked) = asked.filter(|_| !self.buried) else {
+            let message = format!("node '{node}' is in no pane");
+            let error = EngineError::new(ErrorKind::InvalidRequest, message);
+            let _ = reply.send(Err(error.hint("backends tmux and wezterm make panes")));
+            return;
+        };
+        tokio::spawn(async move {
+            let failed = |error| EngineError::new(ErrorKind::Process, format!("node '{node}': {error}"));
+            let _ = reply.send(asked.await.map_err(failed));
+        });
     }
 
     /// What is typed, as the history may have it: a password is none of its business.

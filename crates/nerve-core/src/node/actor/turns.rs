@@ -12,7 +12,7 @@ use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::journal::Sent;
 use crate::node::queue::{Active, Waiting};
-use crate::node::response::{fit, from_screen, turn_lines, without_echo};
+use crate::node::response::{fit, from_screen, note_hidden_beginning, turn_lines, without_echo};
 use crate::node::stream::Stream;
 use crate::node::transcript;
 
@@ -112,6 +112,7 @@ impl<B: Backend> Actor<B> {
         }
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
         let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
+        let prompt = active.prompt.text.clone();
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
             // In the screen's words, as what was published before: the transcript may have others.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
@@ -119,7 +120,10 @@ impl<B: Backend> Actor<B> {
         }
         let ready = *self.driver.state() == AgentState::Ready;
         let node = self.spec.node.node.as_str();
-        let response = from_screen(node, parsed, &end, &lines, ready);
+        let mut response = from_screen(node, parsed, &end, &lines, ready);
+        if self.terminal.modes().alternate {
+            note_hidden_beginning(&mut response, &prompt);
+        }
         match end.outcome {
             Outcome::Done | Outcome::Interrupted => match self.transcript() {
                 Some(source) => self.read_transcript(source, response),
@@ -177,6 +181,7 @@ impl<B: Backend> Actor<B> {
                 response.sections = parsed.sections;
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = "transcript";
+                response.attributes.remove("truncated");
                 fit(&mut response);
             }
             // What was done in the turn is told before its answer.

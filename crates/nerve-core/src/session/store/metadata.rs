@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
+use crate::conversation::ConversationId;
 
 /// What is kept of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +71,8 @@ pub struct NodeRecord {
     pub agent_session: Option<String>,
     /// The model of a chat node.
     pub chat: Option<Box<ChatSpec>>,
+    /// The conversation its prompts belong to.
+    pub conversation: Option<ConversationId>,
 }
 
 /// A graph of a session.

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::metadata::{GraphRecord, NodeRecord, SessionMetadata};
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
+use crate::conversation::ConversationId;
 
 /// The server of sessions that do not say theirs: the first nerve's default.
 const DEFAULT_SERVER: &str = "default";
@@ -77,6 +78,8 @@ struct NodeShape {
     agent_session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     chat: Option<Box<ChatSpec>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversation: Option<ConversationId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -156,6 +159,7 @@ impl From<&NodeRecord> for NodeShape {
             place: node.place,
             agent_session: node.agent_session,
             chat: node.chat,
+            conversation: node.conversation,
         }
     }
 }
@@ -194,6 +198,7 @@ impl TryFrom<NodeShape> for NodeRecord {
             place: shape.place,
             agent_session: shape.agent_session,
             chat: shape.chat,
+            conversation: shape.conversation,
         })
     }
 }

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
+use crate::conversation::ConversationId;
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +56,8 @@ fn full_node() -> NodeRecord {
         response_timeout: Some(Duration::from_secs(1800)),
         place: Some(PanePlace { pane: Some("%3".into()), session: Some("work".into()), socket: None }),
         agent_session: Some("5c3a".into()),
-        chat: Some(Box::new(ChatSpec { model: "m".into() })),
+        conversation: Some(ConversationId::new("w", "a chat")),
+        chat: Some(Box::new(ChatSpec::new(Default::default(), "m"))),
     }
 }
 

@@ -7,7 +7,9 @@ use nerve_record::history::HistoryReader;
 use nerve_term::parse::ParserKind;
 use serde_json::{Value, json};
 
-use super::{Bench, until};
+use super::{BASH, Bench, until};
+use crate::stage::LIMIT;
+use crate::wezterm::mux::Scene;
 
 /// Row: PTYChannel.send() → test_pty_node_execute.
 #[tokio::test]
@@ -19,6 +21,20 @@ async fn test_pty_node_execute() {
     assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
     assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
     assert_eq!(node.info().state, StateName::Ready);
+    node.stop("done").await;
+}
+
+/// Row: WezTermChannel.send() → test_wezterm_node_execute. Over a stand-in for WezTerm, which cannot be had here.
+#[tokio::test]
+async fn test_wezterm_node_execute() {
+    let (bench, scene) = (Bench::new(), Scene::new());
+    let node = scene.factory().create_terminal(scene.spec("sh", &BASH)).await.unwrap();
+    node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
+    let context = bench.context().with_input("echo hello; echo there").with_parser(ParserKind::None);
+    let value = Node::execute(&node, &context).await.unwrap();
+    assert_eq!((&value["text"], &value["success"]), (&json!("hello\nthere"), &json!(true)), "{value:#}");
+    assert_eq!((&value["node_id"], &value["is_complete"]), (&json!("sh"), &json!(true)));
+    assert_eq!((node.kind(), node.info().state), ("wezterm", StateName::Ready));
     node.stop("done").await;
 }
 

@@ -82,18 +82,14 @@ pub(crate) fn definition(mut file: GraphFile) -> Result<Map<String, Value>> {
 
 fn settle(file: &mut GraphFile, here: &str) {
     for node in file.nodes.values_mut() {
-        let cwd = match node {
-            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => &mut node.cwd,
-            NodeDefinition::Bash(node) => &mut node.cwd,
-            NodeDefinition::Template(_) => continue,
-            NodeDefinition::Graph(node) => {
-                if let Some(graph) = &mut node.graph {
-                    settle(graph, here);
-                }
-                continue;
-            }
-        };
-        cwd.get_or_insert_with(|| here.to_string());
+        if let Some(cwd) = node.cwd_mut() {
+            cwd.get_or_insert_with(|| here.to_string());
+        }
+        if let NodeDefinition::Graph(node) = node
+            && let Some(graph) = &mut node.graph
+        {
+            settle(graph, here);
+        }
     }
 }
 

@@ -5,20 +5,38 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_proto::CommandType;
-use nerve_proto::params::{CommandLine, CreateNodeParams, Seconds};
+use nerve_proto::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
 
 use super::Target;
-use crate::cli::node::{CreateArgs, name_of};
+use crate::cli::chat::ChatOptions;
+use crate::cli::node::{Backend, CreateArgs, name_of};
+use crate::cli::result::ConversationArgs;
+use crate::exit::{Failure, USAGE};
 use crate::out;
 
 /// Creates it.
 pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
+    check_pane(&args)?;
+    if args.command.is_some() && matches!(args.backend, Backend::Bash | Backend::Chat) {
+        let message = format!("--command is for terminals: a {} node runs no program", name_of(args.backend));
+        return Err(Failure::new(USAGE, message).hint("leave it out, or take another backend").into());
+    }
+    // A pane that is there works where it works.
+    let cwd = match args.pane.pane_id {
+        Some(_) => None,
+        None => Some(directory(args.cwd.as_deref())?),
+    };
     let env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
     let params = CreateNodeParams {
         session_id: target.session.clone(),
         command: args.command.map(CommandLine::Text),
         backend: name_of(args.backend),
-        cwd: Some(directory(args.cwd.as_deref())?),
+        cwd,
+        pane_id: args.pane.pane_id,
+        tmux_session: args.pane.tmux_session,
+        socket: args.pane.socket,
+        claude_session_id: args.claude_session_id,
+        chat: chat_of(args.model, args.backend)?,
         env,
         cols: Some(args.cols),
         rows: Some(args.rows),
@@ -28,6 +46,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         record: !args.no_record,
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
+        conversation: of_node(args.conversation),
         ..CreateNodeParams::new(args.name)
     };
     let data = target.ask(CommandType::CreateNode, &params).await?;
@@ -35,6 +54,71 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         return out::json(&data);
     }
     out::line(format_args!("node '{}' created", params.node_id))
+}
+
+/// The model of a chat node.
+fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
+    if backend != Backend::Chat {
+        let Some(option) = args.given() else { return Ok(None) };
+        let message = format!("{option} is for chat nodes, and this is a {} node", name_of(backend));
+        return Err(Failure::new(USAGE, message).hint("take -b chat").into());
+    }
+    let Some(model) = args.model else {
+        return Err(Failure::new(USAGE, "a chat node needs a model").hint("name it: --model MODEL").into());
+    };
+    let keep = args.keep.map(|path| path.into_os_string().into_string());
+    let keep = keep.transpose().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
+    Ok(Some(ChatParams {
+        model,
+        provider: args.provider.map(name_of),
+        base_url: args.base_url,
+        api_key_env: args.api_key_env,
+        system: args.system,
+        tools: args.tools,
+        max_tokens: args.max_tokens,
+        keep,
+        ..ChatParams::default()
+    }))
+}
+
+/// The conversation that its prompts belong to.
+fn of_node(args: ConversationArgs) -> Option<ConversationParams> {
+    let ConversationArgs { workspace, chat } = args;
+    workspace.is_some().then(|| ConversationParams { workspace, chat, ..ConversationParams::default() })
+}
+
+/// What is meant for panes goes with panes; what is meant for a new one, not with one that is there.
+fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
+    let is_tmux = matches!(args.backend, Backend::Tmux | Backend::ClaudeTmux);
+    let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
+    let wrong = |option: &str, place: &str, backends: &str| {
+        let message = format!("{option} is for {place}: a {} node has none", name_of(args.backend));
+        Failure::new(USAGE, message).hint(format!("take {backends}"))
+    };
+    let pane = &args.pane;
+    for (option, given) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
+        if given && !(is_tmux || is_wezterm) {
+            return Err(wrong(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
+        }
+    }
+    if pane.tmux_session.is_some() && !is_tmux {
+        return Err(wrong("--tmux-session", "panes of tmux", "-b tmux or claude-tmux"));
+    }
+    let Some(id) = &pane.pane_id else { return Ok(()) };
+    let new = [
+        ("--command", args.command.is_some(), "runs its program already"),
+        ("--cwd", args.cwd.is_some(), "works where its program does"),
+        ("--env", !args.env.is_empty(), "has its environment already"),
+        ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
+    ];
+    match new.into_iter().find(|(_, given, _)| *given) {
+        None => Ok(()),
+        Some((option, _, why)) => {
+            let message = format!("{option} is for a new pane: pane {id} is there, and {why}");
+            Err(Failure::new(USAGE, message)
+                .hint("leave one of them out; --profile says what is known of the program"))
+        }
+    }
 }
 
 /// The directory of this command, not of the server: that is what a relative path means to the one who types it.

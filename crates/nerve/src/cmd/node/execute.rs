@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Target;
 use crate::cli::node::{ExecuteArgs, name_of};
-use crate::cmd::prompt;
+use crate::cmd::{prompt, result};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
@@ -19,8 +19,17 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         timeout: args.timeout.map(|timeout| timeout.0),
         fail_if_busy: args.fail_if_busy,
         detach_on_timeout: args.detach,
+        conversation: result::conversation(&args.talk)?,
     };
     let node = target.client.node(&args.node, target.session.as_deref());
+    if args.talk.is_async {
+        let webhook = result::webhook(&args.talk)?;
+        let id = node.execute_async(&text, &options, webhook).await?;
+        if target.json {
+            return out::json(&json!({ "result_id": id, "node_id": args.node }));
+        }
+        return out::line(id);
+    }
     if args.stream {
         let mut stream = node.execute_stream(&text, &options).await?;
         while let Some(item) = stream.next().await {

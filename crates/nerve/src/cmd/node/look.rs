@@ -13,6 +13,9 @@ use crate::cli::node::{WaitArgs, name_of};
 use crate::exit::{BLOCKED, FAILED, Failure};
 use crate::out;
 
+/// Letters of a command in a list.
+const COMMAND: usize = 60;
+
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
     let params = ListNodesParams { session_id: target.session.clone() };
@@ -27,7 +30,10 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     let row = |node: &NodeInfo| {
         let fact = |name: &str| fact(&node.metadata, name);
         let state = state_word(&node.state, &node.metadata);
-        vec![node.id.clone(), node.kind.clone(), state, fact("command"), fact("cwd")]
+        // A chat has a model where others have a command; those of forks are long, and `info` has them whole.
+        let what =
+            Some(fact("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| fact("model"));
+        vec![node.id.clone(), node.kind.clone(), state, out::preview(&what, COMMAND), fact("cwd")]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
     out::table(&["node", "type", "state", "command", "cwd"], &rows)

@@ -3,6 +3,7 @@
 mod create;
 pub(crate) mod entries;
 pub(crate) mod execute;
+pub(crate) mod fork;
 mod history;
 mod look;
 mod write;
@@ -40,6 +41,13 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
 
 /// Does what the subcommand says, over a connection.
 pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
+    let done = dispatch(target, command).await;
+    // What a server has to say beside its answers.
+    target.client.take_warnings().iter().for_each(|warning| out::warning(out::harmless(warning)));
+    done
+}
+
+async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
         NodeCommand::List => look::list(target).await,
@@ -80,6 +88,7 @@ pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()>
             }
             out::line(format_args!("node '{}' started", params.node_id))
         }
+        NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
             let params = target.node(args.node);
             let data = target.ask(CommandType::StopNode, &params).await?;

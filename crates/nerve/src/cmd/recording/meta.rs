@@ -43,6 +43,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ("title", known(&meta.title)),
         ("cwd", meta.cwd.map(|cwd| cwd.display().to_string()).unwrap_or_default()),
         ("machine", [meta.host.os, meta.host.arch].join(" ").trim().to_string()),
+        ("source", if meta.screens { "screen states".to_string() } else { String::new() }),
         ("terminal", size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default()),
         ("started", started.map(words::time).unwrap_or_default()),
         ("duration", words::span(summary.duration())),

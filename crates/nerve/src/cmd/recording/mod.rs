@@ -63,6 +63,11 @@ fn find(of: &OfRecording) -> Result<PathBuf> {
     })
 }
 
+/// The recording of that id, or of the only id that begins so.
+pub(crate) fn by_id(id: &str) -> Result<PathBuf> {
+    store().find(id).map_err(unfound)
+}
+
 fn unfound(error: StoreError) -> anyhow::Error {
     let code = match error {
         StoreError::NotFound { .. } => NOT_FOUND,
@@ -73,7 +78,7 @@ fn unfound(error: StoreError) -> anyhow::Error {
 }
 
 /// The facts beside a recording; those that cannot be read are told and do without.
-fn facts(recording: &Path) -> Meta {
+pub(crate) fn facts(recording: &Path) -> Meta {
     match Meta::load(recording) {
         Ok(meta) => meta.unwrap_or_default(),
         Err(error) => {
@@ -84,24 +89,24 @@ fn facts(recording: &Path) -> Meta {
 }
 
 /// The size until the recording tells its own.
-fn size(meta: &Meta) -> Size {
+pub(crate) fn size(meta: &Meta) -> Size {
     if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() }
 }
 
 /// Stretches of a recording that could not be read, to be told at the end.
-struct Losses {
+pub(crate) struct Losses {
     live: bool,
     lost: Vec<Lost>,
     more: usize,
 }
 
 impl Losses {
-    fn of(recording: &Path) -> Losses {
+    pub(crate) fn of(recording: &Path) -> Losses {
         let begun = recording.metadata().is_ok_and(|meta| meta.len() > 0);
         Losses { live: begun && is_live(recording), lost: Vec::new(), more: 0 }
     }
 
-    fn note(&mut self, lost: &Lost) {
+    pub(crate) fn note(&mut self, lost: &Lost) {
         // The end of a recording that is being written is no loss.
         if lost.tail && self.live {
             return;
@@ -113,7 +118,7 @@ impl Losses {
         }
     }
 
-    fn tell(&self) {
+    pub(crate) fn tell(&self) {
         for lost in &self.lost {
             out::warning(lost);
         }
@@ -131,7 +136,7 @@ fn failed(error: ExportError) -> anyhow::Error {
     }
 }
 
-fn unreadable(error: AhrError) -> anyhow::Error {
+pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
     let code = match &error {
         AhrError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => NOT_FOUND,
         _ => FAILED,

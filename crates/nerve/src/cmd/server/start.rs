@@ -105,6 +105,8 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),
+        conversations: Some(places.conversations()),
+        results_dir: Some(places.results()),
     });
     engine.adopt();
     engine.resume_interrupted();

@@ -3,8 +3,9 @@
 use nerve_record::name;
 
 use super::super::origin::{Path, Report};
+use super::super::suggest::near;
 use super::super::types::{
-    CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
+    ChatDefinition, CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
 };
 use super::{limits, origin_of};
 
@@ -16,7 +17,16 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
         }
         let at = nodes.key(name);
         match definition {
-            NodeDefinition::Claude(node) | NodeDefinition::Pty(node) => terminal(node, at, report),
+            NodeDefinition::Claude(node)
+            | NodeDefinition::ClaudeTmux(node)
+            | NodeDefinition::ClaudeWezterm(node) => {
+                terminal(node, at, report);
+                claude(node, at, report);
+            }
+            NodeDefinition::Pty(node) | NodeDefinition::Tmux(node) | NodeDefinition::Wezterm(node) => {
+                terminal(node, at, report);
+            }
+            NodeDefinition::Chat(node) => chat(node, file, at, report),
             NodeDefinition::Bash(node) => {
                 limits::seconds(node.timeout, at.key("timeout"), report);
                 env(node.env.keys(), at, report);
@@ -49,6 +59,80 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
         }
         _ => {}
     }
+    if node.pane.is_some() {
+        pane(node, at, report);
+    }
+}
+
+/// What is meant for a new pane means nothing to one that is there.
+fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    let given = [
+        ("command", node.command.is_some()),
+        ("cwd", node.cwd.is_some()),
+        ("env", !node.env.is_empty()),
+        ("tmux_session", node.tmux_session.is_some()),
+    ];
+    for (field, _) in given.into_iter().filter(|(_, given)| *given) {
+        let message = format!("`{field}` is for a new pane; with `pane` it is one that is there already");
+        report.advise(at.key(field), message, "keep one of them");
+    }
+}
+
+/// Nodes for Claude Code run just that (seed channel-history §5.7).
+fn claude(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
+    let is_claude = match &node.command {
+        None => true,
+        Some(CommandDefinition::Text(text)) => {
+            text.trim().is_empty() || text.to_lowercase().contains("claude")
+        }
+        Some(CommandDefinition::Words(words)) => {
+            words.is_empty() || words.iter().any(|word| word.to_lowercase().contains("claude"))
+        }
+    };
+    if !is_claude {
+        let hint = "other programs have the same type without `claude`: pty, tmux, wezterm";
+        report.advise(at.key("command"), "the command of a node for Claude Code must contain 'claude'", hint);
+    }
+}
+
+fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Report<'_>) {
+    limits::seconds(node.response_timeout, at.key("response_timeout"), report);
+    env(node.env.keys(), at, report);
+    let mut known = true;
+    for (index, name) in node.tools.iter().enumerate() {
+        known &= tool(name, file, at.key("tools").index(index), report);
+    }
+    // Of tools that are not there more would be said.
+    let Some(error) = node.spec().check().err().filter(|_| known) else { return };
+    let message = error.message.replace("chat.", "");
+    let field = match error.message.strip_prefix("chat.") {
+        Some(rest) => rest.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).next().unwrap_or_default(),
+        None => "model",
+    };
+    match error.hint {
+        Some(hint) => report.advise(at.key(field), message, hint.replace("chat.", "")),
+        None => report.say(at.key(field), message),
+    }
+}
+
+/// A model uses nodes of its own graph, and only those that a command or a prompt can be given to. `false`: this is none.
+fn tool(name: &str, file: &GraphFile, at: Path<'_>, report: &mut Report<'_>) -> bool {
+    match file.nodes.get(name) {
+        Some(node) if node.terminal().is_some() || matches!(node, NodeDefinition::Bash(_)) => return true,
+        Some(node) => {
+            let message = format!("node '{name}' cannot be a tool: it is of type {}", node.type_name());
+            report.advise(at, message, "a model can use terminals and bash");
+        }
+        None => {
+            let message = format!("there is no node '{name}' in this graph");
+            let hint = match near(name, file.nodes.keys().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "a model uses nodes of its own graph: put it under `nodes`".to_string(),
+            };
+            report.advise(at, message, hint);
+        }
+    }
+    false
 }
 
 fn env<'a>(names: impl Iterator<Item = &'a String>, at: Path<'_>, report: &mut Report<'_>) {

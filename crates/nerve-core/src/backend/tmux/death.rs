@@ -1,0 +1,175 @@
+//! How a pane's program ended, as far as tmux tells. No I/O.
+
+use std::time::Duration;
+
+use nerve_term::event::ExitStatus;
+use tokio::time::Instant;
+
+use super::formats::SEPARATOR;
+use super::input::Words;
+
+const STATE: &str =
+    "#{pane_id}\u{1f}#{pane_dead}\u{1f}#{pane_dead_status}\u{1f}#{pane_dead_signal}\u{1f}#{pane_pid}";
+/// How long the program's end may be known to the system and not to tmux.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long something that the program has left behind may keep the terminal open.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How often tmux is asked meanwhile.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What is known of the end.
+#[derive(Debug, Default)]
+pub(super) struct Death {
+    exit: Option<ExitStatus>,
+    /// Since when the system says that the program is gone.
+    since: Option<Instant>,
+    again: Option<Instant>,
+}
+
+/// What an answer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It runs, or that is not known yet and is to be asked again.
+    Alive,
+    /// tmux has not noticed: 3.3 misses the end of a child now and then, until another one ends.
+    Nudge,
+    /// It ended.
+    Ended(ExitStatus),
+    /// Somebody has started another program in its place.
+    Replaced,
+    /// There is no such pane.
+    Gone,
+}
+
+/// Asks for it.
+pub(super) fn question(pane: &str) -> Words {
+    super::pane::words_of(&["display-message", "-p", "-t", pane, STATE])
+}
+
+impl Death {
+    /// The system says that the program is gone.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// When to ask tmux again.
+    pub(super) fn again(&self) -> Option<Instant> {
+        self.again
+    }
+
+    pub(super) fn asked_again(&mut self) {
+        self.again = None;
+    }
+
+    /// It was told, or needs not be.
+    pub(super) fn told(&mut self, exit: ExitStatus) {
+        self.exit.get_or_insert(exit);
+        self.again = None;
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    pub(super) fn exit(&self) -> Option<ExitStatus> {
+        self.exit
+    }
+
+    /// Weighs tmux's answer about the pane of a program.
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        answers: &[Result<String, String>],
+        pid: Option<i32>,
+    ) -> Verdict {
+        let Some(Ok(text)) = answers.first() else { return Verdict::Gone };
+        let fields: Vec<&str> = text.split(SEPARATOR).collect();
+        let [id, dead, status, signal, runs] = fields.as_slice() else { return Verdict::Gone };
+        if id.is_empty() {
+            return Verdict::Gone;
+        }
+        if pid.is_some_and(|pid| *runs != pid.to_string()) {
+            return Verdict::Replaced;
+        }
+        if *dead != "1" && self.since.is_none() {
+            return Verdict::Alive;
+        }
+        let waited = now.duration_since(*self.since.get_or_insert(now));
+        let by_signal = || signal_number(signal).map(ExitStatus::Signal);
+        if let Some(exit) = status.parse().ok().map(ExitStatus::Code).or_else(by_signal)
+            && (*dead == "1" || waited > DRAIN)
+        {
+            return Verdict::Ended(exit);
+        }
+        if waited > PATIENCE {
+            return Verdict::Ended(ExitStatus::Unknown);
+        }
+        self.again = Some(now + AGAIN);
+        if *dead == "1" { Verdict::Nudge } else { Verdict::Alive }
+    }
+}
+
+/// tmux has a signal's name or its number.
+fn signal_number(said: &str) -> Option<i32> {
+    const NAMES: [(&str, i32); 12] = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ILL", 4),
+        ("TRAP", 5),
+        ("ABRT", 6),
+        ("BUS", 7),
+        ("FPE", 8),
+        ("KILL", 9),
+        ("SEGV", 11),
+        ("PIPE", 13),
+        ("TERM", 15),
+    ];
+    let name = said.trim().trim_start_matches("SIG");
+    name.parse().ok().or_else(|| Some(NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str) -> Vec<Result<String, String>> {
+        vec![Ok(text.replace('|', "\u{1f}"))]
+    }
+
+    #[test]
+    fn codes_signals_and_panes_that_are_gone() {
+        let now = Instant::now();
+        let look = |text: &str| Death::default().look(now, &answer(text), Some(77));
+        assert_eq!(look("%1|1|3||77"), Verdict::Ended(ExitStatus::Code(3)));
+        assert_eq!(look("%1|1||9|77"), Verdict::Ended(ExitStatus::Signal(9)));
+        assert_eq!(look("%1|1||TERM|77"), Verdict::Ended(ExitStatus::Signal(15)));
+        assert_eq!(look("%1|0|||77"), Verdict::Alive);
+        assert_eq!(look("%1|0|||78"), Verdict::Replaced);
+        assert_eq!(look("||||"), Verdict::Gone);
+        assert_eq!(Death::default().look(now, &[Err("no server".into())], None), Verdict::Gone);
+    }
+
+    #[test]
+    fn an_end_that_tmux_has_missed_is_asked_for_again_and_not_for_ever() {
+        let (now, mut death) = (Instant::now(), Death::default());
+        death.begin(now);
+        assert_eq!(death.look(now, &answer("%1|1|||77"), Some(77)), Verdict::Nudge);
+        assert!(death.again().is_some());
+        let late = now + PATIENCE + AGAIN;
+        assert_eq!(death.look(late, &answer("%1|1|||77"), Some(77)), Verdict::Ended(ExitStatus::Unknown));
+    }
+
+    #[test]
+    fn a_terminal_that_is_held_open_is_waited_for_shortly() {
+        let (now, mut death) = (Instant::now(), Death::default());
+        death.begin(now);
+        assert_eq!(death.look(now, &answer("%1|0|5||77"), Some(77)), Verdict::Alive);
+        let later = now + DRAIN + AGAIN;
+        assert_eq!(death.look(later, &answer("%1|0|5||77"), Some(77)), Verdict::Ended(ExitStatus::Code(5)));
+    }
+}

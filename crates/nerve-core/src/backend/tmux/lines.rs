@@ -1,0 +1,253 @@
+//! What tmux says in control mode (tmux(1), CONTROL MODE), taken apart. No I/O.
+
+/// A longer line is not tmux's.
+const LINE_LIMIT: usize = 32 << 20;
+/// More in one answer was not asked for.
+const ANSWER_LIMIT: usize = 128 << 20;
+
+/// One thing that tmux said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said {
+    /// A pane's program wrote.
+    Output {
+        /// The pane's number: 3 of `%3`.
+        pane: u32,
+        /// What it wrote.
+        bytes: Vec<u8>,
+    },
+    /// A command has been carried out, or refused.
+    Answer {
+        /// It was a command of this connection, not one of a hook or of tmux's own command line.
+        ours: bool,
+        /// The lines that it printed, each with its line feed, or why not.
+        text: Result<Vec<u8>, String>,
+    },
+    /// A pane has entered or left a mode.
+    ModeChanged {
+        /// The pane's number.
+        pane: u32,
+    },
+    /// A window's panes have other sizes or are others.
+    Layout {
+        /// What is visible of it, in tmux's notation.
+        visible: String,
+    },
+    /// Windows have come or gone, or this connection is in another session: panes may be gone.
+    Moved,
+    /// The connection is over; why, if that was told.
+    Exit(String),
+}
+
+/// What came is not tmux's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("tmux says more than it can have to say")]
+pub(super) struct TooLong;
+
+/// Takes apart what comes from tmux, in whatever pieces.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    /// So much of it is done with.
+    done: usize,
+    /// So much has no line feed, counted from the start.
+    searched: usize,
+    block: Option<Block>,
+}
+
+/// An answer that is not over.
+#[derive(Debug)]
+struct Block {
+    /// What its first line has after the word, and its last one must have too: a pane's text may look like a last line.
+    guard: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl Lines {
+    /// Where what comes next goes.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.done > 0 {
+            self.buffer.drain(..self.done);
+            self.searched -= self.done;
+            self.done = 0;
+        }
+        &mut self.buffer
+    }
+
+    /// The next thing that is whole and means something here.
+    ///
+    /// # Errors
+    /// A line or an answer has no end.
+    pub(super) fn next(&mut self) -> Result<Option<Said>, TooLong> {
+        loop {
+            let Some(length) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
+                self.searched = self.buffer.len();
+                return if self.searched - self.done > LINE_LIMIT { Err(TooLong) } else { Ok(None) };
+            };
+            let (from, to) = (self.done, self.searched + length);
+            (self.done, self.searched) = (to + 1, to + 1);
+            let line = &self.buffer[from..to];
+            if let Some(said) = read(line, &mut self.block)? {
+                return Ok(Some(said));
+            }
+        }
+    }
+}
+
+fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<Said>, TooLong> {
+    if let Some(open) = block {
+        let end = |word: &[u8]| line.strip_prefix(word) == Some(open.guard.as_slice());
+        let (is_end, is_error) = (end(b"%end"), end(b"%error"));
+        if !is_end && !is_error {
+            if open.text.len() + line.len() > ANSWER_LIMIT {
+                return Err(TooLong);
+            }
+            open.text.extend_from_slice(line);
+            open.text.push(b'\n');
+            return Ok(None);
+        }
+        let ours = open.guard.ends_with(b" 1");
+        let text = std::mem::take(&mut open.text);
+        let text = if is_end { Ok(text) } else { Err(String::from_utf8_lossy(&text).trim().to_string()) };
+        *block = None;
+        return Ok(Some(Said::Answer { ours, text }));
+    }
+    let (word, rest) = line.split_at(line.iter().position(|byte| *byte == b' ').unwrap_or(line.len()));
+    let rest_text = || String::from_utf8_lossy(rest.get(1..).unwrap_or_default()).into_owned();
+    Ok(match word {
+        b"%begin" => {
+            *block = Some(Block { guard: rest.to_vec(), text: Vec::new() });
+            None
+        }
+        b"%output" => output(rest),
+        b"%pane-mode-changed" => pane_of(rest_text().trim()).map(|pane| Said::ModeChanged { pane }),
+        // Window, layout, what is visible, flags.
+        b"%layout-change" => {
+            let text = rest_text();
+            let words: Vec<&str> = text.split(' ').collect();
+            words.get(2).or(words.get(1)).map(|visible| Said::Layout { visible: (*visible).to_string() })
+        }
+        b"%window-close" | b"%unlinked-window-close" | b"%session-changed" | b"%window-add" => {
+            Some(Said::Moved)
+        }
+        b"%exit" => Some(Said::Exit(rest_text())),
+        _ => None,
+    })
+}
+
+/// ` %3 text`, where bytes below 32 and backslashes are `\ooo`.
+fn output(rest: &[u8]) -> Option<Said> {
+    let rest = rest.strip_prefix(b" ")?;
+    let (id, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ')?);
+    let pane = pane_of(std::str::from_utf8(id).ok()?)?;
+    Some(Said::Output { pane, bytes: unescaped(&text[1..]) })
+}
+
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        bytes.extend_from_slice(&rest[..at]);
+        let digits =
+            rest.get(at + 1..at + 4).filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        let number = digits.map(|digits| digits.iter().fold(0_u16, |n, d| n * 8 + u16::from(d - b'0')));
+        let (byte, length) = match number.and_then(|number| u8::try_from(number).ok()) {
+            Some(byte) => (byte, 4),
+            // Not what tmux writes: kept as it is.
+            None => (b'\\', 1),
+        };
+        bytes.push(byte);
+        rest = &rest[at + length..];
+    }
+    bytes.extend_from_slice(rest);
+    bytes
+}
+
+/// The number of a pane's id.
+pub(super) fn pane_of(id: &str) -> Option<u32> {
+    id.strip_prefix('%')?.parse().ok()
+}
+
+/// The size of a pane in a layout (`b25d,80x24,0,0{40x24,0,0,1,39x24,41,0,2}`): columns and rows.
+pub(super) fn size_in(layout: &str, pane: u32) -> Option<(u16, u16)> {
+    let (_, cells) = layout.split_once(',')?;
+    // Each cell is WxH,X,Y and then its pane, or its own cells in brackets.
+    let mut words = cells.split([',', '{', '}', '[', ']']).filter(|word| !word.is_empty()).peekable();
+    while let Some(word) = words.next() {
+        let Some((cols, rows)) = word.split_once('x') else { continue };
+        let (_x, _y) = (words.next()?, words.next()?);
+        if words.peek().and_then(|id| id.parse::<u32>().ok()) == Some(pane) {
+            return Some((cols.parse().ok()?, rows.parse().ok()?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(pieces: &[&[u8]]) -> Vec<Said> {
+        let mut lines = Lines::default();
+        let mut said = Vec::new();
+        for piece in pieces {
+            lines.buffer().extend_from_slice(piece);
+            while let Some(next) = lines.next().unwrap() {
+                said.push(next);
+            }
+        }
+        said
+    }
+
+    const TALK: &[u8] = b"%begin 1 280 0\n%end 1 280 0\n%session-changed $0 a\n%begin 2 285 1\n%1 354 @1\n%end 1 2 1\n%end 2 285 1\n\
+        %output %1 a\\015\\012\\134\xff b\n%begin 3 300 1\nparse error: unknown command: bogus\n%error 3 300 1\n\
+        %pane-mode-changed %1\n%something-new x\n%layout-change @1 a29e,90x20,0,0,1 b29e,80x20,0,0,1 *\n%output %12 \n%exit too far behind\n";
+
+    fn talk() -> Vec<Said> {
+        vec![
+            Said::Answer { ours: false, text: Ok(Vec::new()) },
+            Said::Moved,
+            Said::Answer { ours: true, text: Ok(b"%1 354 @1\n%end 1 2 1\n".to_vec()) },
+            Said::Output { pane: 1, bytes: b"a\r\n\\\xff b".to_vec() },
+            Said::Answer { ours: true, text: Err("parse error: unknown command: bogus".into()) },
+            Said::ModeChanged { pane: 1 },
+            Said::Layout { visible: "b29e,80x20,0,0,1".into() },
+            Said::Output { pane: 12, bytes: Vec::new() },
+            Said::Exit("too far behind".into()),
+        ]
+    }
+
+    #[test]
+    fn answers_output_and_what_happens() {
+        assert_eq!(all(&[TALK]), talk());
+    }
+
+    #[test]
+    fn how_it_is_cut_makes_no_difference() {
+        for size in [1, 2, 3, 7, 50] {
+            assert_eq!(all(&TALK.chunks(size).collect::<Vec<_>>()), talk(), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_tmuxs_is_passed_over_or_kept() {
+        assert_eq!(all(&[b"hello\n%output\n%output x y\n%output %1\n%layout-change @1\n\n"]), []);
+        assert_eq!(unescaped(b"a\\9\\777\\12"), b"a\\9\\777\\12", "no byte, and cut short");
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error() {
+        let mut lines = Lines::default();
+        lines.buffer().resize(LINE_LIMIT + 2, b'x');
+        assert_eq!(lines.next(), Err(TooLong));
+    }
+
+    #[test]
+    fn sizes_in_layouts() {
+        let split = "b25d,80x24,0,0{40x24,0,0,1,39x24,41,0[39x12,41,0,2,39x11,41,13,13]}";
+        assert_eq!(size_in(split, 1), Some((40, 24)));
+        assert_eq!(size_in(split, 2), Some((39, 12)));
+        assert_eq!(size_in(split, 13), Some((39, 11)));
+        assert_eq!((size_in(split, 0), size_in(split, 41), size_in("", 1)), (None, None, None));
+        assert_eq!(size_in("aafd,120x40,0,0,0", 0), Some((120, 40)));
+    }
+}

@@ -1,0 +1,234 @@
+//! A pane that was there before us, as the bytes that make the terminal model show it. No I/O.
+//!
+//! tmux tells text and looks (`capture-pane -e`) and most of the modes. What it does not tell (bracketed paste, mouse encodings of
+//! older ones) does not keep anybody from typing: see [`super::input`].
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+
+use super::formats::SEPARATOR;
+use super::input::Words;
+use super::pane::words_of;
+
+/// Rows of scrollback that are taken over: the last ten thousand.
+const HISTORY: &str = "-10000";
+
+/// What is asked of a pane beside its text, in the order in which it is read.
+const STATE: &str = concat!(
+    "#{pane_width}\u{1f}#{pane_height}\u{1f}#{cursor_x}\u{1f}#{cursor_y}\u{1f}#{cursor_flag}\u{1f}#{alternate_on}\u{1f}",
+    "#{keypad_cursor_flag}\u{1f}#{keypad_flag}\u{1f}#{wrap_flag}\u{1f}#{insert_flag}\u{1f}#{origin_flag}\u{1f}",
+    "#{scroll_region_upper}\u{1f}#{scroll_region_lower}\u{1f}#{mouse_standard_flag}\u{1f}#{mouse_button_flag}\u{1f}",
+    "#{mouse_all_flag}\u{1f}#{mouse_sgr_flag}\u{1f}#{pane_title}"
+);
+
+/// Asks for state, text, and the main screen where the alternate one is shown; what is read of the answers is in [`State`].
+pub(super) fn questions(pane: &str) -> [Words; 3] {
+    [
+        words_of(&["display-message", "-p", "-t", pane, STATE]),
+        words_of(&["capture-pane", "-p", "-e", "-t", pane, "-S", HISTORY]),
+        words_of(&["capture-pane", "-p", "-e", "-q", "-a", "-t", pane]),
+    ]
+}
+
+/// A pane's state as tmux tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    cols: u16,
+    rows: u16,
+    cursor: (u16, u16),
+    /// Private modes of ECMA-48 and xterm, set or not.
+    modes: Vec<(u16, bool)>,
+    keypad: bool,
+    insert: bool,
+    /// First and last row, from 0.
+    region: (u16, u16),
+    alternate: bool,
+    title: String,
+}
+
+impl State {
+    /// Reads a line of [`STATE`].
+    pub(super) fn read(line: &str) -> Option<State> {
+        let fields: Vec<&str> = line.trim_end_matches('\n').splitn(18, SEPARATOR).collect();
+        let number = |at: usize| fields.get(at)?.parse::<u16>().ok();
+        // What an older tmux does not know is off.
+        let flag = |at: usize| fields.get(at).is_some_and(|field| *field == "1");
+        let rows = number(1)?;
+        Some(State {
+            cols: number(0)?,
+            rows,
+            cursor: (number(2)?, number(3)?),
+            alternate: flag(5),
+            keypad: flag(7),
+            insert: flag(9),
+            region: (number(11).unwrap_or(0), number(12).unwrap_or(rows.saturating_sub(1))),
+            modes: vec![
+                (1, flag(6)),
+                (7, flag(8)),
+                (6, flag(10)),
+                (1000, flag(13)),
+                (1002, flag(14)),
+                (1003, flag(15)),
+                (1006, flag(16)),
+                (25, flag(4)),
+            ],
+            title: fields.get(17).map(|title| (*title).to_string()).unwrap_or_default(),
+        })
+    }
+
+    /// Columns and rows.
+    pub(super) fn size(&self) -> (u16, u16) {
+        (self.cols, self.rows)
+    }
+
+    /// Bytes after which a terminal of this size shows the same. `text` are the rows above the screen and its own rows, and `below` the
+    /// rows of the main screen where the alternate one is shown; both as `capture-pane -e` prints them.
+    pub(super) fn repaint(&self, text: &[u8], below: Option<&[u8]>) -> Vec<u8> {
+        let (history, screen) = self.split(text);
+        // Everything anew: screen, scrollback, modes.
+        let mut bytes = b"\x1bc\x1b[3J".to_vec();
+        let main = below.filter(|_| self.alternate).unwrap_or(screen);
+        let history: Vec<&[u8]> = history.map(|rows| rows.split(is_feed).collect()).unwrap_or_default();
+        history.iter().for_each(|row| line(row, true, &mut bytes));
+        let above = history.len();
+        self.rows_on(main, above, &mut bytes);
+        if self.alternate {
+            bytes.extend(b"\x1b[?1049h\x1b[H");
+            self.rows_on(screen, 0, &mut bytes);
+        }
+        bytes.extend(b"\x1b[m");
+        if !self.title.is_empty() {
+            let title: String = self.title.chars().filter(|c| !c.is_control()).collect();
+            bytes.extend(format!("\x1b]2;{title}\x1b\\").bytes());
+        }
+        let (top, bottom) = self.region;
+        if (top, bottom) != (0, self.rows.saturating_sub(1)) && top < bottom {
+            bytes.extend(format!("\x1b[{};{}r", top + 1, bottom + 1).bytes());
+        }
+        // Those that are off first: one way of reporting the mouse ends the others.
+        for (last, on) in [('l', false), ('h', true)] {
+            let modes = self.modes.iter().filter(|(mode, is_on)| *mode != 6 && *is_on == on);
+            modes.for_each(|(mode, _)| bytes.extend(format!("\x1b[?{mode}{last}").bytes()));
+        }
+        bytes.extend(if self.insert { b"\x1b[4h" } else { b"\x1b[4l" });
+        bytes.extend(if self.keypad { b"\x1b=" } else { b"\x1b>" });
+        let (col, row) = (self.cursor.0.min(self.cols.saturating_sub(1)), self.cursor.1);
+        let origin = self.modes.contains(&(6, true));
+        let row = if origin { row.saturating_sub(top) } else { row };
+        if origin {
+            bytes.extend(b"\x1b[?6h");
+        }
+        bytes.extend(format!("\x1b[{};{}H", row + 1, col + 1).bytes());
+        // It may be asked for or not; tmux knows, and puts the brackets where they belong.
+        bytes.extend(b"\x1b[?2004h");
+        bytes
+    }
+
+    /// What the screen shows: rows without the blanks at their ends, blank rows at the end left out.
+    pub(super) fn text(&self, text: &[u8]) -> String {
+        let mut shown = TerminalState::new(Size::new(self.cols, self.rows));
+        shown.process_data(TsNs(0), &self.repaint(text, None));
+        shown.screen().text()
+    }
+
+    /// Text above the screen, and its own.
+    fn split<'a>(&self, text: &'a [u8]) -> (Option<&'a [u8]>, &'a [u8]) {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let mut ends = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+        match ends.nth(usize::from(self.rows).saturating_sub(1)) {
+            Some(at) => (Some(&text[..at]), &text[at + 1..]),
+            None => (None, text),
+        }
+    }
+
+    /// The rows of a screen, of which `above` rows have gone up already.
+    fn rows_on(&self, screen: &[u8], above: usize, bytes: &mut Vec<u8>) {
+        let screen = screen.strip_suffix(b"\n").unwrap_or(screen);
+        let rows: Vec<&[u8]> = screen.split(is_feed).take(usize::from(self.rows)).collect();
+        if above == 0 {
+            for (at, row) in rows.iter().enumerate() {
+                bytes.extend(format!("\x1b[{};1H", at + 1).bytes());
+                line(row, false, bytes);
+            }
+            return;
+        }
+        // The last line feeds push the rows above out.
+        for (at, row) in rows.iter().enumerate() {
+            line(row, at + 1 < usize::from(self.rows), bytes);
+        }
+        for at in rows.len()..usize::from(self.rows) {
+            line(b"", at + 1 < usize::from(self.rows), bytes);
+        }
+    }
+}
+
+/// A row, with wrapping off: what is as wide as the terminal does not begin another.
+fn line(row: &[u8], feed: bool, bytes: &mut Vec<u8>) {
+    bytes.extend(b"\x1b[m\x1b[?7l");
+    bytes.extend_from_slice(row);
+    if feed {
+        bytes.extend(b"\x1b[m\r\n");
+    }
+}
+
+fn is_feed(byte: &u8) -> bool {
+    *byte == b'\n'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(fields: &[&str]) -> State {
+        State::read(&fields.join("\u{1f}")).unwrap()
+    }
+
+    const PLAIN: [&str; 18] =
+        ["10", "3", "4", "1", "1", "0", "0", "0", "1", "0", "0", "0", "2", "0", "0", "0", "0", "my title"];
+
+    fn shown(bytes: &[u8]) -> TerminalState {
+        let mut terminal = TerminalState::new(Size::new(10, 3));
+        terminal.process_data(TsNs(1), b"something that was there\r\nbefore\x1b[?1049h\x1b[?25l\x1b[2;3r");
+        terminal.process_data(TsNs(2), bytes);
+        terminal
+    }
+
+    #[test]
+    fn scrollback_screen_cursor_and_title() {
+        let bytes = state(&PLAIN).repaint(b"one\n\ntwo\n\x1b[31mthree\x1b[39m\n  four 789\n\n", None);
+        let terminal = shown(&bytes);
+        assert_eq!(terminal.tail(usize::MAX), ["one", "", "two", "three", "  four 789"]);
+        assert_eq!(terminal.screen().text(), "three\n  four 789");
+        let cursor = terminal.screen().cursor;
+        assert_eq!((cursor.row, cursor.col, cursor.visible), (1, 4, true));
+        assert_eq!((terminal.title(), terminal.modes().alternate), ("my title", false));
+        assert!(terminal.modes().bracketed_paste);
+    }
+
+    #[test]
+    fn nothing_above_and_nothing_at_all() {
+        assert_eq!(shown(&state(&PLAIN).repaint(b"a\nb\nc\n", None)).tail(9), ["a", "b", "c"]);
+        assert_eq!(shown(&state(&PLAIN).repaint(b"", None)).screen().text(), "");
+        assert_eq!(shown(&state(&PLAIN).repaint(b"x\na\n\n\n", None)).tail(9), ["x", "a"]);
+    }
+
+    #[test]
+    fn the_alternate_screen_with_its_modes() {
+        let mut fields = PLAIN;
+        (fields[5], fields[6], fields[4], fields[16]) = ("1", "1", "0", "1");
+        fields[13] = "1";
+        let terminal = shown(&state(&fields).repaint(b"old\nfull\nscreen\n\n", Some(b"main\n\n\n")));
+        assert_eq!(terminal.screen().text(), "full\nscreen");
+        let modes = terminal.modes();
+        assert!(modes.alternate && modes.application_cursor && modes.mouse && modes.mouse_sgr);
+        let mut terminal = terminal;
+        terminal.process_data(TsNs(3), b"\x1b[?1049l");
+        assert_eq!(terminal.tail(9), ["old", "main"]);
+    }
+
+    #[test]
+    fn what_is_no_state() {
+        assert_eq!(State::read(""), None);
+        assert_eq!(State::read("a\u{1f}b"), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! Who else types into a pane: theirs goes first. No I/O.
+
+use std::time::Duration;
+
+use nerve_term::event::TsNs;
+
+use super::formats::SEPARATOR;
+use super::input::Words;
+use crate::backend::Lease;
+
+/// Who has typed within this time is at it.
+const PAUSE: Duration = Duration::from_secs(2);
+/// tmux tells whole seconds.
+const SECOND: Duration = Duration::from_secs(1);
+/// What was known so long ago says nothing any more.
+const FRESH: Duration = Duration::from_millis(300);
+
+/// Clients, and the pane that each of them types into.
+const CLIENTS: &str = "#{client_control_mode}\u{1f}#{client_activity}\u{1f}#{pane_id}\u{1f}#{client_name}";
+
+/// What tmux said last.
+#[derive(Debug, Default)]
+pub(super) struct Typing {
+    known: Option<(TsNs, Lease)>,
+}
+
+/// Asks for it.
+pub(super) fn questions(pane: &str) -> [Words; 2] {
+    [
+        super::pane::words_of(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
+        super::pane::words_of(&["list-clients", "-F", CLIENTS]),
+    ]
+}
+
+impl Typing {
+    /// What was asked for, once.
+    pub(super) fn known(&mut self, now: TsNs) -> Option<Lease> {
+        let (at, lease) = self.known.take()?;
+        (now.since(at) < FRESH).then_some(lease)
+    }
+
+    /// tmux has answered.
+    pub(super) fn answered(&mut self, now: TsNs, answers: &[Result<String, String>], pane: &str) {
+        let text = |at: usize| answers.get(at).and_then(|answer| answer.as_deref().ok()).unwrap_or_default();
+        self.known = Some((now, lease(now, text(0), text(1), pane)));
+    }
+}
+
+fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
+    let ours = clients.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.splitn(4, SEPARATOR).collect();
+        let [control, activity, active, name] = fields.as_slice() else { return None };
+        // One in control mode is a program, as we are.
+        (*control != "1" && *active == pane).then_some((activity.parse::<u64>().ok()?, *name))
+    });
+    let latest = ours.max();
+    if in_mode.trim().parse().is_ok_and(|modes: u32| modes > 0) {
+        let by = match latest {
+            Some((_, name)) => format!("somebody at {name} reads back in it (copy mode), and"),
+            None => "somebody has left it in copy mode, which".to_string(),
+        };
+        // Its end is told; this is for one that is not.
+        return Lease::Held { by, until: now + PAUSE };
+    }
+    match latest {
+        Some((activity, name)) => {
+            let until = TsNs(activity.saturating_mul(1_000_000_000)) + PAUSE + SECOND;
+            // A clock that was set back must not hold us up for ever.
+            let until = until.min(now + PAUSE + SECOND);
+            match until > now {
+                true => Lease::Held { by: format!("somebody at {name}"), until },
+                false => Lease::Free,
+            }
+        }
+        None => Lease::Free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: TsNs = TsNs(1_000_500_000_000);
+
+    fn clients(lines: &[&str]) -> String {
+        lines.join("\n").replace('|', "\u{1f}")
+    }
+
+    #[test]
+    fn who_typed_lately_into_this_pane_goes_first() {
+        let held = lease(NOW, "0", &clients(&["0|999|%3|/dev/pts/5", "0|1|%3|/dev/pts/9"]), "%3");
+        assert_eq!(held, Lease::Held { by: "somebody at /dev/pts/5".into(), until: TsNs(1_002_000_000_000) });
+        for idle in ["0|997|%3|/dev/pts/5", "0|999|%4|/dev/pts/5", "1|1000|%3|client-1", "", "nonsense"] {
+            assert_eq!(lease(NOW, "0", &clients(&[idle]), "%3"), Lease::Free, "{idle}");
+        }
+    }
+
+    #[test]
+    fn copy_mode_holds_with_and_without_anybody_there() {
+        let Lease::Held { by, .. } = lease(NOW, "1", "", "%3") else { panic!() };
+        assert!(by.contains("left it in copy mode"), "{by}");
+        let Lease::Held { by, .. } = lease(NOW, "1\n", &clients(&["0|1|%3|/dev/pts/9"]), "%3") else {
+            panic!()
+        };
+        assert!(by.contains("/dev/pts/9"), "{by}");
+    }
+
+    #[test]
+    fn an_answer_is_used_once_and_not_when_it_is_old() {
+        let mut typing = Typing::default();
+        typing.answered(NOW, &[Ok("0".into()), Ok(String::new())], "%3");
+        assert_eq!(typing.known(NOW), Some(Lease::Free));
+        assert_eq!(typing.known(NOW), None);
+        typing.answered(NOW, &[], "%3");
+        assert_eq!(typing.known(NOW + FRESH), None);
+    }
+}

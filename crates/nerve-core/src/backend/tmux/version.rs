@@ -1,0 +1,35 @@
+//! Versions of tmux: `tmux 3.3a`, `tmux next-3.5`, `tmux master`.
+
+/// Major and minor of what `tmux -V` says; `None` where it has no number, as development versions do: those are new.
+pub(super) fn parse(said: &str) -> Option<(u32, u32)> {
+    let word = said.split_whitespace().nth(1)?;
+    // OpenBSD's own has the system's number.
+    if word.starts_with("openbsd") {
+        return None;
+    }
+    let number = word.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let (major, rest) = number.split_once('.')?;
+    let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_development_versions() {
+        for (said, version) in [
+            ("tmux 3.3a", Some((3, 3))),
+            ("tmux 3.10", Some((3, 10))),
+            ("tmux 2.9a\n", Some((2, 9))),
+            ("tmux next-3.5", Some((3, 5))),
+            ("tmux master", None),
+            ("tmux openbsd-7.4", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(said), version, "{said}");
+        }
+        assert!(parse("tmux 3.1c") < Some((3, 2)));
+    }
+}

@@ -1,0 +1,525 @@
+//! The only place that runs `wezterm cli`.
+//!
+//! Its command line has two calls that end or freeze the whole server, and every pane of the user with it: a range of text whose end
+//! comes before its start, and exact bytes to a program that does not read. The first has no value of [`Range`]; for the second, exact
+//! bytes are [`Keys`], which are few, and [`Wezterm::keys`] waits until what was sent before is read. Every call has a limit of time and
+//! of output, is made with a list of arguments, and never starts a server.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::listing::{self, Listed};
+use crate::backend::pane::{NewPane, PaneError, PaneInfo};
+use crate::backend::{Program, tty};
+
+/// As in messages.
+pub(super) const NAME: &str = "wezterm";
+/// How long a call may take, where nobody says another.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How much of an answer is read: far more than a whole scrollback.
+const OUTPUT_LIMIT: u64 = 32 * 1024 * 1024;
+/// Bytes that may wait unread in a terminal when exact ones are sent. The kernel keeps 4095, and the server froze from 12,000 on.
+const UNREAD: usize = 1024;
+/// Lets a row scroll away, and becomes the program.
+const PRIMER: &str = r#"printf '\033[999;1H\n\033[H'; exec "$@""#;
+/// How often an unread paste is looked at.
+const LOOK: Duration = Duration::from_millis(15);
+
+/// `wezterm cli`, for one server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Wezterm {
+    program: PathBuf,
+    socket: Option<String>,
+    limit: Duration,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The devices of panes.
+    ttys: HashMap<String, PathBuf>,
+    /// Bytes sent to panes since their programs were last seen to have read all.
+    sent: HashMap<String, usize>,
+}
+
+/// A range of a pane's text that ends on its last row: there is none that ends before it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Rows of the scrollback.
+    back: u32,
+    /// Rows of the screen.
+    rows: u16,
+}
+
+impl Range {
+    /// The screen of a pane of so many rows.
+    pub fn screen(rows: u16) -> Range {
+        Range::with_scrollback(rows, 0)
+    }
+
+    /// The screen and up to `back` rows above it. There may be fewer.
+    pub fn with_scrollback(rows: u16, back: u32) -> Range {
+        Range { back, rows: rows.max(1) }
+    }
+
+    fn start(self) -> String {
+        if self.back == 0 { "0".to_string() } else { format!("-{}", self.back) }
+    }
+
+    fn end(self) -> String {
+        self.rows.saturating_sub(1).to_string()
+    }
+}
+
+/// A few exact bytes: Enter, Escape, an arrow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keys(String);
+
+impl Keys {
+    /// The most there can be.
+    pub const MAX: usize = 64;
+
+    /// `None` if they are more than [`Keys::MAX`] bytes, or no UTF-8, which the command line does not take.
+    pub fn new(bytes: &[u8]) -> Option<Keys> {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= Keys::MAX)?;
+        Some(Keys(text.to_string()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Wezterm {
+    /// For the server at `socket`, or the one that the environment says (`WEZTERM_UNIX_SOCKET`), or WezTerm's own choice. The program is
+    /// `$NERVE_WEZTERM` if that is set, else `wezterm` in PATH.
+    pub fn new(socket: Option<String>) -> Wezterm {
+        let program = std::env::var_os("NERVE_WEZTERM").filter(|program| !program.is_empty());
+        let of_environment = || std::env::var("WEZTERM_UNIX_SOCKET").ok();
+        Wezterm {
+            program: program.map_or_else(|| NAME.into(), PathBuf::from),
+            socket: socket.or_else(of_environment).filter(|socket| !socket.is_empty()),
+            limit: LIMIT,
+            known: Arc::default(),
+        }
+    }
+
+    /// The same with another program.
+    #[must_use]
+    pub fn with_program(mut self, program: PathBuf) -> Wezterm {
+        self.program = program;
+        self
+    }
+
+    /// The same with another limit for each call; 5 s otherwise.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Wezterm {
+        self.limit = limit;
+        self
+    }
+
+    /// Says which program speaks to which server.
+    pub(super) fn key(&self) -> (PathBuf, Option<String>) {
+        (self.program.clone(), self.socket.clone())
+    }
+
+    /// The server's socket, where it is named.
+    pub fn socket(&self) -> Option<&str> {
+        self.socket.as_deref()
+    }
+
+    /// All panes, by their numbers.
+    ///
+    /// # Errors
+    /// [`PaneError`]: no program, no server, no answer.
+    pub async fn list(&self) -> Result<Vec<PaneInfo>, PaneError> {
+        Ok(self.listed().await?.into_iter().map(Listed::into_info).collect())
+    }
+
+    pub(super) async fn listed(&self) -> Result<Vec<Listed>, PaneError> {
+        let json = self.run("list panes", &["list", "--format", "json"], None).await?;
+        let panes = listing::parse(&json).map_err(|error| {
+            PaneError::Refused(format!("wezterm's list of panes cannot be read: {error}"))
+        })?;
+        let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
+        let mut known = self.known();
+        known.ttys = ttys;
+        known.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
+        drop(known);
+        Ok(panes)
+    }
+
+    /// One pane.
+    ///
+    /// # Errors
+    /// NoPane, and as [`Wezterm::list`].
+    pub async fn pane_info(&self, pane: &str) -> Result<PaneInfo, PaneError> {
+        Ok(self.find(pane).await?.into_info())
+    }
+
+    pub(super) async fn find(&self, pane: &str) -> Result<Listed, PaneError> {
+        let id = number(pane)?;
+        let found = self.listed().await?.into_iter().find(|listed| listed.pane_id == id);
+        found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
+    }
+
+    /// Makes a pane in a window of its own, and gives its number. What the command line lets pass silently is checked: the program, its
+    /// folder, and that it was started.
+    ///
+    /// # Errors
+    /// Refused: no such program or folder, or it did not start; and as [`Wezterm::list`].
+    pub async fn spawn(&self, pane: &NewPane) -> Result<String, PaneError> {
+        let program = Program {
+            argv: pane.argv.clone(),
+            cwd: pane.cwd.clone(),
+            env: pane.env.clone(),
+            env_remove: Vec::new(),
+        };
+        self.spawn_program(&program, pane, false).await
+    }
+
+    /// [`Wezterm::spawn`] with an environment that lacks something. `program` says what to run, `pane` where. A `primed` pane has a row
+    /// in its scrollback before the program begins: then an empty scrollback tells that the other screen is shown, and nothing else
+    /// does.
+    pub(super) async fn spawn_program(
+        &self,
+        program: &Program,
+        pane: &NewPane,
+        primed: bool,
+    ) -> Result<String, PaneError> {
+        let mut command = Command::new(&self.program);
+        for (name, cells) in [("initial_cols", pane.size.cols), ("initial_rows", pane.size.rows)] {
+            if cells > 0 {
+                command.arg("--config").arg(format!("{name}={cells}"));
+            }
+        }
+        command.args(["cli", "--no-auto-start", "spawn", "--new-window"]);
+        let cwd = program.cwd.clone().map(std::path::absolute).transpose();
+        if let Some(cwd) = cwd.map_err(system("resolve the working directory"))? {
+            command.arg("--cwd").arg(cwd);
+        }
+        if let Some(workspace) = &pane.session {
+            command.arg("--workspace").arg(workspace);
+        }
+        if !program.argv.is_empty() {
+            let found = program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
+            command.arg("--");
+            if primed {
+                command.args(["/bin/sh", "-c", PRIMER, "sh"]);
+            }
+            command.args(words(program, found));
+        }
+        // The pane gets the environment of this very call: what is secret stays off the command line.
+        command.envs(program.env.iter().filter(|(name, _)| !is_wezterms(name)));
+        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_wezterms(name));
+        for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
+            command.env_remove(name);
+        }
+        let answer = self.call("make a pane", command, None).await?;
+        let id = String::from_utf8_lossy(&answer).trim().to_string();
+        number(&id)
+            .map_err(|_| PaneError::Refused(format!("wezterm did not name the new pane, but said '{id}'")))?;
+        self.check_spawned(&id).await?;
+        Ok(id)
+    }
+
+    /// A pane whose program did not start is there, has no device, and says why.
+    async fn check_spawned(&self, id: &str) -> Result<(), PaneError> {
+        let listed = match self.find(id).await {
+            Err(PaneError::NoPane(_)) => {
+                return Err(PaneError::Refused("the program ended at once, and its pane with it".into()));
+            }
+            listed => listed?,
+        };
+        if listed.tty.is_some() {
+            return Ok(());
+        }
+        let said = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
+        // It is of no use to anybody.
+        let _ = self.kill(id).await;
+        Err(PaneError::Refused(format!("wezterm could not start the program: {}", said.trim())))
+    }
+
+    /// Types text as a paste, through stdin: it may be long, and cannot freeze the server. Programs that know pastes get it as one;
+    /// for others, ends of lines are Enter. Markers of pastes inside it are removed.
+    ///
+    /// # Errors
+    /// NoPane; Refused: it is no UTF-8; and as [`Wezterm::list`]. After NoAnswer it may still arrive.
+    pub async fn paste(&self, pane: &str, text: &[u8]) -> Result<(), PaneError> {
+        if std::str::from_utf8(text).is_err() {
+            return Err(PaneError::Refused("wezterm takes no text that is not UTF-8".into()));
+        }
+        number(pane)?;
+        self.note_sent(pane, text.len());
+        self.run("paste", &["send-text", "--pane-id", pane], Some(text)).await?;
+        Ok(())
+    }
+
+    /// Types a few exact bytes, when all that was pasted before is read.
+    ///
+    /// # Errors
+    /// NoPane; Refused: the program does not read, so they were not sent; and as [`Wezterm::list`]. After NoAnswer they may still
+    /// arrive.
+    pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
+        number(pane)?;
+        self.read_up(pane).await?;
+        self.note_sent(pane, keys.0.len());
+        let args = ["send-text", "--no-paste", "--pane-id", pane];
+        self.run("type keys", &args, Some(keys.0.as_bytes())).await.map(drop)
+    }
+
+    /// Waits until so little is unread in the pane's terminal that exact bytes cannot freeze the server.
+    async fn read_up(&self, pane: &str) -> Result<(), PaneError> {
+        if !self.known().ttys.contains_key(pane) {
+            self.find(pane).await?;
+        }
+        let deadline = Instant::now() + self.limit;
+        let mut empty_before = false;
+        loop {
+            let (tty, sent) = {
+                let known = self.known();
+                (known.ttys.get(pane).cloned(), known.sent.get(pane).copied().unwrap_or(0))
+            };
+            let unread = tty.and_then(|tty| tty::unread(&tty));
+            // Once could be between two pieces of a long paste.
+            let empty = unread == Some(0);
+            if empty && (empty_before || sent <= UNREAD) {
+                self.known().sent.remove(pane);
+                return Ok(());
+            }
+            if sent <= UNREAD && unread.is_none_or(|unread| unread <= UNREAD) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(PaneError::Refused(format!(
+                    "the program in pane {pane} has not read what was typed before; nothing was sent, for it could freeze wezterm"
+                )));
+            }
+            empty_before = empty;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Text of a pane, a line for each row (a line that the terminal wrapped is several). With `escapes`, styles are in it as escape
+    /// sequences.
+    ///
+    /// # Errors
+    /// NoPane, and as [`Wezterm::list`].
+    pub async fn text(&self, pane: &str, range: Range, escapes: bool) -> Result<String, PaneError> {
+        number(pane)?;
+        let (start, end) = (range.start(), range.end());
+        let mut args =
+            vec!["get-text", "--pane-id", pane, "--start-line", start.as_str(), "--end-line", end.as_str()];
+        args.extend(escapes.then_some("--escapes"));
+        let text = self.run("read text", &args, None).await?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Makes the pane the one its window shows and types into.
+    ///
+    /// # Errors
+    /// NoPane, and as [`Wezterm::list`].
+    pub async fn activate(&self, pane: &str) -> Result<(), PaneError> {
+        number(pane)?;
+        self.run("focus", &["activate-pane", "--pane-id", pane], None).await.map(drop)
+    }
+
+    /// Closes the pane; its program gets SIGHUP.
+    ///
+    /// # Errors
+    /// NoPane, and as [`Wezterm::list`].
+    pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
+        number(pane)?;
+        self.run("close a pane", &["kill-pane", "--pane-id", pane], None).await.map(drop)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_sent(&self, pane: &str, bytes: usize) {
+        *self.known().sent.entry(pane.to_string()).or_default() += bytes;
+    }
+
+    async fn run(
+        &self,
+        what: &'static str,
+        args: &[&str],
+        stdin: Option<&[u8]>,
+    ) -> Result<Vec<u8>, PaneError> {
+        let mut command = Command::new(&self.program);
+        command.args(["cli", "--no-auto-start"]).args(args);
+        self.call(what, command, stdin).await
+    }
+
+    /// Runs it to its end, at most for the limit.
+    async fn call(
+        &self,
+        what: &'static str,
+        mut command: Command,
+        stdin: Option<&[u8]>,
+    ) -> Result<Vec<u8>, PaneError> {
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        if let Some(socket) = &self.socket {
+            command.env("WEZTERM_UNIX_SOCKET", socket);
+        }
+        let child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
+            _ => PaneError::System { what: "run wezterm", error },
+        })?;
+        let ended = tokio::time::timeout(self.limit, finish(child, stdin)).await;
+        let output = ended.map_err(|_| PaneError::NoAnswer(NAME, self.limit))?.map_err(system(what))?;
+        if output.status.success() { Ok(output.stdout) } else { Err(refusal(&output.stderr)) }
+    }
+}
+
+async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let feed = async {
+        if let (Some(mut input), Some(bytes)) = (input, stdin) {
+            // It says in its own words why it does not read.
+            let _ = input.write_all(bytes).await;
+            let _ = input.shutdown().await;
+        }
+    };
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let read_output = async {
+        match output {
+            Some(output) => output.take(OUTPUT_LIMIT).read_to_end(&mut stdout).await,
+            None => Ok(0),
+        }
+    };
+    let read_errors = async {
+        match errors {
+            Some(errors) => errors.take(64 * 1024).read_to_end(&mut stderr).await,
+            None => Ok(0),
+        }
+    };
+    let ((), read, _) = tokio::join!(feed, read_output, read_errors);
+    read?;
+    Ok(Output { status: child.wait().await?, stdout, stderr })
+}
+
+/// What a failed call says: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
+fn refusal(stderr: &[u8]) -> PaneError {
+    let stderr = String::from_utf8_lossy(stderr);
+    let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());
+    let line = line.unwrap_or("it failed and said nothing").trim();
+    let said = line.split_once(" > ").map_or(line, |(_, said)| said);
+    let said = said.trim_end_matches("; terminating").trim();
+    if said.contains("failed to connect to") {
+        return PaneError::NoServer(NAME);
+    }
+    let pane = |found: &str| found.chars().take_while(char::is_ascii_digit).collect::<String>();
+    if let Some((_, id)) = said.split_once("no such pane ") {
+        return PaneError::NoPane(pane(id));
+    }
+    if let Some(id) = said.strip_prefix("pane ").filter(|said| said.ends_with("not found")) {
+        return PaneError::NoPane(pane(id));
+    }
+    PaneError::Refused(format!("wezterm: {said}"))
+}
+
+/// What to run in the pane: through `env`, where something is to be in its environment, or not, that this call needs otherwise.
+fn words(program: &Program, found: PathBuf) -> Vec<OsString> {
+    let args = program.argv.iter().skip(1).map(OsString::from);
+    let removed = program.env_remove.iter().filter(|name| is_wezterms(name));
+    let removed = removed.flat_map(|name| ["-u".into(), OsString::from(name)]);
+    let set = program.env.iter().filter(|(name, _)| is_wezterms(name));
+    let set = set.map(|(name, value)| OsString::from(format!("{name}={value}")));
+    let through: Vec<OsString> = removed.chain(set).collect();
+    let mut words: Vec<OsString> = Vec::new();
+    if !through.is_empty() {
+        words.push("env".into());
+        words.extend(through);
+    }
+    words.push(found.into_os_string());
+    words.extend(args);
+    words
+}
+
+/// Variables by which the command line itself finds its settings, its libraries and its server.
+fn is_wezterms(name: &str) -> bool {
+    let prefixes = ["WEZTERM", "XDG_", "LD_", "DYLD_"];
+    ["HOME", "PATH", "USER", "DISPLAY", "TMPDIR"].contains(&name)
+        || name.starts_with("WAYLAND")
+        || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Panes have numbers. Anything else is none, and is not handed to a command line.
+fn number(pane: &str) -> Result<u64, PaneError> {
+    let digits = pane.bytes().all(|byte| byte.is_ascii_digit());
+    let id = pane.parse().ok().filter(|_| digits);
+    id.ok_or_else(|| PaneError::NoPane(pane.to_string()))
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> PaneError {
+    move |error| PaneError::System { what, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(stderr: &str) -> String {
+        refusal(stderr.as_bytes()).to_string()
+    }
+
+    #[test]
+    fn refusals_are_read_from_what_it_says() {
+        assert_eq!(
+            said("12:00:00.000  ERROR  wezterm > no such pane 999; terminating\n"),
+            "no such pane: 999"
+        );
+        assert_eq!(said("12:00:00.000  ERROR  wezterm > pane 7 not found; terminating\n"), "no such pane: 7");
+        let connect =
+            "12:00:00.000  ERROR  wezterm > failed to connect to Socket(\"/x\"): gone; terminating\n";
+        assert_eq!(said(connect), "no wezterm server is running");
+        assert_eq!(
+            said("12:00:00.000  ERROR  wezterm > something else; terminating"),
+            "wezterm: something else"
+        );
+        assert_eq!(said(""), "wezterm: it failed and said nothing");
+    }
+
+    #[test]
+    fn no_range_ends_before_it_starts() {
+        for rows in [0, 1, 24, u16::MAX] {
+            for back in [0, 1, 3500, u32::MAX] {
+                let range = Range::with_scrollback(rows, back);
+                let (start, end): (i64, i64) = (range.start().parse().unwrap(), range.end().parse().unwrap());
+                assert!(start <= 0 && end >= 0, "{range:?}: {start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_few_and_text() {
+        assert!(Keys::new(&[b'x'; Keys::MAX]).is_some());
+        assert!(Keys::new(&[b'x'; Keys::MAX + 1]).is_none());
+        assert!(Keys::new(b"\xff").is_none());
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_pane() {
+        for pane in ["", "-1", "+1", "%3", "1 2", "--help", "99999999999999999999999"] {
+            assert!(matches!(number(pane), Err(PaneError::NoPane(_))), "{pane}");
+        }
+        assert_eq!(number("17").unwrap(), 17);
+    }
+}

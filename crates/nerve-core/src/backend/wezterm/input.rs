@@ -1,0 +1,140 @@
+//! What is to be typed into a pane, as the calls that do it.
+
+use std::collections::VecDeque;
+
+use super::client::Keys;
+
+const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Typing {
+    /// Text as a paste. WezTerm brackets it where the program asks for that.
+    Paste(Vec<u8>),
+    /// A few exact bytes.
+    Keys(Keys),
+}
+
+impl Typing {
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Typing::Paste(text) => text.len(),
+            Typing::Keys(keys) => keys.len(),
+        }
+    }
+}
+
+/// Takes bytes for a program apart: a bracketed paste becomes a paste without its brackets, long text a paste too, and everything else
+/// few exact bytes at a time. `None`: there is something in it that is no UTF-8, which WezTerm does not take.
+pub(super) fn typings(bytes: &[u8]) -> Option<VecDeque<Typing>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut typings = VecDeque::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (before, pasted, after) = next_paste(rest);
+        plain(before, &mut typings);
+        if let Some(pasted) = pasted.filter(|pasted| !pasted.is_empty()) {
+            typings.push_back(Typing::Paste(pasted.as_bytes().to_vec()));
+        }
+        rest = after;
+    }
+    Some(typings)
+}
+
+/// What comes before the next bracketed paste, its inside, and what follows it.
+fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
+    let marks = (std::str::from_utf8(PASTE.0), std::str::from_utf8(PASTE.1));
+    if let (Ok(begin), Ok(end)) = marks
+        && let Some((before, rest)) = text.split_once(begin)
+        && let Some((inside, after)) = rest.split_once(end)
+    {
+        return (before, Some(inside), after);
+    }
+    (text, None, "")
+}
+
+/// Text that a person would type. What is long is pasted as far as it holds no control characters: those mean other things in a paste.
+fn plain(text: &str, typings: &mut VecDeque<Typing>) {
+    if text.len() <= Keys::MAX {
+        typings.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(Typing::Keys));
+        return;
+    }
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(char::is_control).unwrap_or(rest.len());
+        if end > Keys::MAX {
+            typings.push_back(Typing::Paste(rest.as_bytes()[..end].to_vec()));
+            rest = &rest[end..];
+            continue;
+        }
+        // Up to where text begins that is long enough to be pasted.
+        let mut cut = 0;
+        for (at, c) in rest.char_indices() {
+            let next = at + c.len_utf8();
+            if next > Keys::MAX || (c.is_control() && cut > 0 && begins_long(&rest[next..])) {
+                break;
+            }
+            cut = next;
+        }
+        let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
+        typings.extend(Keys::new(&rest.as_bytes()[..cut]).map(Typing::Keys));
+        rest = &rest[cut..];
+    }
+}
+
+fn begins_long(text: &str) -> bool {
+    text.find(char::is_control).unwrap_or(text.len()) > Keys::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_term::keys::paste;
+    use nerve_term::screen::Modes;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(text: &str) -> Typing {
+        Typing::Keys(Keys::new(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_paste_loses_its_brackets_and_enter_goes_apart() {
+        let modes = Modes { bracketed_paste: true, ..Modes::default() };
+        let mut bytes = paste("two\nlines", modes);
+        bytes.push(b'\r');
+        assert_eq!(typings(&bytes).unwrap(), [Typing::Paste(b"two\nlines".to_vec()), keys("\r")]);
+        assert_eq!(typings(b"ls -l\r").unwrap(), [keys("ls -l\r")]);
+        assert_eq!(typings(b"").unwrap(), []);
+        assert_eq!(typings(b"\x1b[200~\x1b[201~").unwrap(), []);
+        assert_eq!(typings(b"\x1b[200~open").unwrap(), [keys("\x1b[200~open")]);
+        assert_eq!(typings(b"\xff"), None);
+    }
+
+    #[test]
+    fn a_long_line_is_pasted_and_its_enter_is_not() {
+        let line = "x".repeat(300);
+        let bytes = format!("{line}\r");
+        assert_eq!(typings(bytes.as_bytes()).unwrap(), [Typing::Paste(line.into_bytes()), keys("\r")]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(text in "([a-z]{0,100}[\\r\\t\\x1bé]{0,40}){0,5}") {
+            let typings = typings(text.as_bytes()).unwrap();
+            let typed: Vec<u8> = typings
+                .iter()
+                .flat_map(|typing| match typing {
+                    Typing::Paste(text) => text.clone(),
+                    Typing::Keys(keys) => keys.as_bytes().to_vec(),
+                })
+                .collect();
+            prop_assert_eq!(typed, text.into_bytes());
+            for typing in &typings {
+                if let Typing::Paste(text) = typing {
+                    prop_assert!(!std::str::from_utf8(text).unwrap().contains(char::is_control));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One list of panes for all nodes of a WezTerm server: a list costs the same for one pane as for a hundred.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as Queue, Semaphore};
+use tokio::time::Instant;
+
+use super::client::{NAME, Wezterm};
+use super::listing::Listed;
+use crate::backend::pane::PaneError;
+
+/// Looks that may run at once: more only make each other wait, and what is typed with them.
+const AT_ONCE: usize = 4;
+
+/// What nodes of one server share.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) wezterm: Wezterm,
+    last: Queue<Last>,
+    pub(super) looks: Semaphore,
+}
+
+/// The last list, or how it failed, and when it was asked for.
+#[derive(Debug, Default)]
+enum Last {
+    #[default]
+    None,
+    List(Instant, Arc<Vec<Listed>>),
+    NoServer(Instant),
+    NoAnswer(Instant, Duration),
+}
+
+type Servers = HashMap<(PathBuf, Option<String>), Weak<Server>>;
+
+impl Server {
+    /// The one that others of this process use already, or a new one.
+    pub(super) fn of(wezterm: Wezterm) -> Arc<Server> {
+        static SERVERS: OnceLock<Mutex<Servers>> = OnceLock::new();
+        let servers = SERVERS.get_or_init(Mutex::default);
+        let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, server| server.strong_count() > 0);
+        let key = wezterm.key();
+        if let Some(server) = servers.get(&key).and_then(Weak::upgrade) {
+            return server;
+        }
+        let server = Arc::new(Server { wezterm, last: Queue::default(), looks: Semaphore::new(AT_ONCE) });
+        servers.insert(key, Arc::downgrade(&server));
+        server
+    }
+
+    /// A list that was asked for at `since` or later. Whoever waits for another's call gets its answer, or its failure.
+    pub(super) async fn list(&self, since: Instant) -> Result<Arc<Vec<Listed>>, PaneError> {
+        let mut last = self.last.lock().await;
+        match &*last {
+            Last::List(at, panes) if *at >= since => return Ok(panes.clone()),
+            Last::NoServer(at) if *at >= since => return Err(PaneError::NoServer(NAME)),
+            Last::NoAnswer(at, limit) if *at >= since => return Err(PaneError::NoAnswer(NAME, *limit)),
+            _ => {}
+        }
+        let at = Instant::now();
+        let listed = self.wezterm.listed().await.map(Arc::new);
+        *last = match &listed {
+            Ok(panes) => Last::List(at, panes.clone()),
+            Err(PaneError::NoServer(_)) => Last::NoServer(at),
+            Err(PaneError::NoAnswer(_, limit)) => Last::NoAnswer(at, *limit),
+            Err(_) => Last::None,
+        };
+        listed
+    }
+}

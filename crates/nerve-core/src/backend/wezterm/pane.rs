@@ -1,0 +1,266 @@
+//! A pane of WezTerm as a node's terminal.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nerve_term::driver::Foreground;
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::client::Range;
+use super::eye::{Process, Seen, Shared};
+use super::hand::Batch;
+use super::input::typings;
+use super::lists::Server;
+use crate::backend::pane::{Claim, PaneEntry, PaneInfo, Panes};
+use crate::backend::pty::WRITE_LIMIT;
+use crate::backend::{Backend, Doing, Fresh, Happened, Memory, tty};
+use crate::clock::Clock;
+use crate::pump::Pump;
+
+/// More than any scrollback: a start that is too far back is moved to the first row.
+const ALL: u32 = 1_000_000;
+
+/// See the module.
+pub(super) struct WeztermPane {
+    pub(super) server: Arc<Server>,
+    pub(super) entry: PaneEntry,
+    pub(super) panes: Panes,
+    pub(super) process: Option<Process>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) pump: Pump,
+    pub(super) clock: Clock,
+    pub(super) seen: mpsc::Receiver<Seen>,
+    pub(super) batches: mpsc::UnboundedSender<Batch>,
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// Somebody has driven it before us.
+    pub(super) adopted: bool,
+    /// Nobody else drives the pane.
+    pub(super) _claim: Option<Claim>,
+    pub(super) work: Vec<AbortOnDropHandle<()>>,
+    pub(super) output: Vec<u8>,
+    pub(super) told: VecDeque<Happened>,
+    pub(super) place: Vec<(&'static str, String)>,
+    /// The pane is gone, or left.
+    pub(super) over: bool,
+    pub(super) exit: ExitStatus,
+    /// The node is left, and the pane waits for the next one.
+    pub(super) released: bool,
+}
+
+impl WeztermPane {
+    fn saw(&mut self, seen: Seen) {
+        let now = self.clock.now();
+        match seen {
+            Seen::Size(size) => {
+                self.pump.resize(now, size);
+                self.told.push_back(Happened::Resized(size));
+            }
+            Seen::Bytes(bytes) => {
+                self.pump.output(now, &bytes);
+                self.output = bytes;
+                self.told.push_back(Happened::Output);
+            }
+            Seen::Place(place) => {
+                self.place = place;
+                self.told.push_back(Happened::Moved);
+            }
+            Seen::First if std::mem::take(&mut self.adopted) => self.told.push_back(Happened::CaughtUp),
+            Seen::First => {}
+            Seen::Fault(message) => self.told.push_back(Happened::Fault(message)),
+            Seen::Ended(exit) => self.ended(Happened::Exited(exit), exit),
+            Seen::Gone(how) => self.ended(Happened::Gone(how), ExitStatus::Unknown),
+        }
+    }
+
+    fn ended(&mut self, how: Happened, exit: ExitStatus) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        if self.adopted {
+            // It may not have been seen at all.
+            self.told.push_back(Happened::CaughtUp);
+        }
+        self.exit = exit;
+        self.work.clear();
+        self.panes.forget(&self.entry);
+        self.told.extend([how, Happened::Closed]);
+    }
+
+    fn finish_recording(&mut self) {
+        let now = self.clock.now();
+        self.pump.exit(now, self.exit);
+        // What it lacks then is its end alone.
+        let _ = self.panes.finish(&self.entry, self.exit, now);
+    }
+}
+
+impl Drop for WeztermPane {
+    fn drop(&mut self) {
+        if self.over && !self.released {
+            self.finish_recording();
+        }
+    }
+}
+
+impl Backend for WeztermPane {
+    async fn next(&mut self) -> Happened {
+        loop {
+            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
+            if let Some(happened) = self.told.pop_front() {
+                return happened;
+            }
+            match self.seen.recv().await {
+                Some(seen) => self.saw(seen),
+                // Over: nothing happens any more.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        if self.over || self.waiting() + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        let Some(batch) = typings(bytes) else {
+            let message = "bytes that are not UTF-8 cannot be typed into a WezTerm pane";
+            self.told.push_back(Happened::Fault(message.into()));
+            return false;
+        };
+        let size: usize = batch.iter().map(super::input::Typing::size).sum();
+        self.waiting.fetch_add(size, Ordering::Relaxed);
+        let taken = self.batches.send(batch).is_ok();
+        if taken {
+            self.pump.input(now, bytes, origin, self.hides_input());
+        }
+        taken
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// A pane has the size of its window.
+    fn resize(&mut self, _now: TsNs, _size: Size) -> io::Result<()> {
+        let message =
+            "a WezTerm pane has the size it was made with: make another node, or resize WezTerm's window";
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = self.process.filter(|process| process.is_alive()) {
+            tty::signal(process.pid, signal);
+        }
+    }
+
+    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+        if self.waiting() > 0 {
+            // It has yet to get what was typed: its silence means nothing.
+            return Foreground::Awake;
+        }
+        let process = self.process.filter(|process| process.is_alive());
+        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, closely, kin))
+    }
+
+    fn hides_input(&self) -> bool {
+        self.shared.tty.get().is_some_and(|tty| tty::hides_input(tty))
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        self.entry.memory = memory.clone();
+        if let Err(error) = self.panes.store(&self.entry) {
+            let message = format!("the pane's entry cannot be written: {error}");
+            self.told.push_back(Happened::Fault(message));
+        }
+    }
+
+    fn drain_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn pid(&self) -> Option<i32> {
+        self.process.map(|process| process.pid)
+    }
+
+    /// Panes live without us. One that we made and nobody would find again is ours to end.
+    fn release(&mut self) -> bool {
+        let left = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
+        self.released |= left;
+        left
+    }
+
+    /// The pane's own text, however old what we saw last is.
+    fn fresh_text(&self, lines: Option<usize>) -> Option<Fresh> {
+        if self.over {
+            return None;
+        }
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        let rows = self.shared.rows.load(Ordering::Relaxed);
+        let back = lines.map_or(ALL, |lines| u32::try_from(lines).unwrap_or(ALL));
+        Some(Box::pin(async move {
+            let range = Range::with_scrollback(rows, back);
+            let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
+            let mut rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+            rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
+            Ok(rows[rows.len().saturating_sub(lines.unwrap_or(usize::MAX))..].join("\n"))
+        }))
+    }
+
+    fn end(&mut self, signal: Signal) {
+        if self.over {
+            self.signal_after_end(signal);
+        } else if !self.entry.ours {
+            // It was there before us.
+            self.ended(Happened::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
+        } else if self.shared.closing.swap(true, Ordering::Relaxed) {
+            // Closing was not enough.
+            self.signal(signal);
+        } else {
+            let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                // Gone already is what it is to be; else signals follow.
+                let _ = server.wezterm.kill(&pane).await;
+                shared.poke.notify_one();
+            });
+        }
+    }
+
+    fn attend(&mut self, watchful: bool) {
+        if self.shared.watchful.swap(watchful, Ordering::Relaxed) != watchful && watchful {
+            self.shared.poke.notify_one();
+        }
+    }
+
+    fn place(&self) -> &[(&'static str, String)] {
+        &self.place
+    }
+
+    fn focus(&self) -> Option<Doing<()>> {
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        Some(Box::pin(async move { server.wezterm.activate(&pane).await }))
+    }
+
+    fn pane_info(&self) -> Option<Doing<PaneInfo>> {
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        Some(Box::pin(async move { server.wezterm.pane_info(&pane).await }))
+    }
+}
+
+impl WeztermPane {
+    /// What its group left behind must not outlive a pane that was ours to end.
+    fn signal_after_end(&self, signal: Signal) {
+        if self.entry.ours && !self.released {
+            self.signal(signal);
+        }
+    }
+}

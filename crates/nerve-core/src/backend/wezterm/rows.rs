@@ -1,0 +1,189 @@
+//! Text of a pane, as its owner tells it, taken apart into rows.
+
+/// Sequences that a row can begin with; beyond it something is wrong with them, and the older ones are dropped.
+const STYLE_LIMIT: usize = 1024;
+
+/// A row of a pane.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Row {
+    /// Its text and styles, as bytes for a terminal whose style is the default one, and is so again after them.
+    pub(super) shown: String,
+    /// Its text alone, trailing blanks cut.
+    pub(super) text: String,
+    /// The terminal wrapped it: it goes on in the next row.
+    pub(super) goes_on: bool,
+}
+
+/// The style in force. It goes on over the end of a row.
+#[derive(Debug, Default)]
+struct Style {
+    /// SGR sequences since the last reset.
+    looks: String,
+    /// The open hyperlink (OSC 8).
+    link: String,
+}
+
+impl Style {
+    fn begin(&self, row: &mut Row) {
+        row.shown.push_str(&self.link);
+        row.shown.push_str(&self.looks);
+    }
+
+    fn end(&self, row: &mut Row) {
+        if !self.looks.is_empty() {
+            row.shown.push_str("\x1b[0m");
+        }
+        if !self.link.is_empty() {
+            row.shown.push_str("\x1b]8;;\x1b\\");
+        }
+    }
+
+    /// `params` of an SGR sequence (ECMA-48 §8.3.117).
+    fn look(&mut self, params: &str, row: &mut Row) {
+        let sequence = format!("\x1b[{params}m");
+        row.shown.push_str(&sequence);
+        if params.is_empty() || params == "0" {
+            self.looks.clear();
+            return;
+        }
+        if params.starts_with("0;") || self.looks.len() + sequence.len() > STYLE_LIMIT {
+            self.looks.clear();
+        }
+        self.looks.push_str(&sequence);
+    }
+
+    fn link(&mut self, of: &str, row: &mut Row) {
+        let sequence = format!("\x1b]{of}\x1b\\");
+        row.shown.push_str(&sequence);
+        self.link = if of.ends_with(';') { String::new() } else { sequence };
+    }
+}
+
+/// Takes text with escape sequences apart. What is neither text nor style is left out: nothing in it can move a cursor.
+///
+/// Rows of plain text end with LF. With escape sequences they end with CR LF, and a last line with LF alone, which has nothing but the
+/// reset of the style, is no row.
+pub(super) fn rows_of(text: &str) -> Vec<Row> {
+    let (mut rows, mut style, mut row) = (Vec::new(), Style::default(), Row::default());
+    let (mut returned, mut bare) = (false, false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '\r' => returned |= rest.starts_with('\n'),
+            '\n' => {
+                bare = !text[..text.len() - rest.len() - 1].ends_with('\r');
+                finish(&mut row, &style);
+                rows.push(std::mem::take(&mut row));
+                style.begin(&mut row);
+            }
+            '\x1b' => rest = escape(rest, &mut style, &mut row),
+            c if c.is_control() => {}
+            c => {
+                row.shown.push(c);
+                row.text.push(c);
+            }
+        }
+    }
+    // What follows the last end of a line is no row, if it shows nothing.
+    if !row.text.is_empty() || rows.is_empty() {
+        finish(&mut row, &style);
+        rows.push(row);
+    } else if returned && bare && rows.last().is_some_and(|row| row.text.is_empty()) {
+        rows.pop();
+    }
+    rows
+}
+
+fn finish(row: &mut Row, style: &Style) {
+    style.end(row);
+    row.text.truncate(row.text.trim_end().len());
+    if row.text.is_empty() && !row.shown.contains("\x1b[") {
+        row.shown.clear();
+    }
+}
+
+/// Reads a sequence after its ESC; gives what follows it.
+fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
+    let mut chars = rest.chars();
+    match chars.next() {
+        Some('[') => {
+            let body = chars.as_str();
+            let Some(end) = body.find(|c: char| ('\x40'..='\x7e').contains(&c)) else { return "" };
+            let params = &body[..end];
+            let plain = params.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'));
+            match body.as_bytes()[end] {
+                b'm' if plain => style.look(params, row),
+                // The rest of the row in the colour of its background.
+                b'K' if matches!(params, "" | "0") => row.shown.push_str("\x1b[K"),
+                _ => {}
+            }
+            &body[end + 1..]
+        }
+        Some(']') => {
+            let body = chars.as_str();
+            let Some(end) = body.find(['\x07', '\x1b']) else { return "" };
+            let of = &body[..end];
+            if of.starts_with("8;") && !of.contains(char::is_control) {
+                style.link(of, row);
+            }
+            let after = &body[end..];
+            after.strip_prefix("\x1b\\").unwrap_or_else(|| after.strip_prefix('\x07').unwrap_or(after))
+        }
+        // A character set, and the like: one more character.
+        Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
+            chars.next();
+            chars.as_str()
+        }
+        Some(_) | None => chars.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        rows_of(text).into_iter().map(|row| row.text).collect()
+    }
+
+    #[test]
+    fn rows_end_with_either_end_of_line() {
+        assert_eq!(texts("a  \nb\r\n\nd\n"), ["a", "b", "", "d"]);
+        assert_eq!(texts("a\nb"), ["a", "b"]);
+        assert_eq!(texts(""), [""]);
+        assert_eq!(texts("a\n\x1b[0m"), ["a"], "a reset at the very end is no row");
+        assert_eq!(texts("a\r\n\r\n\x1b[0m\n"), ["a", ""], "neither with an end of line of its own");
+        assert_eq!(texts("a\r\n\r\n"), ["a", ""]);
+        assert_eq!(texts("\r\n\n"), [""]);
+    }
+
+    #[test]
+    fn a_style_goes_on_in_the_next_row() {
+        let rows =
+            rows_of("\x1b[1;31mred\nstill\n\x1b[0mplain \x1b]8;;http://x\x1b\\link\n!\x1b]8;;\x1b\\\n");
+        assert_eq!(rows[0].shown, "\x1b[1;31mred\x1b[0m");
+        assert_eq!(rows[1].shown, "\x1b[1;31mstill\x1b[0m");
+        assert_eq!(rows[2].shown, "\x1b[1;31m\x1b[0mplain \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\");
+        assert_eq!(rows[3].shown, "\x1b]8;;http://x\x1b\\!\x1b]8;;\x1b\\");
+        assert_eq!(rows.len(), 4);
+    }
+
+    #[test]
+    fn a_colour_can_fill_the_rest_of_a_row() {
+        assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].shown, "\x1b[44ma\x1b[K\x1b[0m");
+    }
+
+    #[test]
+    fn nothing_but_text_and_style_comes_through() {
+        let rows = rows_of("a\x1b[2J\x1b[5;5Hb\x07\x1b(Bc\x1b]0;title\x07d\x1bMe\x1b[?25lf\x1b[31\n");
+        assert_eq!((rows[0].text.as_str(), rows[0].shown.as_str()), ("abcdef", "abcdef"));
+    }
+
+    #[test]
+    fn broken_sequences_at_the_end_are_dropped() {
+        for text in ["a\x1b", "a\x1b[", "a\x1b[31", "a\x1b]8;;x", "a\x1b("] {
+            assert_eq!(texts(text), ["a"], "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Anthropic's Messages API: requests, and what comes back.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::{Growing, number, text};
+use super::error::Fault;
+use super::message::{Message, ToolCall};
+use super::spec::ChatSpec;
+use super::tools::{Choice, Tool};
+
+/// The version of the API that all of this is about; it goes into a header.
+pub(super) const VERSION: &str = "2023-06-01";
+
+/// The body of a request.
+pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
+    let mut body = json!({
+        "model": spec.model,
+        "max_tokens": spec.max_tokens,
+        "stream": true,
+        "messages": messages.iter().filter_map(message).collect::<Vec<Value>>(),
+    });
+    if let Some(system) = spec.system.as_ref().filter(|system| !system.trim().is_empty()) {
+        body["system"] = system.as_str().into();
+    }
+    if let Some(temperature) = spec.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if !tools.is_empty() {
+        let tool = |tool: &Tool| json!({ "name": tool.api_name, "description": tool.description, "input_schema": tool.schema });
+        body["tools"] = tools.iter().map(tool).collect();
+        let mut choice = match choice {
+            Choice::Auto => json!({ "type": "auto" }),
+            Choice::None => json!({ "type": "none" }),
+            Choice::Required => json!({ "type": "any" }),
+            Choice::Tool(name) => json!({ "type": "tool", "name": name }),
+        };
+        if !spec.parallel_tool_calls && choice["type"] != "none" {
+            choice["disable_parallel_tool_use"] = true.into();
+        }
+        body["tool_choice"] = choice;
+    }
+    body
+}
+
+/// `None` for an answer without a word: the API takes no empty text.
+fn message(message: &Message) -> Option<Value> {
+    Some(match message {
+        Message::User { text } => json!({ "role": "user", "content": text }),
+        Message::Assistant { text, tool_calls } => {
+            let said = Some(text).filter(|text| !text.trim().is_empty());
+            let mut blocks: Vec<Value> =
+                said.map(|text| json!({ "type": "text", "text": text })).into_iter().collect();
+            blocks.extend(tool_calls.iter().map(tool_use));
+            if blocks.is_empty() {
+                return None;
+            }
+            json!({ "role": "assistant", "content": blocks })
+        }
+        Message::Tools { results } => {
+            let result = |result: &super::message::ToolResult| {
+                let mut block =
+                    json!({ "type": "tool_result", "tool_use_id": result.id, "content": result.content });
+                if result.is_error {
+                    block["is_error"] = true.into();
+                }
+                block
+            };
+            json!({ "role": "user", "content": results.iter().map(result).collect::<Vec<Value>>() })
+        }
+    })
+}
+
+/// Arguments that are no object were told to the model as an error; here an empty one stands for them.
+fn tool_use(call: &ToolCall) -> Value {
+    let input = call.input().unwrap_or_else(|_| Map::new());
+    json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
+}
+
+/// Takes an event of a stream; gives the text that it adds.
+pub(super) fn event(growing: &mut Growing, data: &str) -> Result<Option<String>, Fault> {
+    let event: Value = serde_json::from_str(data).map_err(|error| Fault::Garbled(error.to_string()))?;
+    let index = number(&event, "/index").unwrap_or(0);
+    match text(&event, "/type") {
+        "message_start" => {
+            take_model(growing, &event["message"]);
+            take_usage(growing, &event["message"]["usage"]);
+        }
+        "content_block_start" => return block(growing, index, &event["content_block"]),
+        "content_block_delta" => match text(&event, "/delta/type") {
+            "text_delta" => return Ok(say(growing, text(&event, "/delta/text"))),
+            "thinking_delta" => growing.thinking.push_str(text(&event, "/delta/thinking")),
+            "input_json_delta" => growing.arguments(index, text(&event, "/delta/partial_json")),
+            _ => {}
+        },
+        "message_delta" => {
+            take_finish(growing, &event["delta"]);
+            take_usage(growing, &event["usage"]);
+        }
+        "message_stop" => growing.ended = true,
+        "error" => return Err(Fault::said(&event["error"])),
+        // `ping`, the end of a block, and what is not known yet.
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// Takes an answer that came whole; gives its text.
+pub(super) fn whole(growing: &mut Growing, message: &Value) -> Result<Option<String>, Fault> {
+    let Some(blocks) = message["content"].as_array() else {
+        return Err(Fault::Garbled("it has no content".to_string()));
+    };
+    take_model(growing, message);
+    take_finish(growing, message);
+    take_usage(growing, &message["usage"]);
+    for (index, content) in blocks.iter().enumerate() {
+        let index = index as u64;
+        block(growing, index, content)?;
+        if content["input"].is_object() {
+            growing.arguments(index, &content["input"].to_string());
+        }
+        growing.thinking.push_str(text(content, "/thinking"));
+    }
+    growing.ended = true;
+    Ok(Some(growing.text.clone()).filter(|text| !text.is_empty()))
+}
+
+/// A block as it begins.
+fn block(growing: &mut Growing, index: u64, block: &Value) -> Result<Option<String>, Fault> {
+    match text(block, "/type") {
+        "text" => {
+            let mut piece = text(block, "/text").to_string();
+            // A further text, behind a tool the API ran itself, say.
+            if !growing.text.is_empty() && !growing.text.ends_with('\n') {
+                piece.insert(0, '\n');
+            }
+            Ok(say(growing, &piece))
+        }
+        "tool_use" => growing.call(index, text(block, "/id"), text(block, "/name")).map(|()| None),
+        _ => Ok(None),
+    }
+}
+
+fn say(growing: &mut Growing, piece: &str) -> Option<String> {
+    growing.text.push_str(piece);
+    Some(piece.to_string()).filter(|piece| !piece.is_empty())
+}
+
+fn take_model(growing: &mut Growing, message: &Value) {
+    growing.model = message["model"].as_str().map(str::to_string).or(growing.model.take());
+}
+
+fn take_finish(growing: &mut Growing, delta: &Value) {
+    let reason = match delta["stop_reason"].as_str() {
+        None => return,
+        Some("end_turn" | "stop_sequence") => "stop",
+        Some("tool_use") => "tool_calls",
+        Some("max_tokens" | "model_context_window_exceeded") => super::answer::LENGTH,
+        Some("refusal") => "content_filter",
+        Some(other) => other,
+    };
+    growing.finish = Some(reason.to_string());
+}
+
+/// Counts come at the begin and at the end; the last ones count.
+fn take_usage(growing: &mut Growing, usage: &Value) {
+    if let Some(input) = number(usage, "/input_tokens") {
+        let cached = ["/cache_creation_input_tokens", "/cache_read_input_tokens"];
+        let cached: u64 = cached.iter().filter_map(|part| number(usage, part)).fold(0, u64::saturating_add);
+        growing.usage.prompt = input.saturating_add(cached);
+    }
+    if let Some(output) = number(usage, "/output_tokens") {
+        growing.usage.completion = output;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Usage;
+    use super::super::message::ToolResult;
+    use super::super::spec::Provider;
+    use super::*;
+
+    fn fold(events: &[Value]) -> Result<(Vec<String>, super::super::answer::Answer), Fault> {
+        let mut growing = Growing::default();
+        let mut pieces = Vec::new();
+        for data in events {
+            pieces.extend(event(&mut growing, &data.to_string())?);
+        }
+        Ok((pieces, growing.finish()?))
+    }
+
+    fn start() -> Value {
+        json!({ "type": "message_start", "message": { "model": "m-1", "usage": { "input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1 } } })
+    }
+
+    fn delta(index: u64, delta: Value) -> Value {
+        json!({ "type": "content_block_delta", "index": index, "delta": delta })
+    }
+
+    #[test]
+    fn a_stream_becomes_an_answer() {
+        let (pieces, answer) = fold(&[
+            start(),
+            json!({ "type": "ping" }),
+            json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "thinking", "thinking": "" } }),
+            delta(0, json!({ "type": "thinking_delta", "thinking": "hm" })),
+            json!({ "type": "content_block_start", "index": 1, "content_block": { "type": "text", "text": "" } }),
+            delta(1, json!({ "type": "text_delta", "text": "Hel" })),
+            delta(1, json!({ "type": "text_delta", "text": "lo" })),
+            json!({ "type": "content_block_start", "index": 2, "content_block": { "type": "tool_use", "id": "t1", "name": "b_run", "input": {} } }),
+            delta(2, json!({ "type": "input_json_delta", "partial_json": "{\"command\":" })),
+            delta(2, json!({ "type": "input_json_delta", "partial_json": "\"ls\"}" })),
+            json!({ "type": "something_new" }),
+            json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": { "output_tokens": 9 } }),
+            json!({ "type": "message_stop" }),
+        ])
+        .unwrap();
+        assert_eq!(pieces, ["Hel", "lo"]);
+        assert_eq!(
+            (answer.text.as_str(), answer.thinking.as_str(), answer.finish.as_str()),
+            ("Hello", "hm", "tool_calls")
+        );
+        assert_eq!(answer.tool_calls[0].input().unwrap()["command"], "ls");
+        assert_eq!(answer.usage, Usage { prompt: 7, completion: 9 });
+        assert_eq!(answer.model.as_deref(), Some("m-1"));
+    }
+
+    #[test]
+    fn half_a_stream_is_no_answer() {
+        let said = delta(0, json!({ "type": "text_delta", "text": "Hel" }));
+        assert!(matches!(fold(&[start(), said]), Err(Fault::ClosedEarly)));
+        assert!(matches!(event(&mut Growing::default(), "{\"type\": "), Err(Fault::Garbled(_))));
+        let error =
+            json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
+        assert!(matches!(fold(&[error]), Err(Fault::Said { kind, .. }) if kind == "overloaded_error"));
+    }
+
+    #[test]
+    fn a_conversation_becomes_a_request() {
+        let call = ToolCall { id: "t1".into(), name: "b_run".into(), arguments: "no json".into() };
+        let result = ToolResult { id: "t1".into(), content: "bad".into(), is_error: true };
+        let messages = [
+            Message::User { text: "q".into() },
+            Message::Assistant { text: " ".into(), tool_calls: vec![call] },
+            Message::Tools { results: vec![result] },
+            Message::Assistant { text: String::new(), tool_calls: Vec::new() },
+        ];
+        let spec = ChatSpec {
+            system: Some("be brief".into()),
+            temperature: Some(0.5),
+            ..ChatSpec::new(Provider::Anthropic, "m")
+        };
+        let body = request(&spec, &messages, &[], &Choice::Auto);
+        assert_eq!(
+            body,
+            json!({
+                "model": "m", "max_tokens": 4096, "stream": true, "system": "be brief", "temperature": 0.5,
+                "messages": [
+                    { "role": "user", "content": "q" },
+                    { "role": "assistant", "content": [{ "type": "tool_use", "id": "t1", "name": "b_run", "input": {} }] },
+                    { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "t1", "content": "bad", "is_error": true }] },
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn choices_of_tools() {
+        let tools = [Tool::sample()];
+        let spec = ChatSpec { parallel_tool_calls: false, ..ChatSpec::new(Provider::Anthropic, "m") };
+        let of = |choice| request(&spec, &[], &tools, &choice)["tool_choice"].clone();
+        assert_eq!(of(Choice::Auto), json!({ "type": "auto", "disable_parallel_tool_use": true }));
+        assert_eq!(of(Choice::None), json!({ "type": "none" }));
+        assert_eq!(of(Choice::Required)["type"], "any");
+        assert_eq!(of(Choice::Tool("b_run".into()))["name"], "b_run");
+    }
+
+    #[test]
+    fn an_answer_may_come_whole() {
+        let message = json!({
+            "model": "m", "stop_reason": "max_tokens", "usage": { "input_tokens": 1, "output_tokens": 2 },
+            "content": [{ "type": "text", "text": "hi" }, { "type": "tool_use", "id": "t", "name": "n", "input": { "a": 1 } }],
+        });
+        let mut growing = Growing::default();
+        assert_eq!(whole(&mut growing, &message).unwrap().as_deref(), Some("hi"));
+        let answer = growing.finish().unwrap();
+        assert_eq!(
+            (answer.finish.as_str(), answer.tool_calls[0].input().unwrap()["a"].clone()),
+            ("length", json!(1))
+        );
+        assert!(whole(&mut Growing::default(), &json!({ "hello": 1 })).is_err());
+    }
+}

@@ -1,0 +1,248 @@
+//! Chat Completions, OpenAI's and that of the many who speak it: requests, and what comes back.
+
+use serde_json::{Value, json};
+
+use super::answer::{Growing, number, text};
+use super::error::Fault;
+use super::message::Message;
+use super::spec::ChatSpec;
+use super::tools::{Choice, Tool};
+
+/// The last event of a stream.
+const DONE: &str = "[DONE]";
+
+/// The body of a request.
+pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
+    let system = spec.system.as_ref().filter(|system| !system.trim().is_empty());
+    let system = system.map(|system| json!({ "role": "system", "content": system }));
+    let messages = messages.iter().flat_map(message);
+    let mut body = json!({
+        "model": spec.model,
+        "stream": true,
+        "stream_options": { "include_usage": true },
+        "messages": system.into_iter().chain(messages).collect::<Vec<Value>>(),
+    });
+    // OpenAI's newer models refuse the older name, and most others know no other.
+    let limit = if spec.is_openai_itself() { "max_completion_tokens" } else { "max_tokens" };
+    body[limit] = spec.max_tokens.into();
+    if let Some(temperature) = spec.temperature {
+        body["temperature"] = temperature.into();
+    }
+    if !tools.is_empty() {
+        let tool = |tool: &Tool| {
+            let function =
+                json!({ "name": tool.api_name, "description": tool.description, "parameters": tool.schema });
+            json!({ "type": "function", "function": function })
+        };
+        body["tools"] = tools.iter().map(tool).collect();
+        body["tool_choice"] = match choice {
+            Choice::Auto => json!("auto"),
+            Choice::None => json!("none"),
+            Choice::Required => json!("required"),
+            Choice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
+        };
+        if !spec.parallel_tool_calls {
+            body["parallel_tool_calls"] = false.into();
+        }
+    }
+    body
+}
+
+fn message(message: &Message) -> Vec<Value> {
+    match message {
+        Message::User { text } => vec![json!({ "role": "user", "content": text })],
+        Message::Assistant { text, tool_calls } => {
+            let mut message = json!({ "role": "assistant", "content": text });
+            if !tool_calls.is_empty() {
+                let call = |call: &super::message::ToolCall| {
+                    let function = json!({ "name": call.name, "arguments": call.arguments });
+                    json!({ "id": call.id, "type": "function", "function": function })
+                };
+                message["tool_calls"] = tool_calls.iter().map(call).collect();
+            }
+            vec![message]
+        }
+        // There is no mark for an error: the text says it.
+        Message::Tools { results } => results
+            .iter()
+            .map(|result| {
+                let error = if result.is_error { "Error: " } else { "" };
+                json!({ "role": "tool", "tool_call_id": result.id, "content": format!("{error}{}", result.content) })
+            })
+            .collect(),
+    }
+}
+
+/// Takes an event of a stream; gives the text that it adds.
+pub(super) fn event(growing: &mut Growing, data: &str) -> Result<Option<String>, Fault> {
+    if data.trim() == DONE {
+        growing.ended = true;
+        return Ok(None);
+    }
+    let chunk: Value = serde_json::from_str(data).map_err(|error| Fault::Garbled(error.to_string()))?;
+    if chunk["error"].is_object() || chunk["error"].is_string() {
+        return Err(Fault::said(&chunk["error"]));
+    }
+    take_facts(growing, &chunk);
+    let piece = take_message(growing, &chunk["choices"][0]["delta"])?;
+    // Not everybody sends the last event after this.
+    growing.ended |= growing.finish.is_some();
+    Ok(piece)
+}
+
+/// Takes an answer that came whole; gives its text.
+pub(super) fn whole(growing: &mut Growing, completion: &Value) -> Result<Option<String>, Fault> {
+    let message = &completion["choices"][0]["message"];
+    if !message.is_object() {
+        return Err(Fault::Garbled("it has no message".to_string()));
+    }
+    take_facts(growing, completion);
+    let piece = take_message(growing, message)?;
+    growing.ended = true;
+    Ok(piece)
+}
+
+fn take_facts(growing: &mut Growing, chunk: &Value) {
+    growing.model = chunk["model"].as_str().map(str::to_string).or(growing.model.take());
+    if let Some(reason) = chunk["choices"][0]["finish_reason"].as_str() {
+        growing.finish = Some(if reason == "function_call" { "tool_calls" } else { reason }.to_string());
+    }
+    if let Some(prompt) = number(chunk, "/usage/prompt_tokens") {
+        growing.usage.prompt = prompt;
+    }
+    if let Some(completion) = number(chunk, "/usage/completion_tokens") {
+        growing.usage.completion = completion;
+    }
+}
+
+/// A message, or a piece of one.
+fn take_message(growing: &mut Growing, message: &Value) -> Result<Option<String>, Fault> {
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        let (id, name) = (text(call, "/id"), text(call, "/function/name"));
+        let index = number(call, "/index").unwrap_or_else(|| match growing.last_call() {
+            // Who does not count sends whole calls, or goes on with the last.
+            Some(last) if id.is_empty() => last,
+            Some(last) => last + 1,
+            None => 0,
+        });
+        growing.call(index, id, name)?;
+        growing.arguments(index, text(call, "/function/arguments"));
+    }
+    // Some who think aloud do it here.
+    growing.thinking.push_str(text(message, "/reasoning_content"));
+    let piece = format!("{}{}", text(message, "/content"), text(message, "/refusal"));
+    growing.text.push_str(&piece);
+    Ok(Some(piece).filter(|piece| !piece.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::{Answer, Usage};
+    use super::super::message::{ToolCall, ToolResult};
+    use super::super::spec::Provider;
+    use super::*;
+
+    fn fold(events: &[&str]) -> Result<(Vec<String>, Answer), Fault> {
+        let mut growing = Growing::default();
+        let mut pieces = Vec::new();
+        for data in events {
+            pieces.extend(event(&mut growing, data)?);
+        }
+        Ok((pieces, growing.finish()?))
+    }
+
+    #[test]
+    fn a_stream_becomes_an_answer() {
+        let (pieces, answer) = fold(&[
+            r#"{"model": "m-1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]}"#,
+            r#"{"choices": [{"delta": {"reasoning_content": "hm"}}]}"#,
+            r#"{"choices": [{"delta": {"content": "Hel"}}]}"#,
+            r#"{"choices": [{"delta": {"content": "lo"}}]}"#,
+            r#"{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "b_run", "arguments": ""}}]}}]}"#,
+            r#"{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{\"command\":"}}, {"index": 1, "id": "c2", "function": {"name": "f_call", "arguments": "{}"}}]}}]}"#,
+            r#"{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "\"ls\"}"}}]}}]}"#,
+            r#"{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}"#,
+            r#"{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16}}"#,
+            "[DONE]",
+        ])
+        .unwrap();
+        assert_eq!(pieces, ["Hel", "lo"]);
+        assert_eq!(
+            (answer.text.as_str(), answer.thinking.as_str(), answer.finish.as_str()),
+            ("Hello", "hm", "tool_calls")
+        );
+        assert_eq!(answer.tool_calls[0].input().unwrap()["command"], "ls");
+        assert_eq!((answer.tool_calls[1].id.as_str(), answer.tool_calls[1].name.as_str()), ("c2", "f_call"));
+        assert_eq!(answer.usage, Usage { prompt: 7, completion: 9 });
+    }
+
+    #[test]
+    fn calls_that_are_not_counted_come_apart() {
+        let (_, answer) = fold(&[
+            r#"{"choices": [{"delta": {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}, {"id": "b", "function": {"name": "g", "arguments": "{}"}}]}}]}"#,
+            "[DONE]",
+        ])
+        .unwrap();
+        let names: Vec<&str> = answer.tool_calls.iter().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, ["f", "g"]);
+    }
+
+    #[test]
+    fn half_a_stream_is_no_answer() {
+        assert!(matches!(
+            fold(&[r#"{"choices": [{"delta": {"content": "Hel"}}]}"#]),
+            Err(Fault::ClosedEarly)
+        ));
+        assert!(matches!(fold(&["{\"choices\""]), Err(Fault::Garbled(_))));
+        assert!(matches!(
+            fold(&[r#"{"error": {"type": "server_error", "message": "sorry"}}"#]),
+            Err(Fault::Said { .. })
+        ));
+        let many: Vec<Value> =
+            (0..200).map(|index| json!({ "index": index, "function": { "name": "f" } })).collect();
+        let many = json!({ "choices": [{ "delta": { "tool_calls": many } }] }).to_string();
+        assert!(matches!(fold(&[&many]), Err(Fault::Garbled(_))));
+    }
+
+    #[test]
+    fn a_conversation_becomes_a_request() {
+        let call = ToolCall { id: "c1".into(), name: "b_run".into(), arguments: "{}".into() };
+        let result = ToolResult { id: "c1".into(), content: "bad".into(), is_error: true };
+        let messages = [
+            Message::User { text: "q".into() },
+            Message::Assistant { text: String::new(), tool_calls: vec![call] },
+            Message::Tools { results: vec![result] },
+        ];
+        let spec = ChatSpec {
+            system: Some("be brief".into()),
+            base_url: Some("http://127.0.0.1:1".into()),
+            parallel_tool_calls: false,
+            ..ChatSpec::new(Provider::Openai, "m")
+        };
+        let body = request(&spec, &messages, &[Tool::sample()], &Choice::Required);
+        assert_eq!(
+            body["messages"],
+            json!([
+                { "role": "system", "content": "be brief" },
+                { "role": "user", "content": "q" },
+                { "role": "assistant", "content": "", "tool_calls": [
+                    { "id": "c1", "type": "function", "function": { "name": "b_run", "arguments": "{}" } },
+                ] },
+                { "role": "tool", "tool_call_id": "c1", "content": "Error: bad" },
+            ])
+        );
+        assert_eq!((&body["max_tokens"], &body["tool_choice"]), (&json!(4096), &json!("required")));
+        assert_eq!(body["parallel_tool_calls"], false);
+        let own = request(&ChatSpec::new(Provider::Openai, "m"), &[], &[], &Choice::Auto);
+        assert_eq!((&own["max_completion_tokens"], own.get("max_tokens")), (&json!(4096), None));
+    }
+
+    #[test]
+    fn an_answer_may_come_whole() {
+        let completion = json!({ "model": "m", "choices": [{ "message": { "role": "assistant", "content": "hi" }, "finish_reason": "stop" }] });
+        let mut growing = Growing::default();
+        assert_eq!(whole(&mut growing, &completion).unwrap().as_deref(), Some("hi"));
+        assert_eq!(growing.finish().unwrap().finish, "stop");
+        assert!(whole(&mut Growing::default(), &json!({ "hello": 1 })).is_err());
+    }
+}

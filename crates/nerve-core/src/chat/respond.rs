@@ -1,0 +1,86 @@
+//! A finished turn of a conversation as a response.
+
+use std::collections::BTreeMap;
+
+use nerve_term::event::TsNs;
+use nerve_term::parse::{Section, SectionKind, Tokens};
+use serde_json::{Value, json};
+
+use super::answer::{LENGTH, Usage};
+use super::spec::ChatSpec;
+use super::turn::Done;
+use crate::command::Response;
+use crate::node::response::fit;
+
+/// Calls of tools that a response tells of, and characters of the arguments of each.
+const MAX_CALLS: usize = 256;
+const MAX_ARGUMENTS: usize = 4096;
+
+/// What a response says of a turn.
+pub(super) fn response(
+    node: &str,
+    spec: &ChatSpec,
+    (turn, time): (u64, (TsNs, TsNs)),
+    done: &mut Done,
+    usage: Usage,
+) -> Response {
+    let sections = std::mem::take(&mut done.sections);
+    let text = text_of(&sections);
+    let fact = |name: &str, fact: String| (name.to_string(), fact);
+    let attributes = BTreeMap::from([
+        fact("content", std::mem::take(&mut done.content)),
+        fact("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
+        fact("provider", spec.provider.as_str().to_string()),
+        fact("finish_reason", done.finish.clone()),
+        fact("retries", done.retries.to_string()),
+        fact("api_calls", done.requests.to_string()),
+        fact("tool_calls", tool_calls(done).to_string()),
+        fact(
+            "usage",
+            json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() })
+                .to_string(),
+        ),
+    ]);
+    let mut response = Response {
+        node: node.to_string(),
+        turn,
+        raw: text.clone(),
+        text,
+        sections,
+        tokens: Some(tokens(usage)),
+        is_complete: done.finish != LENGTH,
+        is_ready: true,
+        source: "api",
+        delivery: "started",
+        ended_by: format!("api: {}", done.finish),
+        bytes: (0, done.bytes),
+        time,
+        attributes,
+    };
+    fit(&mut response);
+    if let Some(content) = response.attributes.get_mut("content")
+        && content.len() > response.text.len()
+    {
+        // Longer than what is left of the text it is the end of.
+        content.clone_from(&response.text);
+    }
+    response
+}
+
+/// What the model said, all of it.
+pub(super) fn text_of(sections: &[Section]) -> String {
+    let texts = sections.iter().filter(|section| section.kind == SectionKind::Text);
+    texts.map(|section| section.content.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+fn tokens(usage: Usage) -> Tokens {
+    Tokens { input: Some(usage.prompt), output: Some(usage.completion), total: Some(usage.total()) }
+}
+
+fn tool_calls(done: &Done) -> Value {
+    let call = |call: &super::tools::Done| {
+        let arguments: String = call.call.arguments.chars().take(MAX_ARGUMENTS).collect();
+        json!({ "id": call.call.id, "name": call.name, "arguments": arguments, "is_error": call.result.is_error })
+    };
+    done.calls.iter().take(MAX_CALLS).map(call).collect()
+}

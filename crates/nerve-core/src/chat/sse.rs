@@ -1,0 +1,133 @@
+//! Server-sent events out of bytes (WHATWG HTML, §9.2): any line end, any cut between two pieces of bytes.
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Its name; empty if it has none.
+    pub(super) name: String,
+    /// Its lines of data, with line feeds between them.
+    pub(super) data: String,
+}
+
+/// An event that is larger than it may be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLarge;
+
+/// Takes bytes, gives events.
+#[derive(Debug)]
+pub(super) struct Parser {
+    /// Bytes of one event, its unfinished line included.
+    limit: usize,
+    line: Vec<u8>,
+    name: String,
+    data: String,
+    has_data: bool,
+    /// The last byte was a carriage return: a line feed after it belongs to the same end of line.
+    after_return: bool,
+    /// Nothing came yet: a byte order mark may.
+    at_start: bool,
+}
+
+impl Parser {
+    /// A parser of events of at most `limit` bytes each.
+    pub(super) fn new(limit: usize) -> Parser {
+        Parser {
+            limit,
+            line: Vec::new(),
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+            after_return: false,
+            at_start: true,
+        }
+    }
+
+    /// The events that end with these bytes. One that is not finished when no more bytes come is none.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
+        let mut events = Vec::new();
+        for &byte in bytes {
+            let is_second = std::mem::take(&mut self.after_return) && byte == b'\n';
+            match byte {
+                _ if is_second => {}
+                b'\r' | b'\n' => {
+                    self.after_return = byte == b'\r';
+                    events.extend(self.end_line());
+                }
+                _ if self.line.len() + self.data.len() >= self.limit => return Err(TooLarge),
+                _ => self.line.push(byte),
+            }
+        }
+        Ok(events)
+    }
+
+    fn end_line(&mut self) -> Option<Event> {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let mut line = &*line;
+        if std::mem::take(&mut self.at_start) {
+            line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        }
+        if line.is_empty() {
+            let name = std::mem::take(&mut self.name);
+            let data = std::mem::take(&mut self.data);
+            return std::mem::take(&mut self.has_data).then_some(Event { name, data });
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => self.name = value.to_string(),
+            "data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value);
+            }
+            // Comments (no name), ids, times to reconnect.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(name: &str, data: &str) -> Event {
+        Event { name: name.into(), data: data.into() }
+    }
+
+    fn all(bytes: &[u8], step: usize) -> Vec<Event> {
+        let mut parser = Parser::new(1000);
+        bytes.chunks(step).flat_map(|piece| parser.push(piece).unwrap()).collect()
+    }
+
+    #[test]
+    fn fields_comments_and_line_ends() {
+        let text = "\u{feff}event: a\ndata: one\ndata:two\n\n: ping\r\n\r\nid: 7\rdata: {\"x\": \"ä 日本\"}\r\rdata\n\nevent: lost\n\ndata: half";
+        let expected = [event("a", "one\ntwo"), event("", r#"{"x": "ä 日本"}"#), event("", "")];
+        for step in 1..text.len() {
+            assert_eq!(all(text.as_bytes(), step), expected, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_panic() {
+        assert_eq!(all(b"data: \xff\xfe\n\n", 3), [event("", "\u{fffd}\u{fffd}")]);
+    }
+
+    #[test]
+    fn an_event_has_a_limit_and_a_stream_has_none() {
+        let mut parser = Parser::new(20);
+        for _ in 0..100 {
+            assert_eq!(parser.push(b"data: 0123456789\n\n").unwrap().len(), 1);
+        }
+        assert_eq!(parser.push(&[b'x'; 21]), Err(TooLarge));
+        let mut parser = Parser::new(20);
+        parser.push(b"data: 0123456789\n").unwrap();
+        assert_eq!(parser.push(b"data: 01234567890123456789\n"), Err(TooLarge));
+    }
+}

@@ -1,0 +1,279 @@
+//! A turn of a chat node: its place in the queue, who may end it early, what is kept of it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
+use nerve_term::event::TsNs;
+use nerve_term::parse::{ParserKind, Section, SectionKind};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::answer::Usage;
+use super::message::Message;
+use super::node::{ASKS, ChatNode, ENDED, blocking, tail};
+use super::respond::{response, text_of};
+use super::turn::{Done, Turn};
+use super::{file, tools};
+use crate::cancellation::cancelled;
+use crate::command::{EventKind, Response, StateName};
+use crate::context::{ChunkSink, ExecutionContext};
+use crate::error::{EngineError, ErrorKind};
+use crate::node::terminal::Prompt;
+
+/// How many prompts may wait.
+const QUEUE: usize = 64;
+/// How long tools that run when a turn is ended early may take to end.
+pub(super) const WIND_DOWN: Duration = Duration::from_secs(6);
+
+impl ChatNode {
+    /// Waits for its turn and takes it.
+    pub(super) async fn turn_within(
+        &self,
+        prompt: &Prompt,
+        context: &ExecutionContext,
+        deadline: Instant,
+    ) -> Result<Response, EngineError> {
+        let inner = &self.inner;
+        if prompt.text.trim().is_empty() {
+            return Err(self.error(ErrorKind::InvalidRequest, "the prompt is empty"));
+        }
+        let _turn = match inner.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(_) if prompt.fail_if_busy => {
+                return Err(self.error(ErrorKind::Busy, "another turn runs"));
+            }
+            Err(_) => {
+                let _place = Place::take(&inner.waiting).ok_or_else(|| {
+                    self.error(ErrorKind::Busy, &format!("{QUEUE} prompts wait already"))
+                        .hint("try again later")
+                })?;
+                tokio::select! {
+                    turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
+                        self.error(ErrorKind::Timeout, "its turn did not come in time: another runs")
+                    })?,
+                    () = context.cancellation().wait() => return Err(cancelled()),
+                }
+            }
+        };
+        // Counts from here on: who sees the node busy can interrupt it.
+        let mut interrupted = pin!(inner.interrupt.notified());
+        interrupted.as_mut().enable();
+        let number = self.begin()?;
+        let running = Running(self.clone());
+        let started = inner.clock.now();
+        let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
+        let time = (started, inner.clock.now());
+        let ended = match outcome {
+            Ok((mut done, usage)) => {
+                // Part of the conversation from now on.
+                let problem = self.replace(std::mem::take(&mut done.messages)).await;
+                let spec = &inner.setup.spec;
+                let mut response = response(&inner.node.node, spec, (number, time), &mut done, usage);
+                if let Some(problem) = problem {
+                    response.attributes.insert(Response::WARNINGS.to_string(), problem);
+                }
+                Ok(response)
+            }
+            Err(error) => Err(error),
+        };
+        self.log(prompt, time, &ended);
+        drop(running);
+        if let Ok(response) = &ended {
+            let (sections, is_complete) = (response.sections.len(), response.is_complete);
+            let parsed = EventKind::OutputParsed { turn: number, sections, is_complete };
+            inner.setup.events.publish(Some(&inner.node), parsed);
+        }
+        ended
+    }
+
+    /// The turn itself, ended early by whoever may.
+    async fn converse(
+        &self,
+        prompt: &Prompt,
+        number: u64,
+        context: &ExecutionContext,
+        deadline: Instant,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<(Done, Usage), EngineError> {
+        let inner = &self.inner;
+        let (spec, stop) = (&inner.setup.spec, context.cancellation().child());
+        let own = self.own_context(prompt, number, context).with_cancellation(stop.clone());
+        let tools = tools::find(spec, context.session()).map_err(|error| self.of_mine(error))?;
+        let api = inner.setup.api().map_err(|error| self.of_mine(error))?;
+        let mut turn = Turn {
+            spec,
+            api: &api,
+            tools: &tools,
+            messages: self.messages(),
+            context: &own,
+            deadline,
+            clock: &inner.clock,
+            spent: Usage::default(),
+        };
+        let mut stopping = inner.state.subscribe();
+        let ended = {
+            let mut work = pin!(turn.take(&prompt.text));
+            let early = tokio::select! {
+                biased;
+                done = &mut work => Ok(done),
+                () = context.cancellation().wait() => Err(cancelled()),
+                () = interrupted => Err(self.error(ErrorKind::Interrupted, "the turn was interrupted")),
+                _ = stopping.wait_for(|state| *state != StateName::Busy) => {
+                    Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
+                }
+                () = sleep_until(deadline) => {
+                    let what = format!("{} did not answer in time", api.host());
+                    Err(self.error(ErrorKind::Timeout, &what).hint("give the turn a longer timeout"))
+                }
+            };
+            match early {
+                Ok(done) => done.map_err(|error| self.of_mine(error)),
+                Err(error) => {
+                    stop.cancel();
+                    // Tools are not left running; what is said from now on is too late.
+                    let _ = timeout(WIND_DOWN, work).await;
+                    Err(error)
+                }
+            }
+        };
+        let spent = turn.spent;
+        {
+            let mut talk = self.talk();
+            talk.usage += spent;
+            talk.requests += u64::from(api.sent());
+        }
+        // What a turn that failed has used, nobody reads out of its value.
+        match ended {
+            Ok(done) => Ok((done, spent)),
+            Err(error) => {
+                context.add_tokens(spent.total());
+                Err(error)
+            }
+        }
+    }
+
+    /// The context of the turn: pieces of the answer go where its own go, and to events if the prompt asks for them.
+    fn own_context(&self, prompt: &Prompt, number: u64, context: &ExecutionContext) -> ExecutionContext {
+        if !prompt.stream {
+            let mut context = context.clone();
+            context.run_mut().chunks = None;
+            return context;
+        }
+        let (outer, inner) = (context.chunks().cloned(), Arc::clone(&self.inner));
+        let sink: ChunkSink = Arc::new(move |chunk: &str| {
+            if let Some(outer) = &outer {
+                outer(chunk);
+            }
+            let event = EventKind::OutputChunk { turn: number, chunk: chunk.to_string() };
+            inner.setup.events.publish(Some(&inner.node), event);
+        });
+        context.clone().with_chunks(sink)
+    }
+
+    /// Another conversation from now on. A file that cannot be written fails nothing: gives why.
+    pub(super) async fn replace(&self, messages: Vec<Message>) -> Option<String> {
+        let inner = &self.inner;
+        let kept = inner.setup.keep().map(|path| (path, messages.clone()));
+        self.talk().messages = messages;
+        if let Some((path, messages)) = kept
+            && let Err(error) = blocking(move || file::save(&path, &messages)).await
+        {
+            tracing::warn!(node = %inner.node.node, %error, "a conversation is not kept");
+            let message = error.to_string();
+            inner.setup.events.publish(Some(&inner.node), EventKind::Error { message: message.clone() });
+            return Some(message);
+        }
+        None
+    }
+
+    fn log(&self, prompt: &Prompt, time: (TsNs, TsNs), ended: &Result<Response, EngineError>) {
+        let (ts_start, ts_end) = time;
+        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
+        let response = match ended {
+            Ok(response) => ResponseData {
+                sections: response.sections.clone(),
+                tokens: response.tokens,
+                is_complete: response.is_complete,
+                is_ready: true,
+            },
+            Err(error) => ResponseData {
+                sections: vec![Section::new(SectionKind::Error, error.message.clone())],
+                tokens: None,
+                is_complete: false,
+                is_ready: true,
+            },
+        };
+        let mut journal = self.journal();
+        if prompt.stream && ended.is_ok() {
+            let final_buffer = tail(&text_of(&response.sections), Some(HISTORY_BUFFER_LINES));
+            let (final_buffer, parser) = (final_buffer.as_str(), ParserKind::None);
+            journal.log_stream(SendStreamEntry {
+                ts_start,
+                ts_end,
+                input,
+                preceding_buffer_seq,
+                final_buffer,
+                parser,
+            });
+        } else {
+            journal.log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        }
+    }
+
+    /// Takes up a turn; the lock is held.
+    fn begin(&self) -> Result<u64, EngineError> {
+        let inner = &self.inner;
+        let begun = inner.state.send_if_modified(|state| {
+            let ready = *state == StateName::Ready;
+            if ready {
+                *state = StateName::Busy;
+            }
+            ready
+        });
+        if !begun {
+            return Err(self.gone());
+        }
+        inner.setup.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence: ASKS.to_string() });
+        Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// A place in the queue.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<Place<'a>> {
+        let one_more = |count| (count < QUEUE).then_some(count + 1);
+        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.is_ok().then_some(Place(waiting))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Marks the node ready again, however the turn ends.
+struct Running(ChatNode);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let inner = &self.0.inner;
+        let ready = inner.state.send_if_modified(|state| {
+            let busy = *state == StateName::Busy;
+            if busy {
+                *state = StateName::Ready;
+            }
+            busy
+        });
+        if ready {
+            let evidence = ENDED.to_string();
+            inner.setup.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
+        }
+    }
+}

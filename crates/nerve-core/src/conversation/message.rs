@@ -1,0 +1,112 @@
+//! One thing that was said.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Who asks.
+    User,
+    /// Who answers.
+    Assistant,
+}
+
+impl Role {
+    /// The name in files and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
+
+    /// The role of that name.
+    pub fn parse(name: &str) -> Option<Role> {
+        [Role::User, Role::Assistant].into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+/// One thing that was said, as it stands in a conversation's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who said it.
+    pub role: Role,
+    /// What.
+    pub content: String,
+    /// When: milliseconds since the Unix epoch; 0 where nobody knows.
+    #[serde(default, deserialize_with = "milliseconds")]
+    pub timestamp: u64,
+    /// Programs that were told it or said it themselves: see [`super::Listener`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) seen_by: Vec<String>,
+}
+
+impl Message {
+    /// Something that was said. `timestamp`: milliseconds since the Unix epoch.
+    pub fn new(role: Role, content: impl Into<String>, timestamp: u64) -> Message {
+        Message { role, content: content.into(), timestamp, seen_by: Vec::new() }
+    }
+
+    /// The same thing, said at the same time.
+    pub(super) fn is_same(&self, other: &Message) -> bool {
+        (self.timestamp, self.role) == (other.timestamp, other.role) && self.content == other.content
+    }
+}
+
+/// Reads a list of messages; the error names the first that is none, counted from 0.
+///
+/// # Errors
+/// In words.
+pub fn parse_messages(value: Value) -> Result<Vec<Message>, String> {
+    let Value::Array(list) = value else { return Err("it is no list of messages".to_string()) };
+    let read = |(index, message): (usize, Value)| {
+        serde_json::from_value(message).map_err(|error| format!("message {index}: {error}"))
+    };
+    list.into_iter().enumerate().map(read).collect()
+}
+
+/// Other programs write times with a fraction.
+fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    // A cast of a float ends at the bounds of the type.
+    Ok(number.as_u64().or_else(|| number.as_f64().map(|ms| ms as u64)).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_of_the_first_nerve_are_read() {
+        let list = json!([
+            { "role": "user", "content": "Hello", "timestamp": 1_770_000_000_000_u64 },
+            { "role": "assistant", "content": "Hi there!", "timestamp": 1.5e12, "more": true },
+            { "role": "user", "content": "" },
+        ]);
+        let messages = parse_messages(list).unwrap();
+        assert_eq!(messages[0], Message::new(Role::User, "Hello", 1_770_000_000_000));
+        assert_eq!(messages[1].timestamp, 1_500_000_000_000);
+        assert_eq!(messages[2].timestamp, 0);
+    }
+
+    #[test]
+    fn what_is_no_message_is_named() {
+        let wrong = [
+            json!({ "role": "system", "content": "x" }),
+            json!({ "role": "user", "content": 7 }),
+            json!({ "role": "user" }),
+            json!({ "role": "user", "content": "x", "timestamp": "now" }),
+            json!("x"),
+            json!(null),
+        ];
+        for message in wrong {
+            let error = parse_messages(json!([{ "role": "user", "content": "x" }, message])).unwrap_err();
+            assert!(error.starts_with("message 1: "), "{error}");
+        }
+        assert!(parse_messages(json!({})).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! Prompts with what was said before in front of them, and turns that are added to what was said.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use nerve_term::profile::ContextKind;
+
+use super::Engine;
+use crate::command::{EventKind, NodeRef, Response};
+use crate::conversation::{
+    ConversationId, ConversationStore, Listener, Loaded, Message, Role, UseContext, prompt_with_context,
+};
+use crate::error::{EngineError, ErrorKind};
+use crate::node::NodeHandle;
+use crate::session::DEFAULT;
+
+/// A prompt of a conversation, on its way.
+#[derive(Debug)]
+pub(super) struct Talk {
+    at: NodeRef,
+    /// Where it is kept, if it is.
+    kept: Option<(ConversationId, ConversationStore)>,
+    /// As the caller has it.
+    text: String,
+    /// Milliseconds since the Unix epoch.
+    asked_at: u64,
+    /// What of the conversation the node was told now.
+    given: Vec<Message>,
+    /// What is wrong and does not stop the turn.
+    problems: Vec<String>,
+}
+
+/// Tells programs that were started from each other, whatever their nodes are called.
+#[derive(Debug)]
+pub(super) struct Programs {
+    engine: String,
+    seen: Mutex<Seen>,
+}
+
+/// Node objects that were seen, each with its number.
+#[derive(Debug, Default)]
+struct Seen {
+    last: u64,
+    nodes: HashMap<NodeRef, (Weak<dyn crate::node::Node>, u64)>,
+}
+
+impl Programs {
+    pub(super) fn new() -> Programs {
+        Programs { engine: uuid::Uuid::new_v4().to_string(), seen: Mutex::default() }
+    }
+
+    /// The program of a node as somebody who is told things. One in a host is the same for the next server too.
+    fn listener(&self, at: &NodeRef, node: &NodeHandle) -> Listener {
+        let facts = node.info().metadata;
+        let session = facts.get("agent_session").map(String::as_str);
+        match facts.get("host") {
+            Some(host) => Listener::new(&format!("host {host}"), session),
+            None => Listener::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
+        }
+    }
+
+    /// What the node was told is forgotten there.
+    pub(super) fn forget(&self, at: NodeRef) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.nodes.remove(&without_default(at));
+    }
+
+    /// A number that this node object has, and no other one.
+    fn number(&self, at: &NodeRef, node: &NodeHandle) -> u64 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A weak reference keeps the place in memory from being used again.
+        if let Some((same, number)) = seen.nodes.get(at)
+            && std::ptr::addr_eq(same.as_ptr(), Arc::as_ptr(node))
+        {
+            return *number;
+        }
+        seen.nodes.retain(|_, (node, _)| node.strong_count() > 0);
+        seen.last += 1;
+        let number = seen.last;
+        seen.nodes.insert(at.clone(), (Arc::downgrade(node), number));
+        number
+    }
+}
+
+impl Engine {
+    /// Puts what was said before in front of a prompt. `None`: the prompt belongs to no conversation.
+    ///
+    /// # Errors
+    /// InvalidRequest: names that are none; conversations are not kept here; the node would run what was said as commands.
+    pub(super) async fn begin_talk(
+        &self,
+        node: &NodeHandle,
+        execute: &mut crate::command::Execute,
+    ) -> Result<Option<Talk>, EngineError> {
+        let at = without_default(execute.node.clone());
+        let asked = execute.conversation.take();
+        let own = || {
+            let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
+            session.definition(&at.node)?.conversation.map(|id| *id)
+        };
+        let id = asked.as_ref().and_then(|asked| asked.id.clone()).or_else(own);
+        if id.is_none() && asked.is_none() {
+            return Ok(None);
+        }
+        let asked = asked.unwrap_or_default();
+        let kind = context_of(node);
+        if kind == ContextKind::Commands && asked.context == UseContext::Always {
+            let message = format!("node '{}' would run what was said before as commands", at.node);
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message)
+                .hint("with context 'auto' or 'never' only the prompt is sent"));
+        }
+        let mut problems = Vec::new();
+        let kept = match id {
+            Some(id) => Some((id.clone(), self.conversation_store(&id)?)),
+            None => None,
+        };
+        let persisted = match &kept {
+            Some((id, store)) => {
+                let loaded = load(store.clone(), id.clone()).await;
+                problems.extend(loaded.problem);
+                loaded.messages
+            }
+            None => Vec::new(),
+        };
+        let listener = self.inner.programs.listener(&at, node);
+        // An empty prompt is the node's to refuse.
+        let tells = kind != ContextKind::Commands
+            && asked.context != UseContext::Never
+            && !execute.text.trim().is_empty();
+        if !tells && !asked.history.is_empty() && asked.context != UseContext::Never {
+            problems
+                .push(format!("the history was not told to '{}', which would run it as commands", at.node));
+        }
+        let knows_itself = kind == ContextKind::Own && asked.context == UseContext::Auto;
+        let given: Vec<Message> = persisted
+            .into_iter()
+            .filter(|message| tells && !(knows_itself && listener.knows(message)))
+            .collect();
+        let history: &[Message] = if tells { &asked.history } else { &[] };
+        let (prompt, left_out) = prompt_with_context(given.iter().chain(history), &execute.text);
+        if left_out > 0 {
+            problems.push(format!(
+                "{left_out} messages of the conversation are too long to be told, the oldest first"
+            ));
+        }
+        let text = std::mem::replace(&mut execute.text, prompt);
+        for problem in &problems {
+            self.complain(&at, problem);
+        }
+        Ok(Some(Talk { at, kept, text, asked_at: self.milliseconds(), given, problems }))
+    }
+
+    /// Adds a turn that succeeded to its conversation. What is wrong with that is told in the response, and changes nothing else.
+    pub(super) async fn end_talk(&self, talk: Talk, node: &NodeHandle, response: &mut Response) {
+        let Talk { at, kept, text, asked_at, given, mut problems } = talk;
+        if let Some((id, store)) = kept.filter(|_| response.succeeded()) {
+            let new = [
+                Message::new(Role::User, text, asked_at),
+                Message::new(Role::Assistant, response.text.as_str(), self.milliseconds().max(asked_at + 1)),
+            ];
+            // Its session may be known now that it has done something.
+            let listener = self.inner.programs.listener(&at, node);
+            let added = tokio::task::spawn_blocking(move || store.append(&id, &new, &listener, &given)).await;
+            let problem = match added {
+                Ok(Ok(problem)) => problem,
+                Ok(Err(problem)) => Some(problem),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(problem) = problem {
+                self.complain(&at, &problem);
+                problems.push(problem);
+            }
+        }
+        if !problems.is_empty() {
+            // A node may have had something to say itself.
+            problems.extend(response.attributes.remove(Response::WARNINGS));
+            response.attributes.insert(Response::WARNINGS.to_string(), problems.join("\n"));
+        }
+    }
+
+    /// Where conversations are kept.
+    ///
+    /// # Errors
+    /// InvalidRequest.
+    pub(super) fn conversation_store(&self, id: &ConversationId) -> Result<ConversationStore, EngineError> {
+        id.check()?;
+        self.inner.conversations.clone().ok_or_else(|| {
+            EngineError::new(ErrorKind::InvalidRequest, "conversations are not kept here")
+                .hint("a server keeps them; without one, give a history alone")
+        })
+    }
+
+    fn complain(&self, at: &NodeRef, problem: &str) {
+        tracing::warn!(node = %at.node, "{problem}");
+        self.inner.events.publish(Some(at), EventKind::Error { message: problem.to_string() });
+    }
+
+    fn milliseconds(&self) -> u64 {
+        self.inner.clock.now().0 / 1_000_000
+    }
+}
+
+/// The same node, whether its session is named or not.
+pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
+    at.session = at.session.filter(|session| session != DEFAULT);
+    at
+}
+
+/// What a node makes of what was said before.
+fn context_of(node: &NodeHandle) -> ContextKind {
+    match node.as_terminal() {
+        Some(terminal) => terminal.context_kind(),
+        None if node.as_bash().is_some() => ContextKind::Commands,
+        // A conversation with a model is in its node.
+        None => ContextKind::Own,
+    }
+}
+
+async fn load(store: ConversationStore, id: ConversationId) -> Loaded {
+    let loaded = tokio::task::spawn_blocking(move || store.load(&id)).await;
+    loaded.unwrap_or_else(|error| Loaded { messages: Vec::new(), problem: Some(error.to_string()) })
+}

@@ -1,0 +1,389 @@
+//! Nodes that go on from where another one is (seed claude-fork).
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nerve_term::event::Size;
+use nerve_term::parse::transcript::{CutError, cut, parse_turn, turns};
+use nerve_term::profile::session::{Learn, SessionForms, Told};
+use nerve_term::profile::{Profile, TranscriptKind};
+
+use super::Engine;
+use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, Outcome, PanePlace, Reply, StateName};
+use crate::error::{EngineError, ErrorKind};
+use crate::fork::records::{Records, read_transcript, write_beside};
+use crate::fork::{new_id, words_of};
+use crate::node::NodeHandle;
+use crate::node::terminal::TerminalNode;
+use crate::session::{Session, check_name};
+
+/// How long an agent may take to write down the end of a turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked at.
+const STEP: Duration = Duration::from_millis(10);
+
+impl Engine {
+    /// A fork is not left half done when nobody waits for it any more.
+    pub(super) async fn fork_node(&self, source: NodeRef, target: String, turn: Option<u64>) -> Outcome {
+        let engine = self.clone();
+        let forked = self.inner.creating.spawn(async move {
+            let info = engine.fork(&source, target, turn).await?;
+            Ok(Reply::Forked { info, from: source.node })
+        });
+        forked.await.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+    }
+
+    async fn fork(
+        &self,
+        source: &NodeRef,
+        target: String,
+        turn: Option<u64>,
+    ) -> Result<NodeInfo, EngineError> {
+        let session = self.inner.sessions.get(source.session.as_deref())?;
+        let (node, definition) = (session.get(&source.node), session.definition(&source.node));
+        if node.is_none() && definition.is_none() {
+            // Says which there are.
+            session.find(&source.node)?;
+        }
+        check_name(&target, "node")?;
+        check_free(&session, source, &target)?;
+        let at = NodeRef { session: source.session.clone(), node: target };
+        if let Some(node) = &node
+            && node.as_terminal().is_none()
+        {
+            return self.copy(&session, source, at, node, turn);
+        }
+        let terminal = node.as_ref().and_then(|node| node.as_terminal());
+        let definition = definition.or_else(|| terminal.map(TerminalNode::as_definition));
+        let Some(definition) = definition.filter(|spec| spec.backend.terminal().is_some()) else {
+            return Err(no_fork(source, "a node that does not run and has no terminal"));
+        };
+        let from = Source { at: source.clone(), definition, terminal: terminal.cloned() };
+        let (spec, copy) = self.forked_spec(from, at, turn).await?;
+        let made = self.make(&session, spec, Some(source.node.clone())).await;
+        if let (Err(_), Some(copy)) = (&made, copy) {
+            // Nobody knows of it: what cannot be removed is only left over.
+            let _ = std::fs::remove_file(copy);
+        }
+        made
+    }
+
+    /// A node that forks by copying itself.
+    fn copy(
+        &self,
+        session: &Session,
+        source: &NodeRef,
+        at: NodeRef,
+        node: &NodeHandle,
+        turn: Option<u64>,
+    ) -> Result<NodeInfo, EngineError> {
+        let reservation = session.reserve(&at.node)?;
+        let made = match (node.fork(&at), turn) {
+            (None, _) => Err(no_fork(source, &format!("a {} node", node.kind()))),
+            (Some(_), Some(_)) => Err(only_now(source)),
+            (Some(made), None) => made,
+        };
+        let made = made.inspect_err(|_| session.release(&at.node, reservation))?;
+        let spec = session.definition(&source.node).map(|spec| {
+            let chat = spec.chat.map(|chat| Box::new(chat.for_a_fork()));
+            NodeSpec { node: at.clone(), chat, ..spec }
+        });
+        let info = made.info();
+        if !session.fill(&at.node, reservation, made) {
+            return Err(EngineError::new(ErrorKind::NotFound, "its session was deleted meanwhile"));
+        }
+        self.is_made(session, &at, spec, info.kind, Some(source.node.clone()));
+        Ok(info)
+    }
+
+    /// How the fork is made, and the copy of a transcript that was written for it.
+    async fn forked_spec(
+        &self,
+        from: Source,
+        at: NodeRef,
+        turn: Option<u64>,
+    ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
+        let state = from.terminal.as_ref().map_or(StateName::Stopped, |node| node.info().state);
+        check_state(&from.at, state)?;
+        let argv = argv_of(&from.definition);
+        let definition = &from.definition;
+        let profile =
+            self.inner.factory.profile_of(definition.backend, definition.profile.as_deref(), &argv)?;
+        let engine_error =
+            |error: tokio::task::JoinError| EngineError::new(ErrorKind::Internal, error.to_string());
+        // Other programs' files.
+        tokio::task::spawn_blocking(move || from.fork(&profile, &argv, state, at, turn))
+            .await
+            .map_err(engine_error)?
+    }
+
+    /// A definition whose conversation is there already goes on with it: its id cannot be given twice.
+    pub(super) fn going_on(&self, spec: NodeSpec) -> NodeSpec {
+        if spec.place.pane.is_some() {
+            // What runs there is not started by us.
+            return spec;
+        }
+        let argv = argv_of(&spec);
+        let found = self.inner.factory.profile_of(spec.backend, spec.profile.as_deref(), &argv);
+        let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
+        let id = spec.agent_session.clone().or_else(|| match forms.told(&argv) {
+            Told::Id(id) => Some(id),
+            _ => None,
+        });
+        let is_there = |id: &String| {
+            forms.learn == Some(Learn::Claude)
+                && Records::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
+        };
+        match id.filter(is_there).and_then(|id| Some((forms.resumed(&argv, &id)?, id))) {
+            Some((argv, id)) => {
+                NodeSpec { command: CommandLine::Argv(argv), agent_session: Some(id), ..spec }
+            }
+            None => spec,
+        }
+    }
+}
+
+/// What a fork goes on from.
+struct Source {
+    at: NodeRef,
+    definition: NodeSpec,
+    /// The node, unless it is only defined.
+    terminal: Option<TerminalNode>,
+}
+
+impl Source {
+    /// Reads other programs' files: not for a task of the runtime.
+    fn fork(
+        &self,
+        profile: &Profile,
+        argv: &[String],
+        state: StateName,
+        at: NodeRef,
+        turn: Option<u64>,
+    ) -> Result<(NodeSpec, Option<PathBuf>), EngineError> {
+        let Some(forms) = &profile.session else {
+            return Err(no_fork(&self.at, &format!("a node of '{}'", profile.name)));
+        };
+        if forms.fork.is_empty() {
+            let why = forms.cannot.as_deref().unwrap_or("it has no way to do that");
+            let message = format!("cannot fork node '{}': {why}", self.at.node);
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("make a new node instead"));
+        }
+        let keeps_transcript = matches!(profile.transcript, Some(TranscriptKind::Claude));
+        if turn.is_some() && !keeps_transcript {
+            return Err(only_now(&self.at));
+        }
+        let records = Records::of(&self.definition.env);
+        let records = records.ok_or_else(|| {
+            EngineError::new(ErrorKind::Process, "no home folder: nobody knows where agents keep their files")
+        })?;
+        let id = self.conversation(forms, &records, argv, state)?;
+        let new = new_id();
+        let file = match () {
+            () if keeps_transcript => Some(self.transcript(&records, &id)?),
+            () if forms.fork.iter().any(|word| word.contains("{file}")) => {
+                Some(records.chat(&id).filter(|path| has_answer(path)).ok_or_else(|| never_spoke(&self.at))?)
+            }
+            () => None,
+        };
+        let (argv, copy) = match (turn, &file) {
+            (Some(turn), Some(file)) => {
+                let argv = forms.resumed(argv, &new).ok_or_else(|| self.not_started_by(argv))?;
+                (argv, Some(self.cut(file, turn, &new)?))
+            }
+            _ => {
+                let path = file.map(|file| file.display().to_string()).unwrap_or_default();
+                let argv = forms.forked(argv, &id, &new, &path).ok_or_else(|| self.not_started_by(argv))?;
+                (argv, None)
+            }
+        };
+        let is_named = forms.names_forks() || copy.is_some();
+        let spec = NodeSpec {
+            node: at,
+            command: CommandLine::Argv(argv),
+            agent_session: is_named.then_some(new),
+            size: self.size(),
+            cwd: self.cwd(),
+            // A pane of its own, beside the other's.
+            place: PanePlace { pane: None, ..self.definition.place.clone() },
+            // What is said in a fork is not said in the other's conversation.
+            conversation: None,
+            ..self.definition.clone()
+        };
+        Ok((spec, copy))
+    }
+
+    fn size(&self) -> Size {
+        self.terminal.as_ref().map_or(self.definition.size, |node| node.as_definition().size)
+    }
+
+    /// Agents find a conversation from the folder that it was begun in.
+    fn cwd(&self) -> Option<PathBuf> {
+        let shown = || self.terminal.as_ref()?.as_definition().cwd;
+        self.definition.cwd.clone().or_else(shown)
+    }
+
+    /// The conversation that it has now. What the agent itself says of it comes first: `/clear` begins another one.
+    fn conversation(
+        &self,
+        forms: &SessionForms,
+        records: &Records,
+        argv: &[String],
+        state: StateName,
+    ) -> Result<String, EngineError> {
+        // A process that has ended says nothing, and its number may be another's by now.
+        let pid = self.terminal.as_ref().filter(|_| state != StateName::Stopped).and_then(TerminalNode::pid);
+        let told = || match forms.told(argv) {
+            Told::Id(id) => Some(id).filter(|id| forms.is_id(id)),
+            _ => None,
+        };
+        pid.and_then(|pid| records.learn(forms, pid))
+            .or_else(|| self.terminal.as_ref().and_then(TerminalNode::agent_session))
+            .or_else(|| self.definition.agent_session.clone())
+            .or_else(told)
+            .ok_or_else(|| {
+                if forms.learn == Some(Learn::Codex) && self.terminal.is_some() && self.turns() == 0 {
+                    return never_spoke(&self.at);
+                }
+                let what = match forms.learn {
+                    Some(Learn::Claude) => "Claude session ID not tracked",
+                    _ => "the id of its conversation is not known",
+                };
+                let message = format!("cannot fork node '{}': {what}", self.at.node);
+                let hint = match forms.learn {
+                    None => "it is known of nodes whose command names it",
+                    Some(Learn::Claude) => "the agent says it with its first turn; nodes made with a plain `claude` have it from the start",
+                    Some(Learn::Codex) => "it has to be the only conversation that the program has open",
+                };
+                EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
+            })
+    }
+
+    /// Where the conversation is kept, if anything was said in it. The agent may still be writing the end of a turn that it has drawn
+    /// already.
+    fn transcript(&self, records: &Records, id: &str) -> Result<PathBuf, EngineError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let path = records.transcript(id);
+            let text = path.as_ref().map(|path| read_transcript(path));
+            let is_whole = match &text {
+                None => self.turns() == 0,
+                Some(Ok(text)) => is_settled(text),
+                Some(Err(_)) => true,
+            };
+            if is_whole || Instant::now() >= deadline {
+                let has_none = text.is_none_or(|text| text.is_ok_and(|text| turns(&text) == Ok(0)));
+                // What we do not understand, the agent may.
+                return path.filter(|_| !has_none).ok_or_else(|| never_spoke(&self.at));
+            }
+            // The file has no event to wait for that is cheaper than looking: a few looks, once a fork.
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// How many turns it has had with us.
+    fn turns(&self) -> u64 {
+        let info = self.terminal.as_ref().map(TerminalNode::info);
+        info.and_then(|info| info.metadata.get("turns")?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Writes the copy of a transcript that ends with a turn.
+    fn cut(&self, file: &Path, turn: u64, id: &str) -> Result<PathBuf, EngineError> {
+        let (kind, hint) = match read_transcript(file).map(|text| cut(&text, turn, id)) {
+            Ok(Ok(text)) => {
+                return write_beside(file, id, &text).map_err(|error| {
+                    self.not_cut(ErrorKind::Process, file, &error.to_string(), "nothing was started")
+                });
+            }
+            Ok(Err(error @ CutError::NoSuchTurn { .. })) => {
+                let message = format!("cannot fork node '{}': {error}", self.at.node);
+                return Err(
+                    EngineError::new(ErrorKind::InvalidRequest, message).hint("turns are counted from 1")
+                );
+            }
+            Ok(Err(error)) => (ErrorKind::Process, error.to_string()),
+            Err(error) => (ErrorKind::Process, error.to_string()),
+        };
+        Err(self.not_cut(kind, file, &hint, "nothing was started; without a turn, the agent forks by itself"))
+    }
+
+    fn not_cut(&self, kind: ErrorKind, file: &Path, why: &str, hint: &str) -> EngineError {
+        let (node, file) = (&self.at.node, file.display());
+        let message = format!("cannot fork node '{node}' at a turn: the transcript '{file}': {why}");
+        EngineError::new(kind, message).hint(hint)
+    }
+
+    fn not_started_by(&self, argv: &[String]) -> EngineError {
+        let message = format!(
+            "cannot fork node '{}': its command '{}' does not start the agent itself",
+            self.at.node,
+            argv.join(" ")
+        );
+        EngineError::new(ErrorKind::InvalidRequest, message)
+            .hint("a script that starts it hides where the words for a fork would go")
+    }
+}
+
+/// The words of a node's command; one for Claude Code need not say it.
+fn argv_of(spec: &NodeSpec) -> Vec<String> {
+    let argv = words_of(&spec.command);
+    match argv.is_empty() && spec.backend.is_claude() {
+        true => vec!["claude".to_string()],
+        false => argv,
+    }
+}
+
+/// The name of a fork has to be free, and is never its source's.
+fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), EngineError> {
+    let is_live = |node: NodeHandle| node.info().state != StateName::Stopped;
+    if target != source.node && !session.get(target).is_some_and(is_live) {
+        return Ok(());
+    }
+    let message = format!("node '{target}' exists already in session '{}'", session.name());
+    Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or take another name"))
+}
+
+/// In the middle of a turn its conversation is not whole.
+fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
+    let node = &source.node;
+    let (kind, why, hint) = match state {
+        StateName::Ready | StateName::Suspended | StateName::Stopped | StateName::Created => return Ok(()),
+        StateName::Busy => (ErrorKind::Busy, "it is busy", "wait until it is ready: `node wait` does that"),
+        StateName::Starting => {
+            (ErrorKind::Busy, "it is starting", "wait until it is ready: `node wait` does that")
+        }
+        StateName::Blocked => (ErrorKind::Blocked, "it asks something", "answer it first: `node answer`"),
+        StateName::Stopping => (ErrorKind::NodeStopped, "it is being stopped", "fork it when it has ended"),
+    };
+    Err(EngineError::new(kind, format!("cannot fork node '{node}': {why}")).hint(hint))
+}
+
+fn no_fork(source: &NodeRef, what: &str) -> EngineError {
+    let message = format!("cannot fork node '{}': {what} does not support forking", source.node);
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
+}
+
+fn only_now(source: &NodeRef) -> EngineError {
+    let message = format!(
+        "cannot fork node '{}' at an earlier turn: only Claude Code's transcripts can be cut",
+        source.node
+    );
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("leave the turn out: it goes on from now")
+}
+
+fn never_spoke(source: &NodeRef) -> EngineError {
+    let message =
+        format!("cannot fork node '{}': it never had a turn, so there is nothing to go on from", source.node);
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or make a new node")
+}
+
+/// The end of the last turn is written; or nobody can tell.
+fn is_settled(text: &str) -> bool {
+    let last = parse_turn(text.lines(), "", None);
+    last.is_complete || last.said_end || (!last.is_found && turns(text).is_err())
+}
+
+/// The agent has said something in this conversation of Gemini CLI.
+fn has_answer(path: &Path) -> bool {
+    read_transcript(path).is_ok_and(|text| text.contains(r#""type":"gemini""#))
+}

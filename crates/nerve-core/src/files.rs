@@ -1,0 +1,90 @@
+//! Files that are replaced whole, for this user alone, and the lock that keeps two writers apart.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a lock that somebody has.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Makes a folder and what is missing above it, for this user alone.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Replaces a file: whoever reads it, and whatever happens meanwhile, it is the old one or the new one. Its mode is 0600.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Says that nobody else changes what it stands for; between processes too.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Waits for the lock file at `path`, at most `patience`; the error is `WouldBlock` then. Blocks.
+    pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let deadline = Instant::now() + patience;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let message = format!("another process has held {} for {patience:?}", path.display());
+                    return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Explicitly: a child that is just being started may hold a copy of the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_is_had_by_one_and_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path, Duration::ZERO).unwrap();
+        let late = Lock::take(&path, Duration::from_millis(10)).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::take(&path, Duration::from_secs(10)).map(drop));
+            drop(held);
+            waiting.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        private_folder(&inner).unwrap();
+        assert_eq!(inner.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let path = inner.join("f");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1);
+    }
+}

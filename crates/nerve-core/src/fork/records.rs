@@ -1,0 +1,227 @@
+//! Where agents keep their conversations, and what a running one says of its own (facts: the real agents).
+//!
+//! All of it belongs to other programs: what is missing or new there means "not known", never an error.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nerve_term::profile::session::{Learn, SessionForms};
+use serde_json::Value;
+
+/// A transcript larger than this is not read.
+const TRANSCRIPT_LIMIT: u64 = 512 << 20;
+/// What a status file or the first line of a conversation has at most.
+const STATUS_LIMIT: u64 = 1 << 20;
+/// Processes below the agent's that are looked at.
+const PROCESS_LIMIT: usize = 64;
+
+/// The folders of one agent: those of the user it runs for.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    home: PathBuf,
+    /// Where Claude Code keeps its files.
+    claude: PathBuf,
+}
+
+impl Records {
+    /// As they are for a program with this on top of our environment. `None` without a home.
+    pub(crate) fn of(env: &BTreeMap<String, String>) -> Option<Records> {
+        let var = |name: &str| {
+            env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
+        };
+        let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
+        let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+        Some(Records { home, claude })
+    }
+
+    /// The id of the conversation that the process has now, if it says so.
+    pub(crate) fn learn(&self, forms: &SessionForms, pid: i32) -> Option<String> {
+        let id = match forms.learn? {
+            Learn::Claude => {
+                // A shell may have started it: what is nearest counts.
+                family(pid).into_iter().find_map(|pid| self.status_id(pid))?
+            }
+            Learn::Codex => open_rollout(pid)?,
+        };
+        forms.is_id(&id).then_some(id)
+    }
+
+    fn status_id(&self, pid: i32) -> Option<String> {
+        let status = read(&self.claude.join("sessions").join(format!("{pid}.json"))).ok()?;
+        let status: Value = serde_json::from_str(&status).ok()?;
+        Some(status.get("sessionId")?.as_str()?.to_string())
+    }
+
+    /// Claude Code's transcript of a conversation. Its folder is named after the folder the agent works in, but the ids are unique.
+    pub(crate) fn transcript(&self, id: &str) -> Option<PathBuf> {
+        let name = format!("{id}.jsonl");
+        let projects = fs::read_dir(self.claude.join("projects")).ok()?;
+        projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
+    }
+
+    /// Gemini CLI's file of a conversation: named by the beginning of its id, the whole of which is in its first line.
+    pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
+        let end = format!("-{}.jsonl", id.get(..8)?);
+        let projects = fs::read_dir(self.home.join(".gemini/tmp")).ok()?.flatten();
+        let chats = projects.filter_map(|project| fs::read_dir(project.path().join("chats")).ok());
+        chats
+            .flatten()
+            .flatten()
+            .map(|chat| chat.path())
+            .find(|path| path.to_string_lossy().ends_with(&end) && first_id(path).as_deref() == Some(id))
+    }
+}
+
+/// A transcript's text.
+///
+/// # Errors
+/// What the system says; it is too large, or no text.
+pub(crate) fn read_transcript(path: &Path) -> io::Result<String> {
+    let size = fs::metadata(path)?.len();
+    if size > TRANSCRIPT_LIMIT {
+        let message = format!("it has {size} bytes, and {TRANSCRIPT_LIMIT} at most are read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    fs::read_to_string(path)
+}
+
+/// Writes a transcript beside another one, whole or not at all, for its user only. Never over a file that is there.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn write_beside(other: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+    let folder = other.parent().unwrap_or(Path::new("."));
+    let path = folder.join(format!("{id}.jsonl"));
+    let mut file = tempfile::Builder::new()
+        .prefix(".nerve-")
+        .permissions(fs::Permissions::from_mode(0o600))
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(&path).map_err(|error| error.error)?;
+    Ok(path)
+}
+
+/// The id in the name of the one rollout file that a process or one of its children has open. `None` if it is not exactly one: Codex
+/// writes side threads too.
+fn open_rollout(pid: i32) -> Option<String> {
+    let files = family(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
+    let links = files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    let mut ids = links.filter_map(|link| rollout_id(&link));
+    let first = ids.next()?;
+    ids.all(|id| id == first).then_some(first)
+}
+
+/// A process and those below it, the nearest first.
+fn family(pid: i32) -> Vec<i32> {
+    let mut family = vec![pid];
+    let mut at = 0;
+    while let Some(pid) = family.get(at).filter(|_| family.len() < PROCESS_LIMIT) {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            family.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+        at += 1;
+    }
+    family
+}
+
+/// `rollout-2026-11-22T08-59-47-<id>.jsonl`.
+fn rollout_id(path: &Path) -> Option<String> {
+    const ID: usize = 36;
+    let name = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+    name.get(name.len().checked_sub(ID)?..).map(str::to_string)
+}
+
+/// `sessionId` of a file's first line.
+fn first_id(path: &Path) -> Option<String> {
+    let text = read(path).ok()?;
+    let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    first.get("sessionId")?.as_str().map(str::to_string)
+}
+
+/// The beginning of a file.
+fn read(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(STATUS_LIMIT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_term::profile::Profiles;
+
+    use super::*;
+
+    const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+    const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
+
+    fn home() -> (tempfile::TempDir, Records) {
+        let home = tempfile::tempdir().unwrap();
+        let env = BTreeMap::from([("HOME".to_string(), home.path().display().to_string())]);
+        let records = Records { claude: home.path().join(".claude"), ..Records::of(&env).unwrap() };
+        (home, records)
+    }
+
+    fn write(home: &tempfile::TempDir, path: &str, text: &str) -> PathBuf {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_status_file_tells_the_id_and_nothing_bad() {
+        let (home, records) = home();
+        let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
+        assert_eq!(records.learn(&forms, 7), None);
+        for bad in ["", "[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
+            write(&home, ".claude/sessions/7.json", bad);
+            assert_eq!(records.learn(&forms, 7), None, "{bad}");
+        }
+        write(&home, ".claude/sessions/7.json", &format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#));
+        assert_eq!(records.learn(&forms, 7).as_deref(), Some(A));
+    }
+
+    #[test]
+    fn files_are_found_by_the_id() {
+        let (home, records) = home();
+        assert_eq!(records.transcript(A), None);
+        let transcript = write(&home, &format!(".claude/projects/-x-y/{A}.jsonl"), "{}\n");
+        assert_eq!(records.transcript(A), Some(transcript));
+        assert_eq!(records.transcript(B), None);
+        let name = ".gemini/tmp/work/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
+        let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
+        assert_eq!(records.chat(A), Some(chat));
+        assert_eq!(records.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "another one that begins so");
+    }
+
+    #[test]
+    fn a_copy_is_private_and_never_over_another_file() {
+        let (home, _) = home();
+        let source = write(&home, &format!("p/{A}.jsonl"), "old\n");
+        let copy = write_beside(&source, B, "new\n").unwrap();
+        assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "new\n");
+        assert_eq!(write_beside(&source, A, "x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&source).unwrap(), "old\n");
+        assert_eq!(fs::read_dir(home.path().join("p")).unwrap().count(), 2, "nothing else is left");
+    }
+
+    #[test]
+    fn an_open_rollout_tells_the_id_if_it_is_the_only_one() {
+        let (home, _) = home();
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let name = |id: &str| format!(".codex/sessions/2026/11/22/rollout-2026-11-22T08-59-47-{id}.jsonl");
+        let one = File::open(write(&home, &name(A), "")).unwrap();
+        assert_eq!(open_rollout(pid).as_deref(), Some(A));
+        let other = File::open(write(&home, &name(B), "")).unwrap();
+        assert_eq!(open_rollout(pid), None, "which of them is not known");
+        drop((one, other));
+        assert_eq!(open_rollout(pid), None);
+    }
+}

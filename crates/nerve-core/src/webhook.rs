@@ -1,0 +1,298 @@
+//! Tells another program over HTTP: a POST with a JSON body, signed, tried again while it fails.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::uri::{Scheme, Uri};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::error::{EngineError, ErrorKind};
+use crate::http::client;
+
+/// How often a delivery is tried again.
+const RETRIES: u32 = 5;
+/// How long it waits before the first time; twice as long before each that follows.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long one try may take, its answer included.
+const TRY: Duration = Duration::from_secs(10);
+/// Bytes of an answer that are read: what it says does not matter.
+const ANSWER: usize = 64 << 10;
+/// Bytes a URL may have.
+const MAX_URL: usize = 2048;
+/// Bytes a secret may have.
+const MAX_SECRET: usize = 4096;
+
+/// Where to tell, and the secret that proves who tells. Shows neither path nor secret when it is printed: both may open doors.
+#[derive(Clone)]
+pub struct Webhook {
+    url: Uri,
+    secret: Option<String>,
+}
+
+/// A try to deliver.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// When it began: seconds since the Unix epoch.
+    pub at: f64,
+    /// The status of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// `X-Nerve-Event`.
+    pub(crate) event: &'static str,
+    /// `X-Nerve-Delivery`: the same for all tries.
+    pub(crate) id: String,
+    /// JSON.
+    pub(crate) body: Bytes,
+}
+
+impl fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Webhook");
+        shown.field("origin", &self.origin()).field("signed", &self.is_signed()).finish_non_exhaustive()
+    }
+}
+
+impl Webhook {
+    /// A webhook, looked at before anything is done.
+    ///
+    /// # Errors
+    /// InvalidRequest: a URL that is none, or not `http` or `https`, or has a user in it; a secret that is empty or endless.
+    pub fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
+        let invalid = |problem: &str| {
+            EngineError::new(ErrorKind::InvalidRequest, format!("the webhook's {problem}"))
+                .hint("give a URL such as https://example.com/done")
+        };
+        if url.len() > MAX_URL {
+            return Err(invalid(&format!("URL is longer than {MAX_URL} bytes")));
+        }
+        let uri: Uri = url.parse().map_err(|_| invalid("URL is none"))?;
+        if !uri.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
+            return Err(invalid("URL must begin with http:// or https://"));
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(invalid("URL has a user or a password in it, which is not sent"));
+        }
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(invalid("URL names no host"));
+        }
+        match &secret {
+            Some(secret) if secret.is_empty() => Err(invalid("secret is empty")),
+            Some(secret) if secret.len() > MAX_SECRET => {
+                Err(invalid(&format!("secret is longer than {MAX_SECRET} bytes")))
+            }
+            _ => Ok(Webhook { url: uri, secret }),
+        }
+    }
+
+    /// Scheme, host and port: what may be shown of its URL.
+    pub fn origin(&self) -> String {
+        let authority = self.url.authority().map(|authority| authority.as_str()).unwrap_or_default();
+        format!("{}://{authority}", self.url.scheme_str().unwrap_or_default())
+    }
+
+    /// There is a secret.
+    pub fn is_signed(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// Tries until it is delivered or the tries are used up; `tried` is told each. `true`: delivered.
+    pub(crate) async fn deliver(
+        &self,
+        delivery: &Delivery,
+        first_pause: Duration,
+        mut tried: impl FnMut(Attempt),
+    ) -> bool {
+        let clock = Clock::start();
+        let mut pause = first_pause;
+        for left in (0..=RETRIES).rev() {
+            let at = clock.now().0;
+            let outcome = match tokio::time::timeout(TRY, self.post(delivery, at / 1_000_000_000)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(format!("no answer within {} s", TRY.as_secs())),
+            };
+            // Exact to well under a microsecond until the year 2100.
+            let at = at as f64 / 1e9;
+            let again = match outcome {
+                Ok(status) => {
+                    tried(Attempt { at, status: Some(status.as_u16()), error: None });
+                    if status.is_success() {
+                        return true;
+                    }
+                    may_pass(status)
+                }
+                Err(error) => {
+                    tried(Attempt { at, status: None, error: Some(error) });
+                    true
+                }
+            };
+            if !again || left == 0 {
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        false
+    }
+
+    async fn post(&self, delivery: &Delivery, seconds: u64) -> Result<StatusCode, String> {
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(self.url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("nerve/", env!("CARGO_PKG_VERSION")))
+            .header("X-Nerve-Event", delivery.event)
+            .header("X-Nerve-Delivery", &delivery.id)
+            .header("X-Nerve-Timestamp", seconds);
+        if let Some(secret) = &self.secret {
+            request = request.header("X-Nerve-Signature", signature(secret, seconds, &delivery.body));
+        }
+        let request = request.body(Full::new(delivery.body.clone())).map_err(|error| error.to_string())?;
+        let answer = client().request(request).await.map_err(|error| in_words(&error))?;
+        let status = answer.status();
+        // To the end, where it is near: the connection can be used again then.
+        let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
+        Ok(status)
+    }
+}
+
+/// `sha256=` and the HMAC-SHA256 of `timestamp.body`, in hexadecimal digits.
+fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(format!("{seconds}.").as_bytes());
+    context.update(body);
+    context.sign().as_ref().iter().fold("sha256=".to_string(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// It may be another answer the next time.
+fn may_pass(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// An error with what led to it. Names of hosts may be in it, the rest of a URL is not.
+fn in_words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_looked_at_first() {
+        let good = ["http://127.0.0.1:8080/x?y=1", "https://example.com", "http://[::1]:9/"];
+        for url in good {
+            assert!(Webhook::new(url, None).is_ok(), "{url}");
+        }
+        let long = format!("http://a/{}", "x".repeat(MAX_URL));
+        let bad = [
+            "",
+            "x",
+            "/path",
+            "ftp://a/b",
+            "file:///etc/passwd",
+            "http://",
+            "http://u:p@h/",
+            "http:// a",
+            &long,
+        ];
+        for url in bad {
+            let error = Webhook::new(url, None).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidRequest, "{url}");
+        }
+        assert!(Webhook::new(good[0], Some(String::new())).is_err());
+        assert!(Webhook::new(good[0], Some("x".repeat(MAX_SECRET + 1))).is_err());
+    }
+
+    #[test]
+    fn neither_secret_nor_path_is_shown() {
+        let hook = Webhook::new("https://example.com:1/T0KEN?k=v", Some("hush".to_string())).unwrap();
+        let shown = format!("{hook:?}");
+        assert!(shown.contains("https://example.com:1"), "{shown}");
+        assert!(!shown.contains("T0KEN") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn the_signature_is_that_of_other_programs() {
+        // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret
+        let expected = "sha256=49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686";
+        assert_eq!(signature("secret", 1_700_000_000, br#"{"a":1}"#), expected);
+    }
+
+    fn delivery() -> Delivery {
+        Delivery { event: "RESULT_READY", id: "1".to_string(), body: "{}".into() }
+    }
+
+    async fn attempts(url: &str) -> (bool, Vec<Attempt>) {
+        let mut all = Vec::new();
+        let hook = Webhook::new(url, None).unwrap();
+        let done = hook.deliver(&delivery(), FIRST_PAUSE, |attempt| all.push(attempt)).await;
+        (done, all)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_answers_is_tried_six_times_each_for_ten_seconds() {
+        // Taken into the backlog, and never accepted.
+        let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let began = tokio::time::Instant::now();
+        let (done, all) = attempts(&format!("http://{}/", deaf.local_addr().unwrap())).await;
+        assert!(!done && all.len() == 6, "{all:?}");
+        assert!(all.iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()), "{all:?}");
+        // Six tries of ten seconds, and pauses of 1, 2, 4, 8 and 16.
+        let took = began.elapsed();
+        assert!(took >= Duration::from_secs(90) && took < Duration::from_secs(93), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_there_is_tried_again_with_pauses() {
+        let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/secret-path", gone.local_addr().unwrap());
+        drop(gone);
+        let (done, all) = attempts(&url).await;
+        assert!(!done && all.len() == 6, "{all:?}");
+        for attempt in all {
+            let error = attempt.error.unwrap();
+            assert!(!error.is_empty() && !error.contains("secret-path"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        for (status, again) in [
+            (500, true),
+            (503, true),
+            (599, true),
+            (408, true),
+            (429, true),
+            (400, false),
+            (404, false),
+            (410, false),
+            (301, false),
+        ] {
+            assert_eq!(may_pass(StatusCode::from_u16(status).unwrap()), again, "{status}");
+        }
+    }
+}

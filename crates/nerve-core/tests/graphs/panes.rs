@@ -1,0 +1,202 @@
+//! Graphs over panes of a real tmux, new ones and one that a person made; over those of a stand-in for WezTerm; and with a model that
+//! uses their nodes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+
+use nerve_core::backend::pane::{NewPane, Panes};
+use nerve_core::backend::tmux::Tmux;
+use nerve_core::command::{Command, GraphSource, Reply, RunEnded, RunGraph, RunStatus};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::node::factory::FactoryConfig;
+use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
+use nerve_testkit::{skip, wait_until};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::stage::LIMIT;
+
+/// A tmux server of a test's own, and an engine.
+struct Stage {
+    folder: TempDir,
+    engine: Engine,
+    socket: String,
+}
+
+impl Stage {
+    /// `None`, and noted as a skip of `test`, where there is no tmux.
+    fn new(test: &str) -> Option<Stage> {
+        if Process::new("tmux").arg("-V").stdout(Stdio::null()).status().is_err() {
+            skip(test, "tmux is not installed");
+            return None;
+        }
+        let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
+        let engine = engine(folder.path());
+        let socket = folder.path().join("tmux.sock").to_str().unwrap().to_string();
+        Some(Stage { folder, engine, socket })
+    }
+
+    async fn run(&self, graph: Value) -> RunEnded {
+        run(&self.engine, graph).await
+    }
+
+    /// The panes there are; none where there is no server any more.
+    async fn panes(&self) -> Vec<String> {
+        let panes = Tmux::new(Some(&self.socket)).list().await.unwrap_or_default();
+        panes.into_iter().map(|pane| pane.pane).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = Process::new("tmux").args(["-S", &self.socket, "kill-server"]).stderr(Stdio::null()).status();
+    }
+}
+
+fn engine(folder: &Path) -> Engine {
+    Engine::new(EngineConfig {
+        nodes: FactoryConfig {
+            server: "test".into(),
+            history_dir: Some(folder.join("history")),
+            panes: Panes {
+                registry: Some(folder.join("registry")),
+                claims: folder.join("claims"),
+                recordings: Some(folder.join("recordings")),
+                wezterm: Some(fake_wezterm()),
+                ..Panes::default()
+            },
+            ..FactoryConfig::default()
+        },
+        runs_dir: Some(folder.join("runs")),
+        ..EngineConfig::default()
+    })
+}
+
+async fn run(engine: &Engine, graph: Value) -> RunEnded {
+    let run = Command::RunGraph(Box::new(RunGraph {
+        graph: GraphSource::Whole(graph),
+        session: None,
+        input: Value::Null,
+        run: None,
+        trace: false,
+        detach: false,
+        keep_nodes: false,
+    }));
+    match tokio::time::timeout(LIMIT, engine.execute(run)).await.unwrap().unwrap() {
+        Reply::RunEnded(ended) => *ended,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn texts(ended: &RunEnded) -> Vec<&str> {
+    ended.results.values().map(|result| result["text"].as_str().unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn steps_in_a_pane_of_their_own_which_goes_with_the_run() {
+    let Some(stage) = Stage::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
+    let ended = stage
+        .run(json!({
+            "graph": "g",
+            "nodes": {"sh": {"type": "tmux", "command": "bash --norc", "tmux_session": "work", "socket": stage.socket}},
+            "steps": [
+                {"id": "a", "node": "sh", "input": "word=pane"},
+                {"id": "b", "node": "sh", "input": "echo \"the $word\"", "depends_on": ["a"]},
+            ],
+        }))
+        .await;
+    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(texts(&ended)[1], "the pane");
+    assert!(stage.panes().await.is_empty(), "{:?}", stage.panes().await);
+}
+
+#[tokio::test]
+async fn a_pane_that_was_there_is_used_and_left() {
+    let Some(stage) = Stage::new("a_pane_that_was_there_is_used_and_left") else { return };
+    let new = NewPane {
+        argv: ["bash", "--norc"].map(str::to_string).to_vec(),
+        cwd: Some(stage.folder.path().to_path_buf()),
+        ..NewPane::default()
+    };
+    let pane = Tmux::new(Some(&stage.socket)).spawn(&new).await.unwrap();
+    let graph = json!({
+        "graph": "g",
+        "nodes": {"sh": {"type": "tmux", "pane": pane, "socket": stage.socket, "profile": "shell"}},
+        "steps": [{"id": "a", "node": "sh", "input": "echo \"in $PWD\""}],
+    });
+    let ended = stage.run(graph.clone()).await;
+    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(texts(&ended), [format!("in {}", stage.folder.path().display())]);
+    assert_eq!(stage.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
+    // And again.
+    assert_eq!(stage.run(graph).await.info.status, RunStatus::Completed);
+    // One that is not there.
+    let missing = json!({
+        "graph": "g",
+        "nodes": {"sh": {"type": "tmux", "pane": "%99", "socket": stage.socket}},
+        "steps": [{"id": "a", "node": "sh", "input": "true"}],
+    });
+    let error = stage.run(missing).await.error.unwrap();
+    assert!(error.message.contains("%99"), "{error}");
+}
+
+/// The stand-in for `wezterm`: the testkit's example, built beside this test.
+fn fake_wezterm() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
+}
+
+/// Its server, which ends with this.
+struct Mux(Child);
+
+impl Drop for Mux {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_step_in_a_pane_of_the_stand_in_for_wezterm() {
+    let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
+    let socket = folder.path().join("sock");
+    let mut server = Process::new(fake_wezterm());
+    server.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
+    let _mux = Mux(server.spawn().expect("cargo build -p nerve-testkit --examples"));
+    let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+    assert!(wait_until(LIMIT, listens), "the stand-in does not listen");
+    let ended = run(
+        &engine(folder.path()),
+        json!({
+            "graph": "g",
+            "nodes": {"sh": {"type": "wezterm", "command": "bash --norc", "socket": socket}},
+            "steps": [{"id": "a", "node": "sh", "input": "echo $((40 + 2))"}],
+        }),
+    )
+    .await;
+    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(texts(&ended), ["42"]);
+}
+
+#[tokio::test]
+async fn a_model_uses_a_node_of_its_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = ToolCall::Own { name: "sh_run".into(), input: json!({"command": "echo from the tool"}) };
+    let script = Script::default().first([Answer::tool("I look.", call)]);
+    let model = serve(([127, 0, 0, 1], 0).into(), script).await.unwrap();
+    let chat = json!({
+        "type": "chat", "provider": "openai", "model": "m", "base_url": model.url(), "api_key_env": "", "tools": ["sh"],
+    });
+    let ended = run(
+        &engine(folder.path()),
+        json!({
+            "graph": "g",
+            "nodes": {"m": chat, "sh": {"type": "bash"}},
+            "steps": [{"id": "a", "node": "m", "input": "look"}],
+        }),
+    )
+    .await;
+    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert!(texts(&ended)[0].contains("The tool said: from the tool"), "{:?}", ended.results);
+    assert_eq!(model.requests().len(), 2);
+}

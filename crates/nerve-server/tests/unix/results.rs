@@ -1,0 +1,161 @@
+//! Conversations and executions that nobody waits for, on the wire.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, TestServer};
+
+async fn with_bash(client: &mut Client, node: &str) {
+    client.done("CREATE_NODE", json!({ "node_id": node, "backend": "bash" })).await;
+}
+
+fn execute(node: &str, text: &str, more: Value) -> Value {
+    let mut params = json!({ "node_id": node, "text": text });
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    params
+}
+
+#[tokio::test]
+async fn an_execution_is_accepted_ends_and_is_told() {
+    let server = TestServer::start();
+    let (client, listener) = (&mut server.client().await, &mut server.client().await);
+    listener.done("SUBSCRIBE", json!({ "types": ["RESULT_READY"], "node_id": "b" })).await;
+    with_bash(client, "b").await;
+    let accepted = client.done("EXECUTE_INPUT", execute("b", "echo hello", json!({ "async": true }))).await;
+    let id = accepted["result_id"].as_str().unwrap();
+    assert_eq!(accepted, json!({ "result_id": id, "node_id": "b" }));
+    let result = client.done("GET_RESULT", json!({ "result_id": id, "wait": true, "timeout": 20 })).await;
+    assert_eq!((&result["status"], &result["turn"]), (&json!("done"), &json!(1)), "{result:#}");
+    assert_eq!(result["response"]["text"].as_str().unwrap().trim(), "hello");
+    assert_eq!(result["session_id"], "default");
+    let event = listener.event("RESULT_READY").await;
+    assert_eq!(event["data"], json!({ "result_id": id, "success": true, "status": "done" }));
+    assert_eq!(event["node_id"], "b");
+    let all = client.done("LIST_RESULTS", json!({})).await;
+    assert_eq!(all["results"][0]["result_id"], id);
+    assert!(all["results"][0].get("response").is_none(), "{all:#}");
+    assert_eq!(client.done("LIST_RESULTS", json!({ "node_id": "other" })).await["results"], json!([]));
+    assert_eq!(client.done("LIST_RESULTS", json!({ "last": 0 })).await["results"], json!([]));
+    // The first nerve's readers, and those who did not wait, find it later.
+    let server = server.restart().await;
+    let client = &mut server.client().await;
+    let again = client.done("GET_RESULT", json!({ "result_id": id })).await;
+    assert_eq!(again, result);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_its_server_does_not_end_is_lost() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    with_bash(client, "b").await;
+    let busy = execute("b", "exec sleep 1000", json!({ "async": true }));
+    let id = client.done("EXECUTE_INPUT", busy).await["result_id"].clone();
+    let waiting = client.send("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
+    let server = server.restart().await;
+    let client = &mut server.client().await;
+    let result = client.done("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
+    assert_eq!(
+        (&result["status"], &result["error_type"]),
+        (&json!("lost"), &json!("lost")),
+        "{waiting}: {result:#}"
+    );
+    assert!(result["error"].as_str().unwrap().contains("the server was shut down"), "{result:#}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_is_cancelled() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    with_bash(client, "b").await;
+    let busy = execute("b", "exec sleep 1000", json!({ "async": true }));
+    let id = client.done("EXECUTE_INPUT", busy).await["result_id"].clone();
+    let result = client.done("CANCEL_RESULT", json!({ "result_id": id })).await;
+    assert_eq!(
+        (&result["status"], &result["error_type"]),
+        (&json!("failed"), &json!("cancelled")),
+        "{result:#}"
+    );
+    assert!(client.fails("CANCEL_RESULT", json!({ "result_id": id })).await.contains("failed already"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    with_bash(client, "b").await;
+    let said = |role: &str, content: Value| json!({ "role": role, "content": content, "timestamp": 1 });
+    let history =
+        |second: Value| json!({ "conversation": { "history": [said("user", json!("x")), second] } });
+    let cases = [
+        (history(said("system", json!("x"))), "history[1]: unknown role \"system\""),
+        (history(said("user", json!(5))), "history[1]: invalid type"),
+        (history(json!({ "role": "user" })), "history[1]: missing field `content`"),
+        (history(json!("x")), "history[1]: "),
+        (json!({ "conversation": "w/c" }), "params.conversation: invalid type"),
+        (json!({ "conversation": { "workspace": "w" } }), "workspace and chat, or neither"),
+        (json!({ "conversation": { "workspace": "w", "chat": "" } }), "chat is empty"),
+        (json!({ "conversation": { "context": "often" } }), "unknown \"often\""),
+        (json!({ "conversation": { "history": 5 } }), "params.conversation: "),
+        (json!({ "conversation": { "workspace": "w", "chat": "c", "context": "always" } }), "as commands"),
+        (json!({ "webhook": { "url": "http://a/" } }), "params.webhook"),
+        (json!({ "async": true, "webhook": { "url": "ftp://a/" } }), "http:// or https://"),
+        (json!({ "async": true, "webhook": { "url": "http://a/", "secret": "" } }), "secret is empty"),
+        (json!({ "async": true, "webhook": { "secret": "x" } }), "missing field `url`"),
+        (json!({ "async": true, "webhook": "http://a/" }), "params.webhook"),
+        (json!({ "async": "yes" }), "params.async"),
+        (json!({ "async": true, "node_id": "nobody" }), "nobody"),
+        (json!({ "async": true, "conversation": { "workspace": " ", "chat": "c" } }), "workspace is empty"),
+    ];
+    for (more, words) in cases {
+        let error = client.fails("EXECUTE_INPUT", execute("b", "true", more.clone())).await;
+        assert!(error.contains(words), "{more}: {error}");
+    }
+    for (command, params, words) in [
+        ("GET_RESULT", json!({}), "params.result_id is missing"),
+        ("GET_RESULT", json!({ "result_id": "../../x" }), "no result '../../x'"),
+        ("GET_RESULT", json!({ "result_id": "x", "timeout": -1 }), "params.timeout"),
+        ("CANCEL_RESULT", json!({ "result_id": "x" }), "no result 'x'"),
+        ("LIST_RESULTS", json!({ "last": -1 }), "params.last"),
+        ("CREATE_NODE", json!({ "node_id": "c", "conversation": { "workspace": "w" } }), "or neither"),
+        (
+            "CREATE_NODE",
+            json!({ "node_id": "c", "conversation": { "context": "auto" } }),
+            "workspace and a chat only",
+        ),
+        ("CREATE_NODE", json!({ "node_id": "c", "conversation": 5 }), "params.conversation"),
+    ] {
+        let error = client.fails(command, params.clone()).await;
+        assert!(error.contains(words), "{command} {params}: {error}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_kept_across_servers_and_what_is_wrong_with_it_is_a_warning() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let talk = json!({ "workspace": "my site", "chat": "c" });
+    client.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash", "conversation": talk })).await;
+    client.done("EXECUTE_INPUT", execute("b", "echo one", json!({}))).await;
+    let server = server.restart().await;
+    let client = &mut server.client().await;
+    // Its conversation is in its definition.
+    client.done("START_NODE", json!({ "node_id": "b" })).await;
+    client.done("EXECUTE_INPUT", execute("b", "echo two", json!({}))).await;
+    let base = server.home.path().join("conversations");
+    let workspace = std::fs::read_dir(&base).unwrap().next().unwrap().unwrap().path();
+    assert!(workspace.file_name().unwrap().to_string_lossy().starts_with("my_site."), "{workspace:?}");
+    let file = workspace.join("c.json");
+    let kept: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let contents: Vec<&str> =
+        kept.iter().map(|message| message["content"].as_str().unwrap().trim()).collect();
+    assert_eq!(contents, ["echo one", "one", "echo two", "two"]);
+    std::fs::write(&file, "[]]").unwrap();
+    let reply = client.ask("EXECUTE_INPUT", execute("b", "echo three", json!({}))).await;
+    assert_eq!(reply["success"], true, "{reply:#}");
+    assert!(reply["warnings"].to_string().contains("is now in"), "{reply:#}");
+    assert!(reply["data"]["response"]["attributes"].get("warnings").is_none(), "{reply:#}");
+    server.stop().await;
+}

@@ -1,0 +1,321 @@
+//! Nodes in panes of tmux and WezTerm beside nodes on a terminal of our own, and beside libtmux; forks of the real Claude Code; what a kept
+//! conversation costs.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[path = "support/live.rs"]
+#[allow(dead_code, reason = "shared by several benchmarks, none uses all of it")]
+mod live;
+#[path = "support/process.rs"]
+#[allow(dead_code, reason = "shared by several benchmarks, none uses all of it")]
+mod process;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+use live::LiveServer;
+use nerve_client::{ExecuteOptions, RemoteNode};
+use nerve_proto::params::{CommandLine, ConversationParams, CreateNodeParams};
+use nerve_testkit::mock_model::{Script, serve};
+use nerve_testkit::{Renderer, find_agent, wait_until};
+use support::{Figure, Goal, Report, Samples};
+
+const RUNS: usize = 5;
+const TURNS: usize = 40;
+const PANES: usize = 20;
+const FORKS: usize = 5;
+const TALKS: usize = 15;
+/// How long idle panes are watched.
+const IDLE: Duration = Duration::from_secs(10);
+const PROMPT: &str = "BENCH> ";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let mut report = Report::new(
+        "Panes",
+        &format!(
+            "{TURNS} sequential turns `echo N` on bash, {RUNS} runs by each in turn: on a terminal of nerve's own, and in a pane of \
+             tmux, over the same server. libtmux: the same bash in a pane, `send-keys`, then `capture-pane` without a pause until the \
+             known prompt stands there again. WezTerm cannot be had here: a stand-in that keeps its observed contract takes its place, \
+             so what `wezterm cli` costs by itself (20 to 60 ms a call, as seen on the real one) is not in these figures; *from the \
+             last byte* is from a time that the program prints at its end to the reply. Idle: CPU time of the server, of tmux, and of \
+             all commands that were run, by pane, over {} s.",
+            IDLE.as_secs()
+        ),
+    );
+    tmux(&mut report).await?;
+    wezterm(&mut report).await?;
+    report.print();
+    let mut report = Report::new(
+        "Forks and conversations",
+        &format!(
+            "Forks of the real Claude Code, the model scripted, on loopback: FORK_NODE after one turn, {FORKS} times. Conversations: \
+             turns of a `bash` node, {TALKS} with a chat of 100 messages of 10 KB each, which is read before and written after each \
+             turn, and {TALKS} without, in turn."
+        ),
+    );
+    forks(&mut report).await?;
+    conversations(&mut report).await?;
+    report.print();
+    Ok(())
+}
+
+async fn forks(report: &mut Report) -> Result<()> {
+    let Some(claude) = find_agent("claude") else {
+        report.note("Claude Code is not installed here: `cargo xtask setup` installs it.");
+        return Ok(());
+    };
+    let server = LiveServer::start()?;
+    let client = server.client().await?;
+    let model = serve("127.0.0.1:0".parse()?, Script::default()).await?;
+    let recipe = server.home.claude(&server.home.work(), &model.url(), Renderer::Classic)?;
+    let mut params = CreateNodeParams::new("claude");
+    let program = claude.display().to_string();
+    params.command =
+        Some(CommandLine::Argv([program].into_iter().chain(recipe.argv.into_iter().skip(1)).collect()));
+    params.cwd = Some(server.home.work().display().to_string());
+    params.env = recipe.env.into_iter().collect();
+    let begun = Instant::now();
+    let node = client.create_node(&params).await?;
+    node.wait(&["ready"], Some(PATIENCE)).await?;
+    let fresh = begun.elapsed().as_secs_f64() * 1e3;
+    node.execute("hello", &limit()).await?;
+    let (mut answered, mut ready) = (Vec::new(), Vec::new());
+    for number in 0..FORKS {
+        let begun = Instant::now();
+        let fork = node.fork(&format!("fork-{number}")).await?;
+        answered.push(begun.elapsed().as_secs_f64() * 1e3);
+        fork.wait(&["ready"], Some(PATIENCE)).await?;
+        ready.push(begun.elapsed().as_secs_f64() * 1e3);
+        fork.stop().await?;
+    }
+    report.row("FORK_NODE answered: its program runs", &Samples::new(answered).median("ms"));
+    report.row("from FORK_NODE to ready", &Samples::new(ready).median("ms"));
+    report.row("for comparison, a fresh Claude Code from CREATE_NODE to ready", &Figure::one(fresh, "ms"));
+    Ok(())
+}
+
+async fn conversations(report: &mut Report) -> Result<()> {
+    let server = LiveServer::start()?;
+    let client = server.client().await?;
+    let folder = server.home.nerve_home().join("conversations/bench");
+    fs::create_dir_all(&folder)?;
+    let long = |at| serde_json::json!({ "role": "user", "content": format!("{at} {}", "word ".repeat(2_000)), "timestamp": at });
+    let chat: Vec<serde_json::Value> = (0..100).map(long).collect();
+    fs::write(folder.join("long.json"), serde_json::to_vec(&chat)?)?;
+    let mut params = CreateNodeParams::new("b");
+    params.backend = "bash".to_string();
+    let node = client.create_node(&params).await?;
+    let conversation = ConversationParams {
+        workspace: Some("bench".to_string()),
+        chat: Some("long".to_string()),
+        ..ConversationParams::default()
+    };
+    let kept = ExecuteOptions { conversation: Some(conversation), ..limit() };
+    let (mut plain, mut more) = (Vec::new(), Vec::new());
+    for _ in 0..TALKS {
+        let begun = Instant::now();
+        node.execute("true", &limit()).await?;
+        let without = begun.elapsed().as_secs_f64() * 1e3;
+        plain.push(without);
+        let begun = Instant::now();
+        node.execute("true", &kept).await?;
+        more.push(begun.elapsed().as_secs_f64() * 1e3 - without);
+    }
+    report.row("a turn without a conversation", &Samples::new(plain).median("ms"));
+    let more = Samples::new(more);
+    report.goal("a kept conversation of 1 MB adds", &more.median("ms"), Goal::AtMost(50.0));
+    Ok(())
+}
+
+async fn tmux(report: &mut Report) -> Result<()> {
+    let server = LiveServer::start()?;
+    let client = server.client().await?;
+    let tmux = Tmux(server.home.root().join("tmux"));
+    let libtmux = python_with_libtmux();
+    let (mut own, mut pane, mut peer) = (Vec::new(), Vec::new(), Vec::new());
+    let mut wrong = 0;
+    for run in 1..=RUNS {
+        eprintln!("panes: run {run} of {RUNS}");
+        let node = live::bash(&client, &format!("own-{run}"), PROMPT).await?;
+        own.push(turns(&node, &mut wrong).await?);
+        let node =
+            live::bash_in(&client, &format!("pane-{run}"), PROMPT, |params| tmux.place(params)).await?;
+        pane.push(turns(&node, &mut wrong).await?);
+        if let Some(python) = &libtmux {
+            peer.push(by_libtmux(python, &tmux.0)?);
+        }
+    }
+    let more = own.iter().zip(&pane).map(|(own, pane)| pane - own).collect();
+    report.row("own terminal: median of a turn", &Samples::new(own).median("ms"));
+    report.row("tmux: median of a turn", &Samples::new(pane.clone()).median("ms"));
+    report.goal("tmux: more than on an own terminal", &Samples::new(more).median("ms"), Goal::AtMost(10.0));
+    if peer.is_empty() {
+        report.note("libtmux is not installed here: `cargo xtask setup` installs it.");
+    } else {
+        let ratios = pane.iter().zip(&peer).map(|(pane, peer)| pane / peer).collect();
+        report.row("libtmux: median of a turn", &Samples::new(peer).median("ms"));
+        report.row("tmux through libtmux, medians", &Samples::new(ratios).median("×"));
+    }
+    let what = format!("wrong answers of {}", 2 * RUNS * TURNS);
+    report.goal(&what, &Figure::one(wrong as f64, ""), Goal::AtMost(0.0));
+    for number in 0..PANES {
+        live::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| tmux.place(params)).await?;
+    }
+    let who = format!("CPU of each of {PANES} idle panes of tmux");
+    report.row(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"));
+    Ok(())
+}
+
+async fn wezterm(report: &mut Report) -> Result<()> {
+    let Some(program) = stand_in() else {
+        report.note("The stand-in for WezTerm is not built here: `cargo build -p nerve-testkit --example fake_wezterm`.");
+        return Ok(());
+    };
+    let server = LiveServer::start_with(&[("NERVE_WEZTERM", &program)])?;
+    let client = server.client().await?;
+    let mux = Mux::start(&server, &program)?;
+    let node = live::bash_in(&client, "wez", PROMPT, |params| mux.place(params)).await?;
+    let (mut times, options) = (Vec::new(), limit());
+    for number in 1..=2 * TURNS {
+        let answer = node.execute(&format!("sleep 0.{}; date +%s%N", number % 10), &options).await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let ended: f64 = answer.response.text.trim().parse().context("not the time that was printed")?;
+        times.push(now.as_secs_f64() * 1e3 - ended / 1e6);
+    }
+    let times = Samples::new(times);
+    report.row("WezTerm (stand-in): from the last byte to the reply", &times.median("ms"));
+    let slowest = Figure::one(times.quantile(0.99), "ms");
+    report.goal("WezTerm (stand-in): from the last byte to the reply, p99", &slowest, Goal::AtMost(250.0));
+    for number in 0..PANES {
+        live::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| mux.place(params)).await?;
+    }
+    let who = format!("CPU of each of {PANES} idle panes of WezTerm (stand-in)");
+    report.goal(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"), Goal::AtMost(1.0));
+    Ok(())
+}
+
+/// A tmux server of one's own; it ends with this.
+struct Tmux(PathBuf);
+
+impl Tmux {
+    fn place(&self, params: &mut CreateNodeParams) {
+        params.backend = "tmux".to_string();
+        params.socket = Some(self.0.display().to_string());
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        // Gone with its last pane is as well.
+        let _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
+    }
+}
+
+/// The stand-in for WezTerm, of whatever build there is.
+fn stand_in() -> Option<PathBuf> {
+    let target = std::env::current_exe().ok()?.ancestors().nth(3)?.to_path_buf();
+    let example = |build: &str| target.join(build).join("examples/fake_wezterm");
+    ["release", "debug"].map(example).into_iter().find(|program| program.exists())
+}
+
+/// A server of the stand-in; it ends with this, and its panes with it.
+struct Mux {
+    server: Child,
+    socket: PathBuf,
+}
+
+impl Mux {
+    fn start(server: &LiveServer, program: &Path) -> Result<Mux> {
+        let socket = server.home.root().join("wezterm");
+        let mut command = server.home.command(program);
+        command.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
+        let mux = Mux { server: command.spawn()?, socket };
+        let listens = || std::os::unix::net::UnixStream::connect(&mux.socket).is_ok();
+        ensure!(wait_until(PATIENCE, listens), "the stand-in does not listen");
+        Ok(mux)
+    }
+
+    fn place(&self, params: &mut CreateNodeParams) {
+        params.backend = "wezterm".to_string();
+        params.socket = Some(self.socket.display().to_string());
+    }
+}
+
+impl Drop for Mux {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn limit() -> ExecuteOptions {
+    ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() }
+}
+
+/// Milliseconds of the median turn; the node is stopped.
+async fn turns(node: &RemoteNode, wrong: &mut usize) -> Result<f64> {
+    let (mut times, options) = (Vec::with_capacity(TURNS), limit());
+    for number in 1..=TURNS {
+        let start = Instant::now();
+        let answer = node.execute(&format!("echo {number}"), &options).await?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        *wrong += usize::from(answer.response.text != number.to_string());
+    }
+    node.stop().await?;
+    Ok(Samples::new(times).quantile(0.5))
+}
+
+fn by_libtmux(python: &Path, socket: &Path) -> Result<f64> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/libtmux_turns.py");
+    let output = Command::new(python).arg(script).arg(TURNS.to_string()).arg(socket).output()?;
+    ensure!(output.status.success(), "libtmux: {}", String::from_utf8_lossy(&output.stderr));
+    let mut times = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let (microseconds, right) = line.split_once(' ').context("libtmux's output is not as expected")?;
+        ensure!(right == "1", "libtmux: a wrong answer");
+        times.push(microseconds.parse::<f64>()? / 1e3);
+    }
+    ensure!(times.len() == TURNS, "libtmux did {} turns", times.len());
+    Ok(Samples::new(times).quantile(0.5))
+}
+
+/// Debian's interpreter has Debian's packages; another `python3` may stand before it.
+fn python_with_libtmux() -> Option<PathBuf> {
+    let has_libtmux = |python: &PathBuf| {
+        let check = Command::new(python).args(["-c", "import libtmux"]).output();
+        check.is_ok_and(|output| output.status.success())
+    };
+    ["python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(has_libtmux)
+}
+
+/// Share of a core that each idle pane costs: of everything that runs in the server's home, without the panes' own programs.
+async fn idle(server: &LiveServer) -> Result<f64> {
+    let home = server.home.root().display().to_string();
+    let before = spent(&home)?;
+    tokio::time::sleep(IDLE).await;
+    Ok((spent(&home)? - before) / IDLE.as_secs_f64() / PANES as f64)
+}
+
+/// CPU seconds of all processes that were started in that home, and of their children that have ended.
+fn spent(home: &str) -> Result<f64> {
+    let mut sum = 0.0;
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Others' processes, and those that have ended meanwhile.
+        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        if String::from_utf8_lossy(&environment).contains(home) {
+            sum += process::cpu(&name).unwrap_or(0.0) + process::cpu_of_children(&name).unwrap_or(0.0);
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,69 @@
+//! `nerve extract`: what an agent said, out of a text that shows it.
+
+mod input;
+mod show;
+mod text;
+
+use anyhow::Result;
+use nerve_term::parse::ParserKind;
+use nerve_term::parse::conversation::{guess, turns};
+
+use crate::cli::extract::ExtractArgs;
+use crate::cli::node::{ParserName, name_of};
+use crate::cmd::pane;
+use crate::exit::{Failure, NOT_FOUND};
+use crate::out;
+use input::Input;
+
+/// Which parser, and how that is known.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    kind: ParserKind,
+    guessed: bool,
+}
+
+/// Reads, takes apart, prints.
+pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
+    if args.list_panes {
+        return pane::list_all(args.socket.as_deref(), args.json).await;
+    }
+    let input = input::read(args).await?;
+    if args.raw && !args.last {
+        return out::text(&input.rows.join("\n"));
+    }
+    let choice = choose(args.parser, &input)?;
+    let mut turns = turns(choice.kind, &input.rows);
+    if args.last {
+        turns.drain(..turns.len().saturating_sub(1));
+    }
+    let Some(last) = turns.last() else { return Err(no_turn(&input, choice).into()) };
+    if args.json {
+        return out::json(&show::as_json(&input, choice, &turns));
+    }
+    match args.last {
+        true if args.raw => out::text(&input.rows[last.rows.clone()].join("\n")),
+        true => show::answer(&last.parsed),
+        false => show::print(&turns),
+    }
+}
+
+fn choose(asked: Option<ParserName>, input: &Input) -> Result<Choice> {
+    if let Some(name) = asked {
+        return Ok(Choice { kind: name_of(name).parse()?, guessed: false });
+    }
+    if let Some(kind) = input.parser {
+        out::note(format_args!("parser: {kind} (the program that was recorded)"));
+        return Ok(Choice { kind, guessed: true });
+    }
+    let kind = guess(&input.rows).unwrap_or_default();
+    match kind {
+        ParserKind::None => out::note("parser: none (no agent is known by this text; '-p' says whose it is)"),
+        kind => out::note(format_args!("parser: {kind} (guessed from the text)")),
+    }
+    Ok(Choice { kind, guessed: true })
+}
+
+fn no_turn(input: &Input, choice: Choice) -> Failure {
+    let message = format!("there is no turn in {}, as the parser '{}' reads it", input.source, choice.kind);
+    Failure::new(NOT_FOUND, message).hint("'--raw' prints the text, '-p' takes another parser")
+}

@@ -1,0 +1,135 @@
+//! Turns, for people and as JSON.
+
+use anyhow::Result;
+use nerve_term::parse::conversation::Turn;
+use nerve_term::parse::{Parsed, Section, Tokens};
+use serde_json::{Value, json};
+
+use super::Choice;
+use super::input::Input;
+use crate::out::{self, FAINT, STRONG, harmless};
+
+/// Prints turns, each with its sections under headings.
+pub(super) fn print(turns: &[Turn]) -> Result<()> {
+    for (number, turn) in turns.iter().enumerate() {
+        if number > 0 {
+            out::line("")?;
+        }
+        if !turn.prompt.is_empty() {
+            for row in harmless(&turn.prompt).lines() {
+                out::line(format!("{STRONG}> {row}{STRONG:#}").trim_end())?;
+            }
+            out::line("")?;
+        }
+        sections(&turn.parsed.sections)?;
+        if let Some(tokens) = turn.parsed.tokens.map(counted).filter(|counted| !counted.is_empty()) {
+            out::line(format_args!("{FAINT}[tokens] {tokens}{FAINT:#}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints what an agent said; if it said nothing, what it did.
+pub(super) fn answer(parsed: &Parsed) -> Result<()> {
+    match parsed.text() {
+        text if text.is_empty() => sections(&parsed.sections),
+        text => out::text(&text),
+    }
+}
+
+fn sections(sections: &[Section]) -> Result<()> {
+    for section in sections {
+        out::line(format_args!("{FAINT}{}{FAINT:#}", harmless(&heading(section))))?;
+        if !section.content.is_empty() {
+            out::text(&section.content)?;
+        }
+    }
+    Ok(())
+}
+
+/// `[tool_call Bash] ls -l (running)`.
+fn heading(section: &Section) -> String {
+    let fact = |name: &str| section.metadata.get(name).map(String::as_str).filter(|fact| !fact.is_empty());
+    let mut heading = format!("[{}", section.kind.as_str());
+    if let Some(which) = fact("tool").or_else(|| fact("duration")) {
+        heading.push(' ');
+        heading.push_str(which);
+    }
+    heading.push(']');
+    if let Some(args) = fact("args") {
+        heading.push(' ');
+        heading.push_str(&out::preview(args, 200));
+    }
+    match fact("status") {
+        Some("ok") | None => heading,
+        Some(status) => format!("{heading} ({status})"),
+    }
+}
+
+fn counted(tokens: Tokens) -> String {
+    let told = [("input", tokens.input), ("output", tokens.output), ("total", tokens.total)];
+    let told: Vec<String> =
+        told.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
+    told.join(", ")
+}
+
+/// All of it. What is said of the last turn stands above, too, as a response has it.
+pub(super) fn as_json(input: &Input, choice: Choice, turns: &[Turn]) -> Value {
+    let last = turns.last().map(|turn| &turn.parsed);
+    let sections = last.map_or_else(Vec::new, |parsed| parsed.sections.iter().map(section).collect());
+    let begin = turns.first().map_or(0, |turn| turn.rows.start);
+    json!({
+        "source": input.source,
+        "parser": choice.kind.as_str(),
+        "guessed": choice.guessed,
+        "turns": turns.iter().map(turn).collect::<Vec<_>>(),
+        "text": last.map(Parsed::text).unwrap_or_default(),
+        "sections": sections,
+        "tokens": last.and_then(|parsed| parsed.tokens).map(tokens),
+        "is_complete": last.is_some_and(|parsed| parsed.is_complete),
+        "raw": input.rows[begin..].join("\n"),
+    })
+}
+
+fn turn(turn: &Turn) -> Value {
+    let parsed = &turn.parsed;
+    json!({
+        "prompt": turn.prompt,
+        "text": parsed.text(),
+        "sections": parsed.sections.iter().map(section).collect::<Vec<_>>(),
+        "tokens": parsed.tokens.map(tokens),
+        "is_complete": parsed.is_complete,
+        "rows": [turn.rows.start, turn.rows.end],
+    })
+}
+
+fn section(section: &Section) -> Value {
+    json!({ "type": section.kind.as_str(), "content": section.content, "metadata": section.metadata })
+}
+
+fn tokens(tokens: Tokens) -> Value {
+    json!({ "input": tokens.input, "output": tokens.output, "total": tokens.total })
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_term::parse::SectionKind;
+
+    use super::*;
+
+    #[test]
+    fn headings_say_what_was_done() {
+        let call = Section::new(SectionKind::ToolCall, "").with("tool", "Bash").with("args", "ls\n-l");
+        assert_eq!(heading(&call), "[tool_call Bash] ls -l");
+        assert_eq!(heading(&call.with("status", "running")), "[tool_call Bash] ls -l (running)");
+        let thought = Section::new(SectionKind::Thinking, "").with("duration", "2s");
+        assert_eq!(heading(&thought), "[thinking 2s]");
+        assert_eq!(heading(&Section::new(SectionKind::Text, "x")), "[text]");
+    }
+
+    #[test]
+    fn tokens_that_are_known_are_counted() {
+        assert_eq!(counted(Tokens { input: Some(1), output: None, total: Some(3) }), "input 1, total 3");
+        assert_eq!(counted(Tokens::default()), "");
+    }
+}

@@ -1,0 +1,194 @@
+//! tmux or WezTerm: what their command lines can do, in the same words.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_core::backend::pane::{NewPane, PaneError, PaneInfo};
+use nerve_core::backend::tmux::{self, Tmux};
+use nerve_core::backend::wezterm::{self, Wezterm};
+use nerve_term::keys::Key;
+use nerve_term::screen::Modes;
+use tokio::time::Instant;
+
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
+
+/// More rows than any scrollback has: what is too far back is cut by whoever has it.
+const ALL_ROWS: u32 = 1_000_000;
+/// A paste that nothing shows by then is followed by its Enter all the same.
+const ECHO_PATIENCE: Duration = Duration::from_secs(1);
+/// How often a pane is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Whose panes.
+#[derive(Debug, Clone)]
+pub(crate) enum Multiplexer {
+    Tmux(Tmux),
+    Wezterm(Wezterm),
+}
+
+impl Multiplexer {
+    pub(crate) fn tmux(socket: Option<&str>) -> Multiplexer {
+        Multiplexer::Tmux(Tmux::new(socket))
+    }
+
+    pub(crate) fn wezterm(socket: Option<&str>) -> Multiplexer {
+        Multiplexer::Wezterm(Wezterm::new(socket.map(str::to_string)))
+    }
+
+    /// The one that calls its panes like this: WezTerm's are numbers.
+    pub(crate) fn of_pane(pane: &str, socket: Option<&str>) -> Multiplexer {
+        let is_number = !pane.is_empty() && pane.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number { Multiplexer::wezterm(socket) } else { Multiplexer::tmux(socket) }
+    }
+
+    /// Its name, as people write it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Multiplexer::Tmux(_) => "tmux",
+            Multiplexer::Wezterm(_) => "WezTerm",
+        }
+    }
+
+    pub(crate) async fn list(&self) -> Result<Vec<PaneInfo>> {
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => tmux.list().await,
+            Multiplexer::Wezterm(wezterm) => wezterm.list().await,
+        })
+    }
+
+    /// Makes a pane and gives its id.
+    pub(crate) async fn spawn(&self, new: &NewPane) -> Result<String> {
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => tmux.spawn(new).await,
+            Multiplexer::Wezterm(wezterm) => wezterm.spawn(new).await,
+        })
+    }
+
+    /// Text of a pane, rows at its end without anything left out: the screen, all there is, or the last `lines`.
+    pub(crate) async fn text(&self, pane: &str, full: bool, lines: Option<u32>) -> Result<String> {
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => {
+                let range = match (lines, full) {
+                    (Some(lines), _) => tmux::Range::Last(lines as usize),
+                    (None, true) => tmux::Range::All,
+                    (None, false) => tmux::Range::Screen,
+                };
+                tmux.text(pane, range).await
+            }
+            Multiplexer::Wezterm(wezterm) => of_wezterm(wezterm, pane, full, lines).await,
+        })
+    }
+
+    /// Pastes a text, and waits until the pane shows something of it, so that what is typed next is not taken for a part of it.
+    pub(crate) async fn paste(&self, pane: &str, text: &str) -> Result<()> {
+        let before = self.text(pane, false, None).await?;
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => tmux.paste(pane, text.as_bytes()).await,
+            Multiplexer::Wezterm(wezterm) => wezterm.paste(pane, text.as_bytes()).await,
+        })?;
+        let deadline = Instant::now() + ECHO_PATIENCE;
+        // Nothing to see of blanks, and of what is typed into a question for a password.
+        while !text.trim().is_empty() && Instant::now() < deadline {
+            if self.text(pane, false, None).await? != before {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Presses a key. Which modes the terminal is in is not known here; programs read the plain form in all of them.
+    pub(crate) async fn press(&self, pane: &str, key: Key) -> Result<()> {
+        let bytes = key.bytes(Modes::default());
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => tmux.keys(pane, &bytes).await,
+            Multiplexer::Wezterm(wezterm) => match wezterm::Keys::new(&bytes) {
+                Some(keys) => wezterm.keys(pane, &keys).await,
+                None => Ok(()),
+            },
+        })
+    }
+
+    pub(crate) async fn kill(&self, pane: &str) -> Result<()> {
+        self.told(match self {
+            Multiplexer::Tmux(tmux) => tmux.kill(pane).await,
+            Multiplexer::Wezterm(wezterm) => wezterm.kill(pane).await,
+        })
+    }
+
+    fn told<T>(&self, outcome: Result<T, PaneError>) -> Result<T> {
+        outcome.map_err(|error| self.failure(&error).into())
+    }
+
+    fn failure(&self, error: &PaneError) -> Failure {
+        let code = match error {
+            PaneError::NoPane(_) | PaneError::NoServer(_) => NOT_FOUND,
+            PaneError::NoAnswer(..) => TIMED_OUT,
+            PaneError::NotInstalled(_)
+            | PaneError::TooOld { .. }
+            | PaneError::Refused(_)
+            | PaneError::System { .. } => FAILED,
+        };
+        let failure = Failure::new(code, error.to_string());
+        let command = self.name().to_lowercase();
+        match (error, self) {
+            (PaneError::NoPane(_), _) => {
+                failure.hint(format!("'nerve {command} list' shows the panes there are"))
+            }
+            (PaneError::NoServer(_), Multiplexer::Tmux(_)) => {
+                failure.hint("'nerve tmux spawn' starts one; '--socket' names another")
+            }
+            (PaneError::NoServer(_), Multiplexer::Wezterm(_)) => {
+                failure.hint("start WezTerm, or 'wezterm-mux-server --daemonize'; '--socket' names another")
+            }
+            (PaneError::NotInstalled(_), _) => {
+                failure.hint("'nerve doctor' says what is found on this machine")
+            }
+            (PaneError::TooOld { .. }, _) => failure.hint("install a newer one"),
+            _ => failure,
+        }
+    }
+}
+
+async fn of_wezterm(
+    wezterm: &Wezterm,
+    pane: &str,
+    full: bool,
+    lines: Option<u32>,
+) -> Result<String, PaneError> {
+    let rows = wezterm.pane_info(pane).await?.rows;
+    let range = match (lines, full) {
+        (Some(lines), _) => wezterm::Range::with_scrollback(rows, lines.min(ALL_ROWS)),
+        (None, true) => wezterm::Range::with_scrollback(rows, ALL_ROWS),
+        (None, false) => wezterm::Range::screen(rows),
+    };
+    let text = wezterm.text(pane, range, false).await?;
+    let rows: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+    let from = lines.map_or(0, |lines| rows.len().saturating_sub(lines as usize));
+    Ok(rows[from..].join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_wezterms() {
+        assert_eq!(Multiplexer::of_pane("7", None).name(), "WezTerm");
+        for pane in ["%3", "work:0.1", "", "work"] {
+            assert_eq!(Multiplexer::of_pane(pane, None).name(), "tmux", "{pane}");
+        }
+    }
+
+    #[test]
+    fn errors_have_codes_and_hints() {
+        let tmux = Multiplexer::tmux(None);
+        let missing = tmux.failure(&PaneError::NoPane("%9".to_string()));
+        assert_eq!((missing.code, missing.message.as_str()), (NOT_FOUND, "no such pane: %9"));
+        assert!(missing.hint.is_some_and(|hint| hint.contains("nerve tmux list")));
+        let late = tmux.failure(&PaneError::NoAnswer("tmux", Duration::from_secs(1)));
+        assert_eq!(late.code, TIMED_OUT);
+        let none = Multiplexer::wezterm(None).failure(&PaneError::NoServer("wezterm"));
+        assert!(none.hint.is_some_and(|hint| hint.contains("wezterm-mux-server")));
+    }
+}

@@ -1,0 +1,183 @@
+//! `nerve extract`: what an agent said, out of saved screens, logs, recordings and panes.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nerve_record::ahr::Body;
+use nerve_record::meta::Meta;
+use nerve_record::store::Store;
+use nerve_term::event::TsNs;
+use serde_json::json;
+
+use crate::harness::Home;
+use crate::panes::Tmux;
+use crate::recordings::{START, data, record};
+
+/// A saved screen of a real agent.
+fn screen(agent: &str, state: &str) -> String {
+    let screens = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/screens");
+    format!("{screens}/{agent}/{state}.txt")
+}
+
+fn written(home: &Home, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = home.hermetic.work().join(name);
+    fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+const TALK: &str = "❯ first\n\n● One.\n\n✻ Baked for 1s\n\n❯ second\n\n● Bash(ls)\n  ⎿  a\n     b\n\n● Two.\n\n✻ Baked for 2s\n";
+
+#[test]
+fn a_log_is_taken_apart_turn_by_turn() {
+    let home = Home::new();
+    let log = written(&home, "log", TALK);
+    let done = home.nerve(&["extract", &log]);
+    done.says(0, &["parser: claude (guessed from the text)"]);
+    assert_eq!(
+        done.stdout,
+        "> first\n\n[text]\nOne.\n\n> second\n\n[tool_call Bash] ls\na\nb\n[text]\nTwo.\n"
+    );
+    let last = home.nerve(&["extract", "--last", "-p", "claude", &log]);
+    assert_eq!((last.code, last.stdout.as_str(), last.stderr.as_str()), (0, "Two.\n", ""));
+    // Only a tool: then that.
+    let tool = "❯ x\n\n● Bash(ls)\n  ⎿  a\n";
+    assert_eq!(home.nerve_with(&["extract", "--last", "-"], tool).stdout, "[tool_call Bash] ls\na\n");
+    assert_eq!(home.ok(&["extract", "--raw", &log]), TALK);
+    assert!(home.ok(&["extract", "--raw", "--last", &log]).starts_with("❯ second\n"));
+}
+
+#[test]
+fn json_has_the_turns_and_the_last_answer() {
+    let home = Home::new();
+    let done = home.nerve(&["extract", "--json", &written(&home, "log", TALK)]).json();
+    assert_eq!((&done["parser"], &done["guessed"]), (&json!("claude"), &json!(true)));
+    assert_eq!((&done["text"], &done["is_complete"]), (&json!("Two."), &json!(true)));
+    assert_eq!(done["turns"][0]["prompt"], "first");
+    assert_eq!(done["turns"][1]["sections"], done["sections"]);
+    assert_eq!(
+        done["sections"][0],
+        json!({"type": "tool_call", "content": "a\nb", "metadata": {"tool": "Bash", "args": "ls"}})
+    );
+    assert_eq!(done["raw"], TALK.trim_end());
+    let last = home.nerve_with(&["extract", "--json", "--last"], TALK).json();
+    assert_eq!((&last["source"], last["turns"].as_array().unwrap().len()), (&json!("standard input"), 1));
+}
+
+#[test]
+fn saved_screens_of_the_real_agents() {
+    let home = Home::new();
+    for (agent, state, parser, answer) in [
+        ("claude-classic", "04-short-response", "claude", "You said: hello there\n"),
+        ("claude-fullscreen", "20-after-paste3", "claude", "You said: line one\nline two\nline three\n"),
+        ("codex-inline", "04-short-response", "codex", "You said: hello there\n"),
+        ("gemini-colour", "04-short-response", "gemini", "You said:\nhello there\n"),
+    ] {
+        let done = home.nerve(&["extract", "--last", &screen(agent, state)]);
+        done.says(0, &[&format!("parser: {parser} (guessed")]);
+        assert_eq!(done.stdout, answer, "{agent}");
+    }
+}
+
+#[test]
+fn colours_and_cursor_movements_are_understood() {
+    let home = Home::new();
+    let coloured = "\x1b[2m❯\x1b[0m hello\n\n\x1b[32m●\x1b[0m \x1b[1mhi\x1b[0m\n";
+    assert_eq!(home.nerve_with(&["extract", "--last"], coloured).stdout, "hi\n");
+    // As `script` writes it: the answer grows in place.
+    let drawn = "\x1b[H\x1b[2J❯ hello\r\n\r\n● h\x1b[3;1H● hi there\r\n";
+    assert_eq!(home.nerve_with(&["extract", "--last"], drawn).stdout, "hi there\n");
+    // Nothing of it drives the reader's terminal.
+    let evil = home.nerve_with(&["extract", "-p", "none"], "a\x1b]0;evil\x07b\u{9b}31mc\n");
+    assert_eq!(evil.code, 0);
+    assert!(!evil.stdout.contains(['\x1b', '\x07', '\u{9b}']), "{evil:?}");
+}
+
+#[test]
+fn without_an_agent_the_text_is_one_section() {
+    let home = Home::new();
+    let done = home.nerve_with(&["extract"], "$ ls\na\n");
+    done.says(0, &["parser: none"]);
+    assert_eq!(done.stdout, "[text]\n$ ls\na\n");
+}
+
+#[test]
+fn a_recording_by_file_and_by_id() {
+    let home = Home::new();
+    let output = "$ claude\r\n\x1b[?1049h\x1b[H❯ hello\r\n\r\n● hi\r\n\r\n✻ Baked for 1s\x1b[?1049l$ ";
+    let size = Body::Resize { cols: 80, rows: 10 };
+    let id = "0195e3a1-0000-7000-8000-000000000001";
+    let store = Store::new(home.hermetic.root().join("nerve/recordings"));
+    let path = store.prepare(id, TsNs(START)).unwrap();
+    record(&path, &[(0, size), (1, data(0, output))]);
+    let by_file = home.nerve(&["extract", path.to_str().unwrap()]);
+    by_file.says(0, &["parser: claude (guessed"]);
+    assert_eq!(by_file.stdout, "> hello\n\n[text]\nhi\n");
+    // What was recorded is known.
+    let meta = Meta { version: 1, cmd: vec!["claude".to_string()], cols: 80, rows: 10, ..Meta::default() };
+    meta.store(&path).unwrap();
+    let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);
+    by_id.says(0, &["parser: claude (the program that was recorded)"]);
+    assert_eq!(by_id.stdout, "hi\n");
+    home.nerve(&["extract", "0195eeee"]).says(3, &["no file 0195eeee", "nerve recordings list"]);
+    let bytes = fs::read(&path).unwrap();
+    let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
+    let piped = crate::harness::Done::of(&command.write_stdin(bytes).output().unwrap());
+    piped.says(2, &["is a recording", "file's name"]);
+}
+
+#[test]
+fn the_older_name_says_so_once() {
+    let home = Home::new();
+    let done = home.nerve_with(&["parse", "--last", "-p", "claude"], TALK);
+    done.says(0, &["'nerve parse' is now 'nerve extract'"]);
+    assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("Two.\n", 1));
+    assert!(!home.ok(&["--help"]).contains("  parse"));
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let home = Home::new();
+    home.nerve(&["extract", "/no/such.log"]).says(3, &["no file /no/such.log"]);
+    home.nerve(&["extract", "/"]).says(2, &["/ is a directory"]);
+    home.nerve_with(&["extract"], "").says(1, &["standard input is empty"]);
+    home.nerve_with(&["extract", "-"], " \n\n").says(1, &["standard input is empty"]);
+    let binary = written(&home, "binary", [0x7f, b'E', b'L', b'F', 0, 1, 2, 3]);
+    home.nerve(&["extract", &binary]).says(1, &["is no text", "byte at 4 is 0"]);
+    let damaged = written(&home, "damaged.ahr", b"AHRCnothing of a recording");
+    assert_eq!(home.nerve(&["extract", &damaged]).stdout, "");
+    let start = home.nerve(&["extract", "-p", "claude", &screen("claude-classic", "02-startup-ready")]);
+    start.says(3, &["there is no turn in", "--raw"]);
+    home.nerve(&["extract", "--parser", "gpt", "x"]).says(2, &["gpt", "claude"]);
+    home.nerve(&["extract", "--pane", "%1", "x"]).says(2, &["cannot be used with"]);
+    let large = PathBuf::from(written(&home, "large", "x"));
+    fs::File::options().write(true).open(&large).unwrap().set_len((64 << 20) + 1).unwrap();
+    home.nerve(&["extract", large.to_str().unwrap()]).says(1, &["longer than 64 MiB"]);
+    let json = home.nerve(&["extract", "--json", "/no/such.log"]);
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stderr).unwrap()["code"], 3);
+}
+
+#[test]
+fn a_pane_of_tmux() {
+    let Some(tmux) = Tmux::new("a_pane_of_tmux") else { return };
+    let home = &tmux.home;
+    let log = written(home, "log", format!("{}\nEND\n", TALK.repeat(10)));
+    let pane = tmux.ok(&["spawn", "-c", &format!("sh -c 'cat {log}; exec sleep 1000'"), "--rows", "12"]);
+    let pane = pane.trim();
+    tmux.wait_for(pane, "END");
+    let socket = tmux.socket.as_str();
+    let turns = |args: &[&str]| {
+        let args = [&["extract", "--json", "--socket", socket, "--pane", pane], args].concat();
+        let done = home.nerve(&args).json();
+        assert_eq!(done["source"], format!("pane {pane} of tmux"));
+        assert_eq!(done["parser"], "claude");
+        done["turns"].as_array().unwrap().len()
+    };
+    assert_eq!(turns(&["--full"]), 20);
+    let shown = turns(&[]);
+    assert!((1..=2).contains(&shown), "{shown}");
+    home.nerve(&["extract", "--socket", socket, "--pane", "%99"])
+        .says(3, &["no such pane", "nerve tmux list"]);
+    let listed = home.nerve(&["extract", "--socket", socket, "--list-panes", "--json"]).json();
+    assert_eq!(listed["panes"][0]["pane"], pane);
+    assert_eq!(listed["panes"][0]["multiplexer"], "tmux");
+}

@@ -1,0 +1,74 @@
+//! `nerve server node fork`, `fork` in the REPL: over the mock agent under the name of the agent it looks like.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::{Home, NERVE};
+
+/// A server with a node `me` that has said `one`.
+fn stage() -> Home {
+    let home = Home::new();
+    let claude = home.hermetic.work().join("claude");
+    fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "create", "me", "-c", claude.to_str().unwrap(), "-b", "claude"]);
+    home.ok(&["server", "node", "execute", "me", "one"]);
+    home
+}
+
+fn recalled(home: &Home, node: &str) -> String {
+    home.ok(&["server", "node", "execute", node, "RECALL"])
+}
+
+#[test]
+fn forks_are_named_or_get_a_name() {
+    let home = stage();
+    let said = home.ok(&["server", "node", "fork", "me", "other"]);
+    assert_eq!(said, "node 'other' is forked from 'me'\n");
+    assert_eq!(recalled(&home, "other"), "You said: one\n");
+    let json = home.nerve(&["server", "node", "fork", "me", "--json"]).json();
+    assert_eq!(json, serde_json::json!({ "node_id": "me-fork", "forked_from": "me" }));
+    assert_eq!(home.ok(&["server", "node", "fork", "@me"]), "node 'me-fork-2' is forked from 'me'\n");
+    assert_ne!(home.fact("me", "claude_session_id"), home.fact("other", "claude_session_id"));
+    assert_eq!(recalled(&home, "me"), "You said: one\n", "the source is as it was");
+
+    home.nerve(&["server", "node", "fork", "me", "other"]).says(1, &["node 'other' exists already"]);
+    home.nerve(&["server", "node", "fork", "nobody"]).says(3, &["no node 'nobody'"]);
+    home.nerve(&["server", "node", "fork", "me", "x", "--at", "0"]).says(2, &["--at"]);
+    home.nerve(&["server", "node", "fork", "me", "x", "--at", "9"])
+        .says(2, &["there is no turn 9: it has 2"]);
+    home.ok(&["server", "node", "fork", "me", "back", "--at", "1"]);
+    assert_eq!(recalled(&home, "back"), "You said: one\n");
+    home.ok(&["server", "stop"]);
+}
+
+#[test]
+fn a_fork_after_a_crash_of_the_server_goes_on_as_before() {
+    let home = stage();
+    home.ok(&["server", "node", "fork", "me", "other"]);
+    home.ok(&["server", "node", "execute", "other", "two"]);
+    let ids = ["me", "other"].map(|node| home.fact(node, "agent_session"));
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    assert_eq!(["me", "other"].map(|node| home.fact(node, "agent_session")), ids);
+    for node in ["me", "other"] {
+        home.ok(&["server", "node", "wait", node]);
+    }
+    home.ok(&["server", "node", "fork", "other", "third"]);
+    assert_eq!(recalled(&home, "third"), "You said: one | two\n");
+    home.ok(&["server", "stop"]);
+}
+
+#[test]
+fn the_repl_forks_in_all_its_forms() {
+    let home = stage();
+    let lines = ["node fork me a", "fork @me b", ":fork @me c", "fork me", "fork me d --at 1", "exit --keep"];
+    let done = home.nerve_with(&["server", "repl"], &(lines.join("\n") + "\n"));
+    assert_eq!(done.code, 0, "{done:?}");
+    for name in ["a", "b", "c", "me-fork", "d"] {
+        assert!(done.stdout.contains(&format!("node '{name}' is forked from 'me'")), "{done:?}");
+    }
+    assert_eq!(recalled(&home, "c"), "You said: one\n");
+    home.ok(&["server", "stop"]);
+}

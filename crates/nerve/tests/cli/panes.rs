@@ -1,0 +1,264 @@
+//! `nerve tmux` and `nerve wezterm`: panes without a server of ours. tmux is real; WezTerm is the testkit's stand-in for it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nerve_testkit::{skip, wait_until};
+
+use crate::harness::{DEADLINE, Done, Home};
+
+/// A tmux server of a test's own, in a home of its own; it ends with the test.
+pub(crate) struct Tmux {
+    pub(crate) home: Home,
+    /// Its socket.
+    pub(crate) socket: String,
+}
+
+impl Tmux {
+    /// `None`, and noted as a skip of `test`, where there is no tmux.
+    pub(crate) fn new(test: &str) -> Option<Tmux> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            skip(test, "tmux is not installed");
+            return None;
+        }
+        let home = Home::new();
+        let socket = home.hermetic.root().join("tmux.sock").to_str().unwrap().to_string();
+        Some(Tmux { home, socket })
+    }
+
+    /// Runs `nerve tmux` over it.
+    pub(crate) fn nerve(&self, args: &[&str]) -> Done {
+        self.with_input(args, "")
+    }
+
+    pub(crate) fn with_input(&self, args: &[&str], input: &str) -> Done {
+        self.home.nerve_with(&[&["tmux", "--socket", &self.socket], args].concat(), input)
+    }
+
+    /// Runs it; it must succeed. Gives back stdout.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let done = self.nerve(args);
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done.stdout
+    }
+
+    /// Waits until a pane shows a text.
+    pub(crate) fn wait_for(&self, pane: &str, text: &str) {
+        let shown = || self.ok(&["read", pane]).contains(text);
+        assert!(wait_until(DEADLINE, shown), "{text:?} is not in {:?}", self.ok(&["read", pane, "--full"]));
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.home.hermetic.command("tmux").args(["-S", &self.socket, "kill-server"]).output();
+    }
+}
+
+/// A program that says how it is given what it is given.
+const ECHO: &str = "sh -c 'echo up; while read -r line; do echo \"got [$line]\"; done'";
+
+#[test]
+fn a_pane_is_made_used_and_closed() {
+    let Some(tmux) = Tmux::new("a_pane_is_made_used_and_closed") else { return };
+    let work = tmux.home.hermetic.work();
+    let pane =
+        tmux.ok(&["spawn", "-c", ECHO, "-n", "talk", "--session", "work", "--cols", "90", "--rows", "20"]);
+    let pane = pane.trim_end();
+    assert!(pane.starts_with('%'), "{pane}");
+    tmux.wait_for(pane, "up");
+
+    tmux.ok(&["send", pane, "hello there"]);
+    tmux.wait_for(pane, "got [hello there]");
+    // Without Enter nothing is sent off; a key does it.
+    tmux.ok(&["send", pane, "half", "--no-submit"]);
+    tmux.wait_for(pane, "half");
+    tmux.ok(&["send", pane, " a line", "--key", "enter"]);
+    tmux.wait_for(pane, "got [half a line]");
+    // As it is: no name of a key, no option.
+    assert_eq!(tmux.with_input(&["send", pane, "-"], "C-c -x ä 日本\n").code, 0);
+    tmux.wait_for(pane, "got [C-c -x ä 日本]");
+
+    let listed = tmux.nerve(&["list", "--json"]).json();
+    let found = &listed["panes"][0];
+    assert_eq!((&found["pane"], &found["session"]), (&pane.into(), &"work".into()));
+    assert_eq!((&found["cols"], &found["multiplexer"]), (&90.into(), &"tmux".into()));
+    assert_eq!(found["cwd"], work.to_str().unwrap());
+    let table = tmux.ok(&["list"]);
+    assert!(table.starts_with("PANE") && table.contains("work") && table.contains("90x"), "{table}");
+
+    let last = tmux.ok(&["read", pane, "-n", "1"]);
+    assert_eq!(last, "got [C-c -x ä 日本]\n");
+    assert_eq!(tmux.nerve(&["read", pane, "-n", "1", "--json"]).json()["text"], "got [C-c -x ä 日本]");
+
+    tmux.ok(&["kill", pane]);
+    // It was the last one: its server is gone with it.
+    tmux.nerve(&["read", pane]).says(3, &["error", "hint"]);
+    tmux.nerve(&["list"]).says(3, &["no tmux server is running", "nerve tmux spawn"]);
+}
+
+#[test]
+fn the_scrollback_is_read_when_asked_for() {
+    let Some(tmux) = Tmux::new("the_scrollback_is_read_when_asked_for") else { return };
+    let pane = tmux.ok(&["spawn", "-c", "sh -c 'seq 1 200; echo END; exec sleep 1000'", "--rows", "10"]);
+    let pane = pane.trim_end();
+    tmux.wait_for(pane, "END");
+    assert!(!tmux.ok(&["read", pane]).contains("\n150\n"));
+    assert!(tmux.ok(&["read", pane, "--full"]).starts_with("1\n2\n"));
+    assert_eq!(tmux.ok(&["read", pane, "-n", "3"]), "199\n200\nEND\n");
+    tmux.nerve(&["read", pane, "-f", "-n", "3"]).says(2, &["cannot be used with"]);
+}
+
+#[test]
+fn an_interrupt_is_a_key() {
+    let Some(tmux) = Tmux::new("an_interrupt_is_a_key") else { return };
+    let pane = tmux.ok(&["spawn", "-c", "bash --norc -i", "-e", "PS1=ready> "]);
+    let pane = pane.trim_end();
+    tmux.wait_for(pane, "ready>");
+    tmux.ok(&["send", pane, "sleep 1000; echo never"]);
+    tmux.ok(&["send", pane, "--key", "C-c"]);
+    tmux.wait_for(pane, "^C");
+    tmux.ok(&["send", pane, "echo $((40 + 2))"]);
+    tmux.wait_for(pane, "\n42\n");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let Some(tmux) = Tmux::new("what_cannot_be_done_is_said") else { return };
+    tmux.nerve(&["list"]).says(3, &["no tmux server is running"]);
+    tmux.nerve(&["spawn", "-c", "'open"]).says(2, &["cannot split"]);
+    tmux.nerve(&["spawn", "-c", " "]).says(2, &["empty"]);
+    tmux.nerve(&["spawn", "--cwd", "/no/such"]).says(1, &["/no/such is not a directory"]);
+    tmux.ok(&["spawn", "-c", "sleep 1000"]);
+    for command in
+        [&["read", "%99"][..], &["send", "%99", "x"], &["kill", "%99"], &["send", "%99", "--key", "enter"]]
+    {
+        tmux.nerve(command).says(3, &["no such pane", "%99", "nerve tmux list"]);
+    }
+    tmux.nerve(&["send", "%0"]).says(2, &["required"]);
+    tmux.nerve(&["send", "%0", "--key", "hyperspace"]).says(2, &["hyperspace"]);
+    // No such program at all.
+    let mut command = tmux.home.command(&["tmux", "list"]);
+    command.env("PATH", tmux.home.hermetic.work());
+    tmux.home.run(command).says(1, &["no program 'tmux' in PATH", "nerve doctor"]);
+    let mut command = tmux.home.command(&["wezterm", "list", "--json"]);
+    command.env("PATH", tmux.home.hermetic.work());
+    tmux.home.run(command).says(1, &["wezterm", "\"code\":1"]);
+}
+
+#[test]
+fn a_node_in_a_pane_needs_the_options_that_fit() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let create = |args: &[&str]| home.nerve(&[&["server", "node", "create", "n"], args].concat());
+    create(&["--pane-id", "%1"]).says(2, &["--pane-id is for panes: a pty node has none", "-b tmux"]);
+    create(&["-b", "bash", "--socket", "x"]).says(2, &["--socket is for panes"]);
+    create(&["-b", "wezterm", "--tmux-session", "x"]).says(2, &["--tmux-session is for panes of tmux"]);
+    create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"]).says(
+        2,
+        &["--command is for a new pane: pane %1 is there, and runs its program already", "--profile"],
+    );
+    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).says(2, &["--cwd is for a new pane"]);
+    create(&["-b", "claude", "-c", "vim"]).says(2, &["Command must contain 'claude'"]);
+}
+
+#[test]
+fn the_doctor_says_which_multiplexers_there_are() {
+    let Some(tmux) = Tmux::new("the_doctor_says_which_multiplexers_there_are") else { return };
+    let home = &tmux.home;
+    let check = |done: &Done, name: &str| {
+        let checks = done.json()["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["name"] == name).unwrap()
+    };
+    let found = check(&home.nerve(&["doctor", "--json"]), "tmux");
+    assert_eq!((&found["ok"], &found["hint"]), (&true.into(), &serde_json::Value::Null));
+    assert!(found["found"].as_str().unwrap().starts_with("tmux "), "{found}");
+
+    // An old one, and a WezTerm.
+    let bin = home.hermetic.work().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    for (name, says) in [("tmux", "tmux 2.9a"), ("wezterm", "wezterm 20240203-110809-5046fc22")] {
+        let path = bin.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\necho '{says}'\n")).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut command = home.command(&["doctor", "--json"]);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let done = home.run(command);
+    let old = check(&done, "tmux");
+    assert_eq!(old["ok"], false);
+    assert!(old["found"].as_str().unwrap().contains("2.9a is too old"), "{old}");
+    let wezterm = check(&done, "wezterm");
+    assert_eq!(wezterm["ok"], true);
+    assert!(wezterm["found"].as_str().unwrap().starts_with("wezterm 20240203"), "{wezterm}");
+}
+
+/// The stand-in for WezTerm, with a server in a home of its own; it ends with the test.
+struct Wezterm {
+    home: Home,
+    server: Child,
+}
+
+impl Wezterm {
+    fn start() -> Wezterm {
+        let home = Home::new();
+        let socket = home.hermetic.root().join("wez.sock");
+        let mut server = home.hermetic.command(Wezterm::program());
+        server.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
+        let server = server.spawn().expect("cargo build -p nerve-testkit --examples");
+        let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+        assert!(wait_until(DEADLINE, listens), "the stand-in does not listen");
+        Wezterm { home, server }
+    }
+
+    /// The testkit's example, built beside this test.
+    fn program() -> PathBuf {
+        let test = std::env::current_exe().unwrap();
+        test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
+    }
+
+    fn nerve(&self, args: &[&str]) -> Done {
+        let mut command = self.home.command(args);
+        command.env("NERVE_WEZTERM", Wezterm::program());
+        command.env("WEZTERM_UNIX_SOCKET", self.home.hermetic.root().join("wez.sock"));
+        self.home.run(command)
+    }
+}
+
+impl Drop for Wezterm {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn the_same_in_the_stand_in_for_wezterm() {
+    let wezterm = Wezterm::start();
+    let spawned = wezterm.nerve(&["wezterm", "spawn", "-c", ECHO, "-n", "talk"]);
+    spawned.says(0, &["--name is not used"]);
+    let pane = spawned.stdout.trim_end().to_string();
+    let shows = |text: &str| wezterm.nerve(&["wezterm", "read", &pane]).stdout.contains(text);
+    assert!(wait_until(DEADLINE, || shows("up")));
+    assert_eq!(wezterm.nerve(&["wezterm", "send", &pane, "hello there"]).code, 0);
+    assert!(wait_until(DEADLINE, || shows("got [hello there]")));
+    assert_eq!(wezterm.nerve(&["wezterm", "send", &pane, "half", "--key", "enter"]).code, 0);
+    assert!(wait_until(DEADLINE, || shows("got [half]")));
+    assert_eq!(wezterm.nerve(&["wezterm", "read", &pane, "-n", "1"]).stdout, "got [half]\n");
+    let listed = wezterm.nerve(&["wezterm", "list", "--json"]).json();
+    assert_eq!(
+        (&listed["panes"][0]["pane"], &listed["panes"][0]["multiplexer"]),
+        (&pane.as_str().into(), &"wezterm".into())
+    );
+    let extracted = wezterm.nerve(&["extract", "--pane", &pane, "--full", "--raw"]);
+    assert!(extracted.stdout.starts_with("up\n"), "{extracted:?}");
+    for command in [&["read", "999"][..], &["send", "999", "x"], &["kill", "999"], &["read", "%3"]] {
+        wezterm.nerve(&[&["wezterm"], command].concat()).says(3, &["no such pane", "nerve wezterm list"]);
+    }
+    assert_eq!(wezterm.nerve(&["wezterm", "kill", &pane]).code, 0);
+    wezterm.nerve(&["wezterm", "read", &pane]).says(3, &["no such pane"]);
+    // No server behind that socket.
+    wezterm
+        .nerve(&["wezterm", "list", "--socket", "/no/such"])
+        .says(3, &["no wezterm server", "wezterm-mux-server"]);
+}

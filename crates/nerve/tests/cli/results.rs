@@ -1,0 +1,225 @@
+//! `execute --async` and `nerve result`: ids, exit codes, conversations, servers that end.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Home, NERVE};
+
+fn with_bash() -> Home {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "create", "b", "--backend", "bash"]);
+    home
+}
+
+impl Home {
+    fn begin(&self, node: &str, text: &str) -> String {
+        self.ok(&["server", "node", "execute", node, text, "--async"]).trim().to_string()
+    }
+
+    fn conversation(&self, workspace: &str, chat: &str) -> Vec<Value> {
+        let file = self.hermetic.nerve_home().join(format!("conversations/{workspace}/{chat}.json"));
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn an_id_at_once_and_the_answer_later() {
+    let home = with_bash();
+    let id = home.begin("b", "echo hello");
+    assert_eq!(home.ok(&["result", &id, "--wait", "--timeout", "20"]).trim(), "hello");
+    assert_eq!(home.ok(&["result", &id]).trim(), "hello");
+    let whole = home.nerve(&["result", &id, "--json"]).json();
+    assert_eq!((&whole["status"], &whole["response"]["success"]), (&json!("done"), &json!(true)));
+    let list = home.ok(&["result", "--list"]);
+    assert!(list.contains(&id) && list.contains("done") && list.contains("echo hello"), "{list}");
+    let list = home.nerve(&["result", "--list", "--node", "other", "--json"]).json();
+    assert_eq!(list, json!({ "results": [] }));
+    let as_json = home.nerve(&["server", "node", "execute", "b", "true", "--async", "--json"]).json();
+    assert_eq!(as_json["node_id"], "b");
+}
+
+#[test]
+fn exit_codes_are_those_of_execute() {
+    let home = with_bash();
+    let failed = home.begin("b", "echo why >&2; exit 3");
+    home.nerve(&["result", &failed, "--wait"]).says(1, &["exit code 3", "why"]);
+    home.nerve(&["result", "nothing"]).says(3, &["no result 'nothing'", "--list"]);
+    let endless = home.begin("b", "exec sleep 1000");
+    home.nerve(&["result", &endless]).says(4, &["not there yet", "--wait"]);
+    home.nerve(&["result", &endless, "--wait", "--timeout", "0.2"]).says(4, &["is still"]);
+    assert!(home.ok(&["result", &endless, "--cancel"]).contains("cancelled"));
+    home.nerve(&["result", &endless]).says(1, &["cancelled"]);
+    home.ok(&["server", "node", "create", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
+    let blocked = home.begin("m", "PERMIT this");
+    home.nerve(&["result", &blocked, "--wait"]).says(5, &["1. "]);
+    home.nerve(&["result", &blocked, "--json"]).says(5, &["\"code\":5"]);
+    // What is wrong with the command line.
+    home.nerve(&["result"]).says(2, &["--list"]);
+    home.nerve(&["result", "x", "--list"]).says(2, &["cannot be used with"]);
+    let execute = ["server", "node", "execute", "b", "true"];
+    let with = |more: &[&str]| home.nerve(&[&execute[..], more].concat());
+    with(&["--webhook", "http://a/"]).says(2, &["--async"]);
+    with(&["--async", "--stream"]).says(2, &["cannot be used with"]);
+    with(&["--workspace", "w"]).says(2, &["--chat"]);
+    with(&["--async", "--webhook", "a"]).says(2, &["webhook"]);
+    with(&["--async", "--webhook", "http://a/", "--webhook-secret-env", "NO_SUCH"]).says(2, &["NO_SUCH"]);
+    with(&["--history", "/no/such/file"]).says(1, &["cannot read /no/such/file"]);
+}
+
+#[test]
+fn one_whose_server_is_killed_is_lost() {
+    let home = with_bash();
+    let id = home.begin("b", "exec sleep 1000");
+    let running = || home.nerve(&["result", &id, "--json"]).json()["status"] == "running";
+    assert!(nerve_testkit::wait_until(crate::harness::DEADLINE, running));
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.nerve(&["result", &id, "--wait"]).says(1, &["the server ended before the turn ended", "history b"]);
+    assert!(home.ok(&["result", "--list"]).contains("lost"));
+}
+
+#[test]
+fn a_conversation_goes_on_with_another_agent_and_one_of_a_killed_server_is_not_told_again() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let agent = format!("{NERVE} mock-agent");
+    let create = |node: &str| {
+        home.ok(&[
+            "server",
+            "node",
+            "create",
+            node,
+            "-c",
+            &agent,
+            "--profile",
+            "claude",
+            "--workspace",
+            "w",
+            "--chat",
+            "c",
+        ])
+    };
+    let ask = |node: &str, text: &str| home.ok(&["server", "node", "execute", node, text]);
+    create("one");
+    ask("one", "my name is alice");
+    assert!(!ask("one", "and now").contains("alice"));
+    // The program is in its host, and knows what it knew.
+    home.kill_server("default");
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "one"]);
+    assert!(!ask("one", "and later").contains("alice"), "it was told again");
+    create("two");
+    assert!(ask("two", "what is my name").contains("User: my name is alice"));
+    assert_eq!(home.conversation("w", "c").len(), 8);
+    let file = home.hermetic.root().join("history.json");
+    std::fs::write(&file, r#"[{"role":"user","content":"from a file","timestamp":1}]"#).unwrap();
+    let path = file.to_str().unwrap();
+    let told = home.ok(&["server", "node", "execute", "two", "so", "--history", path]);
+    assert!(told.contains("User: from a file"), "{told}");
+    let told = home.ok(&["server", "node", "execute", "two", "so", "--context", "always"]);
+    assert!(told.contains("User: my name is alice"), "{told}");
+    let told = home.ok(&["server", "node", "execute", "two", "so", "--context", "never", "--history", path]);
+    assert!(!told.contains("from a file"), "{told}");
+    std::fs::write(&file, r#"[{"role":"user","content":"x","timestamp":1},{"role":"me","content":"x"}]"#)
+        .unwrap();
+    let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
+    wrong.says(2, &["history[1]", "unknown role"]);
+    std::fs::write(&file, r#"[{"role":"user"}]"#).unwrap();
+    let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
+    wrong.says(2, &["message 0", "content"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_conversation_is_a_warning_on_both_paths() {
+    let home = with_bash();
+    let file = home.hermetic.nerve_home().join("conversations/w/c.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let execute = ["server", "node", "execute", "b", "echo on", "--workspace", "w", "--chat", "c"];
+    std::fs::write(&file, "{").unwrap();
+    let done = home.nerve(&execute);
+    done.says(0, &["warning: ", "c.json.broken-"]);
+    assert_eq!(done.stdout.trim(), "on");
+    std::fs::write(&file, "{").unwrap();
+    let id = home.ok(&[&execute[..], &["--async"]].concat());
+    let done = home.nerve(&["result", id.trim(), "--wait"]);
+    done.says(0, &["warning: ", "c.json.broken-"]);
+    assert_eq!((done.stdout.trim(), home.conversation("w", "c").len()), ("on", 2));
+}
+
+#[test]
+fn two_servers_on_one_chat_lose_nothing() {
+    let home = with_bash();
+    home.ok(&["server", "start", "second"]);
+    home.ok(&["server", "node", "-s", "second", "create", "b", "--backend", "bash"]);
+    let mut ids = Vec::new();
+    for at in 0..12 {
+        for server in ["default", "second"] {
+            let text = format!("echo {server}-{at}");
+            let args = [
+                "server",
+                "node",
+                "-s",
+                server,
+                "execute",
+                "b",
+                &text,
+                "--async",
+                "--workspace",
+                "w",
+                "--chat",
+                "c",
+            ];
+            ids.push((server, home.ok(&args).trim().to_string()));
+        }
+    }
+    for (server, id) in &ids {
+        home.ok(&["result", "-s", server, id, "--wait", "--timeout", "30"]);
+    }
+    let kept = home.conversation("w", "c");
+    let answers: HashSet<String> =
+        kept.iter().map(|message| message["content"].as_str().unwrap().trim().to_string()).collect();
+    assert_eq!((kept.len(), answers.len()), (48, 48), "{answers:?}");
+}
+
+#[test]
+fn a_webhook_is_posted_to() {
+    use std::io::{Read, Write};
+
+    let home = with_bash();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/done", listener.local_addr().unwrap());
+    let mut command = home.command(&[
+        "server",
+        "node",
+        "execute",
+        "b",
+        "echo hello",
+        "--async",
+        "--webhook",
+        &url,
+        "--webhook-secret-env",
+        "HOOK",
+    ]);
+    command.env("HOOK", "hush-hush");
+    let id = home.run(command);
+    assert_eq!(id.code, 0, "{id:?}");
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (mut said, mut buffer) = (String::new(), [0; 4096]);
+    while !said.ends_with('}') {
+        let read = stream.read(&mut buffer).unwrap();
+        said.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+    }
+    stream.write_all(b"HTTP/1.1 204 x\r\n\r\n").unwrap();
+    assert!(
+        said.starts_with("POST /done ") && said.to_lowercase().contains("x-nerve-signature: sha256="),
+        "{said}"
+    );
+    assert!(said.contains(id.stdout.trim()) && !said.contains("hush-hush"), "{said}");
+    let delivered =
+        || home.nerve(&["result", id.stdout.trim(), "--json"]).json()["webhook"]["delivered"] == true;
+    assert!(nerve_testkit::wait_until(crate::harness::DEADLINE, delivered));
+}
