@@ -117,6 +117,17 @@ impl Engine {
             .map_err(engine_error)?
     }
 
+    /// A node that is to have a conversation that is there already goes on with it, unless a node has it now.
+    pub(super) fn taking_up(&self, spec: NodeSpec) -> NodeSpec {
+        let Some(id) = &spec.agent_session else { return spec };
+        let has_it = |info: NodeInfo| {
+            info.state != StateName::Stopped && info.metadata.get("agent_session") == Some(id)
+        };
+        let sessions = self.inner.sessions.list();
+        let taken = sessions.iter().flat_map(|session| session.nodes()).any(|(_, node)| has_it(node.info()));
+        if taken { spec } else { self.going_on(spec) }
+    }
+
     /// A definition whose conversation is there already goes on with it: its id cannot be given twice.
     pub(super) fn going_on(&self, spec: NodeSpec) -> NodeSpec {
         if spec.place.pane.is_some() {
@@ -317,7 +328,7 @@ impl Source {
         let message = format!(
             "cannot fork node '{}': its command '{}' does not start the agent itself",
             self.at.node,
-            argv.join(" ")
+            shell_words::join(argv)
         );
         EngineError::new(ErrorKind::InvalidRequest, message)
             .hint("a script that starts it hides where the words for a fork would go")

@@ -180,7 +180,7 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
 
     let command = match &spec.command {
         CommandLine::Text(text) => text.clone(),
-        CommandLine::Argv(argv) => argv.join(" "),
+        CommandLine::Argv(argv) => shell_words::join(argv),
     };
     let mut metadata = std::collections::BTreeMap::from([("command".to_string(), command)]);
     if let Some(cwd) = &spec.cwd {

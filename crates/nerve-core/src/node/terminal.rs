@@ -504,7 +504,7 @@ impl TerminalNode {
         let status = self.inner.status.borrow();
         let inner = &self.inner;
         let mut metadata = BTreeMap::from([
-            ("command".to_string(), inner.program.argv.join(" ")),
+            ("command".to_string(), shell_words::join(&inner.program.argv)),
             ("profile".to_string(), inner.profile.name.clone()),
             ("parser".to_string(), inner.parser.to_string()),
             ("cols".to_string(), status.size.cols.to_string()),

@@ -98,6 +98,18 @@ async fn recalled(stage: &Stage, node: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_conversation_that_is_there_is_taken_up_by_its_id() {
+    let stage = Stage::new();
+    let spec = |node| NodeSpec { agent_session: Some(A.to_string()), ..spec(&stage, node, &[]) };
+    create(&stage, spec("c")).await.unwrap();
+    stage.ask("c", "one").await;
+    stage.engine.execute(Command::StopNode(at("c"))).await.unwrap();
+    let info = create(&stage, spec("d")).await.unwrap();
+    assert_eq!(id_of(&info), A);
+    assert_eq!(recalled(&stage, "d").await, "one");
+}
+
+#[tokio::test]
 async fn a_fork_knows_the_past_and_both_go_on_apart() {
     let mut stage = Stage::new();
     let source = talked(&stage, "c", &["one"]).await;
@@ -532,8 +544,9 @@ async fn a_fork_of_an_agent_that_was_there_before_works_where_it_works() {
     let forked = fork(&tmux.stage, "c", "d").await.unwrap();
     let folder = tmux.ask(&pane, "#{pane_current_path}");
     assert_eq!(forked.metadata["cwd"], folder);
-    assert_eq!(tmux.ask(&forked.metadata["pane_id"], "#{pane_current_path}"), folder);
     assert_eq!(recalled(&tmux.stage, "d").await, "one");
+    // tmux asks the program that has the terminal: there has to be one first.
+    assert_eq!(tmux.ask(&forked.metadata["pane_id"], "#{pane_current_path}"), folder);
     tmux.stop("d").await;
     tmux.stop("c").await;
     assert_eq!(tmux.ask(&pane, "#{pane_dead}"), "0", "it was there before us");

@@ -25,6 +25,7 @@ use super::joining::{Facts, Joined, join};
 use super::lines::{Said, size_in};
 use super::screen::{self, State};
 use super::typing::{self, Typing};
+use super::words::words_of;
 use crate::backend::pane::{Claim, PaneEntry, PaneError, Panes};
 use crate::backend::pty::READ_LIMIT;
 use crate::backend::{Backend, Happened, Lease, Memory, tty};
@@ -549,10 +550,6 @@ fn text_of(text: &[u8]) -> String {
 /// What tmux prints behind the answers of a group of commands.
 fn mark(number: u64) -> String {
     format!("nerve-{number}")
-}
-
-pub(super) fn words_of(words: &[&str]) -> Words {
-    words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
 impl Backend for TmuxPane {

@@ -8,7 +8,7 @@ use nerve_term::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
 use super::input::Words;
-use super::pane::words_of;
+use super::words::words_of;
 
 /// Rows of scrollback that are taken over: the last ten thousand.
 const HISTORY: &str = "-10000";

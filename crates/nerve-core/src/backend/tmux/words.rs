@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::input::Words;
 use crate::backend::pane::{NewPane, PaneError};
 
 /// The session for panes where nobody names one.
 pub(super) const SESSION: &str = "nerve";
+
+/// Words as the connection takes them.
+pub(super) fn words_of(words: &[&str]) -> Words {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
 
 /// The words of the command that makes a pane, and prints its id: a window in a session that is `there`, or a new session.
 pub(super) fn making(new: &NewPane, session: &str, there: bool) -> Vec<String> {

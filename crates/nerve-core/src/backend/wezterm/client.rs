@@ -9,24 +9,20 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::Instant;
 
+use super::asking::{Keys, Range};
 use super::listing::{self, Listed};
+use super::running::{NAME, run};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, tty};
 
-/// As in messages.
-pub(super) const NAME: &str = "wezterm";
 /// How long a call may take, where nobody says another.
 const LIMIT: Duration = Duration::from_secs(5);
-/// How much of an answer is read: far more than a whole scrollback.
-const OUTPUT_LIMIT: u64 = 32 * 1024 * 1024;
 /// Bytes that may wait unread in a terminal when exact ones are sent. The kernel keeps 4095, and the server froze from 12,000 on.
 const UNREAD: usize = 1024;
 /// Lets a row scroll away, and becomes the program.
@@ -49,59 +45,6 @@ struct Known {
     ttys: HashMap<String, PathBuf>,
     /// Bytes sent to panes since their programs were last seen to have read all.
     sent: HashMap<String, usize>,
-}
-
-/// A range of a pane's text that ends on its last row: there is none that ends before it starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    /// Rows of the scrollback.
-    back: u32,
-    /// Rows of the screen.
-    rows: u16,
-}
-
-impl Range {
-    /// The screen of a pane of so many rows.
-    pub fn screen(rows: u16) -> Range {
-        Range::with_scrollback(rows, 0)
-    }
-
-    /// The screen and up to `back` rows above it. There may be fewer.
-    pub fn with_scrollback(rows: u16, back: u32) -> Range {
-        Range { back, rows: rows.max(1) }
-    }
-
-    fn start(self) -> String {
-        if self.back == 0 { "0".to_string() } else { format!("-{}", self.back) }
-    }
-
-    fn end(self) -> String {
-        self.rows.saturating_sub(1).to_string()
-    }
-}
-
-/// A few exact bytes: Enter, Escape, an arrow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keys(String);
-
-impl Keys {
-    /// The most there can be.
-    pub const MAX: usize = 64;
-
-    /// `None` if they are more than [`Keys::MAX`] bytes, or no UTF-8, which the command line does not take.
-    pub fn new(bytes: &[u8]) -> Option<Keys> {
-        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= Keys::MAX)?;
-        Some(Keys(text.to_string()))
-    }
-
-    #[cfg(test)]
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl Wezterm {
@@ -277,9 +220,9 @@ impl Wezterm {
     pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
         number(pane)?;
         self.read_up(pane).await?;
-        self.note_sent(pane, keys.0.len());
+        self.note_sent(pane, keys.len());
         let args = ["send-text", "--no-paste", "--pane-id", pane];
-        self.run("type keys", &args, Some(keys.0.as_bytes())).await.map(drop)
+        self.run("type keys", &args, Some(keys.as_bytes())).await.map(drop)
     }
 
     /// Waits until so little is unread in the pane's terminal that exact bytes cannot freeze the server.
@@ -366,73 +309,17 @@ impl Wezterm {
         self.call(what, command, stdin).await
     }
 
-    /// Runs it to its end, at most for the limit.
     async fn call(
         &self,
         what: &'static str,
         mut command: Command,
         stdin: Option<&[u8]>,
     ) -> Result<Vec<u8>, PaneError> {
-        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         if let Some(socket) = &self.socket {
             command.env("WEZTERM_UNIX_SOCKET", socket);
         }
-        let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
-            _ => PaneError::System { what: "run wezterm", error },
-        })?;
-        let ended = tokio::time::timeout(self.limit, finish(child, stdin)).await;
-        let output = ended.map_err(|_| PaneError::NoAnswer(NAME, self.limit))?.map_err(system(what))?;
-        if output.status.success() { Ok(output.stdout) } else { Err(refusal(&output.stderr)) }
+        run(what, command, stdin, self.limit).await
     }
-}
-
-async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
-    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let (Some(mut input), Some(bytes)) = (input, stdin) {
-            // It says in its own words why it does not read.
-            let _ = input.write_all(bytes).await;
-            let _ = input.shutdown().await;
-        }
-    };
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let read_output = async {
-        match output {
-            Some(output) => output.take(OUTPUT_LIMIT).read_to_end(&mut stdout).await,
-            None => Ok(0),
-        }
-    };
-    let read_errors = async {
-        match errors {
-            Some(errors) => errors.take(64 * 1024).read_to_end(&mut stderr).await,
-            None => Ok(0),
-        }
-    };
-    let ((), read, _) = tokio::join!(feed, read_output, read_errors);
-    read?;
-    Ok(Output { status: child.wait().await?, stdout, stderr })
-}
-
-/// What a failed call says: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
-fn refusal(stderr: &[u8]) -> PaneError {
-    let stderr = String::from_utf8_lossy(stderr);
-    let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());
-    let line = line.unwrap_or("it failed and said nothing").trim();
-    let said = line.split_once(" > ").map_or(line, |(_, said)| said);
-    let said = said.trim_end_matches("; terminating").trim();
-    if said.contains("failed to connect to") {
-        return PaneError::NoServer(NAME);
-    }
-    let pane = |found: &str| found.chars().take_while(char::is_ascii_digit).collect::<String>();
-    if let Some((_, id)) = said.split_once("no such pane ") {
-        return PaneError::NoPane(pane(id));
-    }
-    if let Some(id) = said.strip_prefix("pane ").filter(|said| said.ends_with("not found")) {
-        return PaneError::NoPane(pane(id));
-    }
-    PaneError::Refused(format!("wezterm: {said}"))
 }
 
 /// What to run in the pane: through `env`, where something is to be in its environment, or not, that this call needs otherwise.
@@ -475,45 +362,6 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> PaneError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn said(stderr: &str) -> String {
-        refusal(stderr.as_bytes()).to_string()
-    }
-
-    #[test]
-    fn refusals_are_read_from_what_it_says() {
-        assert_eq!(
-            said("12:00:00.000  ERROR  wezterm > no such pane 999; terminating\n"),
-            "no such pane: 999"
-        );
-        assert_eq!(said("12:00:00.000  ERROR  wezterm > pane 7 not found; terminating\n"), "no such pane: 7");
-        let connect =
-            "12:00:00.000  ERROR  wezterm > failed to connect to Socket(\"/x\"): gone; terminating\n";
-        assert_eq!(said(connect), "no wezterm server is running");
-        assert_eq!(
-            said("12:00:00.000  ERROR  wezterm > something else; terminating"),
-            "wezterm: something else"
-        );
-        assert_eq!(said(""), "wezterm: it failed and said nothing");
-    }
-
-    #[test]
-    fn no_range_ends_before_it_starts() {
-        for rows in [0, 1, 24, u16::MAX] {
-            for back in [0, 1, 3500, u32::MAX] {
-                let range = Range::with_scrollback(rows, back);
-                let (start, end): (i64, i64) = (range.start().parse().unwrap(), range.end().parse().unwrap());
-                assert!(start <= 0 && end >= 0, "{range:?}: {start}..{end}");
-            }
-        }
-    }
-
-    #[test]
-    fn keys_are_few_and_text() {
-        assert!(Keys::new(&[b'x'; Keys::MAX]).is_some());
-        assert!(Keys::new(&[b'x'; Keys::MAX + 1]).is_none());
-        assert!(Keys::new(b"\xff").is_none());
-    }
 
     #[test]
     fn what_is_no_number_is_no_pane() {

@@ -13,7 +13,7 @@ use nerve_term::event::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::client::Range;
+use super::asking::Range;
 use super::listing::Listed;
 use super::lists::Server;
 use super::repaint::{Capture, NeedsMore, Picture};

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex as Queue, Semaphore};
 use tokio::time::Instant;
 
-use super::client::{NAME, Wezterm};
+use super::client::Wezterm;
 use super::listing::Listed;
+use super::running::NAME;
 use crate::backend::pane::PaneError;
 
 /// Looks that may run at once: more only make each other wait, and what is typed with them.

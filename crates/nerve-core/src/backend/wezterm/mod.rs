@@ -4,7 +4,8 @@
 //! the bytes that repaint it (`repaint`); those are modelled and recorded, and marked as states of a screen. What is typed goes call by
 //! call (`hand`).
 
-pub mod client;
+mod asking;
+mod client;
 mod eye;
 mod hand;
 mod input;
@@ -13,6 +14,7 @@ mod lists;
 mod pane;
 mod repaint;
 mod rows;
+mod running;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -41,7 +43,8 @@ use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
 
-pub use client::{Keys, Range, Wezterm};
+pub use asking::{Keys, Range};
+pub use client::Wezterm;
 
 /// Looks that may wait to be told.
 const REPORTS: usize = 8;

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::client::Range;
+use super::asking::Range;
 use super::eye::{Process, Seen, Shared};
 use super::hand::Batch;
 use super::input::typings;

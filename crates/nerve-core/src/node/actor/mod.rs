@@ -281,7 +281,7 @@ impl<B: Backend> Actor<B> {
     /// The program was started as if somebody had typed its command, where that is wanted.
     fn log_start(&mut self) {
         if self.spec.log_start && self.spec.adopted.is_none() {
-            let (now, command) = (self.clock.now(), self.spec.program.argv.join(" "));
+            let (now, command) = (self.clock.now(), shell_words::join(&self.spec.program.argv));
             self.spec.journal.ran(now, &command, String::new);
         }
     }

@@ -1,18 +1,17 @@
 //! The file on the disk: locked while it is changed, replaced whole, and set aside when it is damaged.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::document::Document;
 use super::{LoadReport, SessionStoreError};
+use crate::files;
 
 /// A writer has the lock for milliseconds. One that has it for so long is stuck.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(5);
 
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -25,39 +24,18 @@ pub(super) enum Stored {
 }
 
 /// Says that nobody else changes the file. The lock is a file beside it, because the file itself is replaced.
-pub(super) struct Lock(File);
+pub(super) struct Lock(#[expect(dead_code, reason = "it is held, not read")] files::Lock);
 
 impl Lock {
     pub(super) fn take(path: &Path, patience: Duration) -> Result<Lock, SessionStoreError> {
         let lock = beside(path, ".lock");
         if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed("locked", path))?;
+            files::private_folder(folder).map_err(failed("locked", path))?;
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&lock)
-            .map_err(failed("locked", path))?;
-        let deadline = Instant::now() + patience;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Lock(file)),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => {
-                    return Err(SessionStoreError::Locked { path: path.into(), lock });
-                }
-                Err(TryLockError::Error(source)) => return Err(failed("locked", path)(source)),
-            }
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Explicitly: a child that is just being started may hold a copy of the descriptor.
-        let _ = self.0.unlock();
+        files::Lock::take(&lock, patience).map(Lock).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => SessionStoreError::Locked { path: path.into(), lock },
+            _ => failed("locked", path)(error),
+        })
     }
 }
 

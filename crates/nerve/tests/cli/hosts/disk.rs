@@ -161,7 +161,7 @@ fn a_disk_that_is_full_from_the_start_costs_the_recording_only() {
 fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
     let home = Home::with_server();
     let test = "a_disk_that_fills_up_costs_the_rest_of_the_recording_only";
-    let Some(_disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "256k") else {
+    let Some(_disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "512k") else {
         return;
     };
     home.shell("sh");
@@ -180,7 +180,7 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
     assert!(faults.contains("No space left"), "{faults}");
     let found = Recording::of(&recording);
     assert!(found.text().contains("the 1st\r\n"));
-    assert!(found.output.len() > 100_000, "only {} bytes of a disk of 256 KiB", found.output.len());
+    assert!(found.output.len() > 100_000, "only {} bytes of a disk of 512 KiB", found.output.len());
     assert!(found.lost.iter().all(|lost| lost.tail), "{:?}", found.lost);
 
     // The next server has the beginning of the file and the end in memory. It must say so if anything is between.
