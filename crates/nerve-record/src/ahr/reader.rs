@@ -100,8 +100,12 @@ impl<R: Read + Seek> Reader<R> {
 
     /// Goes past the fault that is at `self.at`; `None` when it was told before and nothing new is known.
     fn pass(&mut self, fault: Fault) -> Result<Option<Part>, AhrError> {
-        let from = self.at;
+        let (from, unfinished) = (self.at, fault.unfinished);
         let (reason, found) = self.resync(fault)?;
+        // A writer beside this reader may have finished it, and begun others, while what is behind it was searched.
+        if unfinished && let Attempt::Block(block) = self.attempt(from)? {
+            return Ok(Some(self.give(block)));
+        }
         let (until, tail) = match &found {
             Found::Block(block) => (block.file_off, false),
             Found::Unfinished { end, .. } => (*end, true),

@@ -1,7 +1,7 @@
 //! A recording that is read while it is written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,49 @@ fn a_block_that_is_cut_back_and_written_again_is_read() {
     file.write_all(&three).unwrap();
     let Some(Part::Block(block)) = reader.next().unwrap() else { panic!("no block") };
     assert_eq!(block.output(), 203..306);
+}
+
+/// A file that is whole as soon as its end was met once: the writer was quicker than the reader.
+struct Overtaken {
+    bytes: Vec<u8>,
+    at: usize,
+    shown: usize,
+}
+
+impl Read for Overtaken {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = (&self.bytes[self.at..self.shown]).read(buffer)?;
+        self.at += got;
+        if got == 0 {
+            self.shown = self.bytes.len();
+        }
+        Ok(got)
+    }
+}
+
+impl Seek for Overtaken {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let mut cursor = io::Cursor::new(&self.bytes[..self.shown]);
+        cursor.set_position(self.at as u64);
+        let at = cursor.seek(to)?;
+        self.at = usize::try_from(at).unwrap().min(self.shown);
+        Ok(at)
+    }
+}
+
+#[test]
+fn a_block_that_is_finished_while_the_reader_looks_behind_it_is_no_loss() {
+    let blocks = counting(&[1, 2, 3]);
+    let (one, two) = (blocks[0].len(), blocks[1].len());
+    for cut in [1, 3, 4, 20, 43, 44, 45, two - 1] {
+        let source = Overtaken { bytes: blocks.concat(), at: 0, shown: one + cut };
+        let mut reader = Reader::new(source).unwrap();
+        for block in 0..blocks.len() {
+            let part = reader.next().unwrap();
+            assert!(matches!(part, Some(Part::Block(_))), "cut at {cut}, block {block}: {part:?}");
+        }
+        assert!(reader.next().unwrap().is_none());
+    }
 }
 
 /// Two threads, as the recorder and a viewer: everything arrives, in order, once.

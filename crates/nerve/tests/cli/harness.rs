@@ -157,6 +157,17 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
+/// Stops a process, and waits until every thread of it stands still: one that still runs could answer what the test does next.
+pub(crate) fn freeze(pid: u32) {
+    signal(pid, Signal::STOP);
+    let stands = |thread: std::io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    let frozen = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(stands);
+    assert!(wait_until(DEADLINE, frozen), "process {pid} does not stop");
+}
+
 /// The process is there, and no zombie (proc_pid_stat(5)).
 pub(crate) fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -5,14 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use nerve_testkit::{wait_for, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::harness::{DEADLINE, Home};
-
-fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
+use crate::harness::{DEADLINE, Home, freeze, signal};
 
 #[test]
 fn a_server_starts_answers_and_stops() {
@@ -89,7 +84,7 @@ fn a_server_that_does_not_answer_is_only_ended_by_force() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let pid = home.pid("default");
-    signal(pid, Signal::STOP);
+    freeze(pid);
     home.nerve(&["server", "stop", "--timeout", "0.3"]).says(4, &["did not stop within 0.3 s", "--force"]);
     home.nerve(&["server", "status"]).says(1, &["does not answer"]);
     home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);

@@ -10,7 +10,7 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in, signal};
+use crate::harness::{DEADLINE, Home, NERVE, alive, freeze, pid_in, signal};
 use crate::recording::{Recording, numbers};
 
 /// What a block waits for at most, and what a busy machine of two cores adds.
@@ -178,7 +178,7 @@ fn a_dead_host_that_nobody_has_reaped_is_known_to_be_dead() {
     home.shell("sh");
     let (host, server) = (home.host_of("sh"), home.pid("default"));
     // Its parent cannot reap it; in a container the first process may never do.
-    signal(server, Signal::STOP);
+    freeze(server);
     signal(pid_in(&host["pid"]), Signal::KILL);
     home.wait_for_end(&host);
     let listed = home.hosts();

@@ -8,7 +8,7 @@ use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
+use crate::harness::{DEADLINE, Home, alive, freeze, pid_in, signal};
 use crate::recording::{Recording, Typed};
 
 /// A process' memory in KiB, as /proc/PID/status names it.
@@ -137,7 +137,7 @@ fn a_server_that_stands_still_holds_nobody_up_for_long_and_loses_nothing() {
     let (server, path) = (home.pid("default"), home.recording_of("flood"));
     let times = home.hermetic.work().join("times");
     let begun = Instant::now();
-    signal(server, Signal::STOP);
+    freeze(server);
     fs::write(home.hermetic.work().join("go"), "").unwrap();
     let written = wait_until(Duration::from_secs(60), || {
         fs::read_to_string(&times).is_ok_and(|times| times.lines().count() == 300)

@@ -9,7 +9,7 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
+use crate::harness::{DEADLINE, Home, alive, freeze, pid_in, signal};
 use crate::recording::Recording;
 
 fn entry_path(home: &Home, host: &Value) -> std::path::PathBuf {
@@ -269,7 +269,7 @@ fn a_host_that_stands_still_holds_up_no_other_and_can_be_stopped() {
     home.shell("sh");
     let host = home.host_of("still");
     home.kill_server("default");
-    signal(pid_in(&host["pid"]), Signal::STOP);
+    freeze(pid_in(&host["pid"]));
     home.ok(&["server", "start"]);
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
     assert_eq!(home.state("still"), "starting");
