@@ -106,6 +106,8 @@ commands! {
     StopSession = "STOP_SESSION",
     /// Choose which events this connection gets.
     Subscribe = "SUBSCRIBE",
+    /// Show the token: the first message of a connection over TCP.
+    Authenticate = "AUTHENTICATE",
     /// Stop the server.
     Shutdown = "SHUTDOWN" | "STOP",
     /// Is anybody there?

@@ -52,6 +52,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { input, limit, line: Vec::new(), passed_over: None }
     }
 
+    /// Lines of at most `limit` bytes from now on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// The next line. Nothing is lost when the future is dropped before it is done.
     ///
     /// # Errors

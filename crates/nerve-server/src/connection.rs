@@ -3,21 +3,23 @@
 //! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
 //! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
 
+use std::future::Future;
+use std::io;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::command::{Command, Outcome};
-use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::command::Command;
 use nerve_proto::framing::{Frame, LineReader};
-use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::convert::{self, Answer, Request};
 use crate::events::{Filter, Queue};
+use crate::requests;
 use crate::serving::Serving;
 
 /// Requests of one client that are worked on or wait to be written.
@@ -29,13 +31,86 @@ const OUTBOX: usize = 64;
 /// A client that takes no replies cannot hold up a shutdown for longer.
 const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The two ends of one client's stream, whatever it came over.
+pub(crate) struct Link {
+    pub(crate) read: ReadHalf,
+    pub(crate) write: WriteHalf,
+    pub(crate) hung_up: HungUp,
+}
+
+pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
+/// Ends when the other side has closed both directions; not when it only sends no more.
+pub(crate) type HungUp = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Link {
+    pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
+        let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
+        let (read, write) = stream.into_split();
+        let hung_up = Box::pin(async move {
+            while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
+                if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
+                    return;
+                }
+            }
+        });
+        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up })
+    }
+
+    /// Bytes over TCP, in the clear.
+    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Link> {
+        let watch = watch_tcp(&stream)?;
+        let (read, write) = stream.into_split();
+        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) })
+    }
+
+    /// Bytes over anything that runs over the TCP connection of which `watch` is a second handle.
+    pub(crate) fn over<S>(stream: S, watch: TcpStream) -> Link
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, write) = tokio::io::split(stream);
+        Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) }
+    }
+}
+
+/// A second handle to a socket, with readiness of its own.
+pub(crate) fn watch_tcp(stream: &TcpStream) -> io::Result<TcpStream> {
+    TcpStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+fn tcp_hung_up(watch: TcpStream) -> HungUp {
+    Box::pin(async move {
+        while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
+            if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
+                return;
+            }
+        }
+    })
+}
+
+/// EPOLLHUP: both directions are closed (epoll_ctl(2)). Writable is what a socket mostly is; that is taken back, so that the next look
+/// waits until epoll has something new to tell.
+fn is_hung_up(ready: Ready, take_back: impl FnOnce(fn() -> io::Result<()>) -> io::Result<()>) -> bool {
+    if ready.is_write_closed() {
+        return true;
+    }
+    let _ = take_back(|| Err(io::ErrorKind::WouldBlock.into()));
+    false
+}
+
 /// Serves one client until it is gone, or until the server closes.
-pub(crate) async fn serve(stream: UnixStream, serving: Arc<Serving>) {
-    let watch = match watch(&stream) {
-        Ok(watch) => watch,
-        Err(error) => return tracing::warn!(%error, "a connection could not be set up"),
-    };
-    let (read, write) = stream.into_split();
+pub(crate) async fn serve(link: Link, serving: Arc<Serving>) {
+    talk(LineReader::new(link.read), link.write, link.hung_up, serving).await;
+}
+
+/// The same for one whose first line has been read.
+pub(crate) async fn talk(
+    lines: LineReader<ReadHalf>,
+    write: WriteHalf,
+    hung_up: HungUp,
+    serving: Arc<Serving>,
+) {
     let (outbox, waiting) = mpsc::channel(OUTBOX);
     let gone = CancellationToken::new();
     let events = serving.hub.subscribe(Filter::default(), None);
@@ -51,34 +126,16 @@ pub(crate) async fn serve(stream: UnixStream, serving: Arc<Serving>) {
     tokio::pin!(writing);
     let left = tokio::select! {
         written = &mut writing => Some(written),
-        () = reader.run(read) => None,
+        () = reader.run(lines) => None,
     };
     if left.is_none() {
         // The client sends no more. It may still wait for answers, or it is gone for good.
         tokio::select! {
             _ = writing => {}
-            () = hung_up(watch) => {}
+            () = hung_up => {}
         }
     }
     gone.cancel();
-}
-
-/// Ends when the other side has closed both directions; not when it only sends no more.
-async fn hung_up(watch: UnixStream) {
-    while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
-        // EPOLLHUP of a Unix socket: both directions are closed (epoll_ctl(2)).
-        if ready.is_write_closed() {
-            return;
-        }
-        // Writable is what it mostly is. To take that back makes the next look wait until epoll has something new to tell.
-        let _: std::io::Result<()> =
-            watch.try_io(Interest::WRITABLE, || Err(std::io::ErrorKind::WouldBlock.into()));
-    }
-}
-
-/// A second handle to the socket, with readiness of its own.
-fn watch(stream: &UnixStream) -> std::io::Result<UnixStream> {
-    UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
 }
 
 /// What goes to the client, in this order.
@@ -105,16 +162,15 @@ struct Reader {
 
 impl Reader {
     /// Takes requests until there are no more.
-    async fn run(self, read: OwnedReadHalf) {
+    async fn run(self, lines: LineReader<ReadHalf>) {
         let closing = self.serving.closing.clone();
         tokio::select! {
             () = closing.cancelled() => {}
-            () = self.take_requests(read) => {}
+            () = self.take_requests(lines) => {}
         }
     }
 
-    async fn take_requests(&self, read: OwnedReadHalf) {
-        let mut lines = LineReader::new(read);
+    async fn take_requests(&self, mut lines: LineReader<ReadHalf>) {
         loop {
             let Ok(permit) = self.in_flight.clone().acquire_owned().await else { return };
             let permits = Permits { _in_flight: Some(permit), _large: None };
@@ -141,6 +197,7 @@ impl Reader {
                 // Nobody is there to be told if the writer is gone.
                 let _ = self.outbox.send(Outgoing::Subscribed { line, events }).await;
             }
+            Request::Authenticated { answer } => self.reply(answer.authenticated(), permits).await,
             Request::Shutdown { keep_nodes, answer } => {
                 let (written, is_written) = oneshot::channel();
                 let line = answer.shutting_down();
@@ -172,7 +229,7 @@ impl Reader {
                 let Some(permit) = one_of(&large, &gone).await else { return };
                 permits._large = Some(permit);
             }
-            let Some(outcome) = work(command, &serving, &gone).await else { return };
+            let Some(outcome) = requests::work(command, &serving, &gone).await else { return };
             if in_the_end {
                 let Some(permit) = one_of(&large, &gone).await else { return };
                 permits._large = Some(permit);
@@ -193,31 +250,8 @@ async fn one_of(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<Ow
     }
 }
 
-/// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history, a run to its end. `None`:
-/// nobody waits for the answer any more.
-async fn work(command: Command, serving: &Serving, gone: &CancellationToken) -> Option<Outcome> {
-    let changes_nothing = convert::changes_nothing(&command);
-    let engine = serving.engine.clone();
-    // A task of its own: a panic must not take the answer with it.
-    let mut task = tokio::spawn(async move { engine.execute(command).await });
-    let joined = tokio::select! {
-        joined = &mut task => joined,
-        () = gone.cancelled(), if changes_nothing => {
-            task.abort();
-            return None;
-        }
-    };
-    Some(joined.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request failed in the engine");
-        Err(EngineError::new(
-            ErrorKind::Internal,
-            "the request ended without an answer: this is a bug in nerve",
-        ))
-    }))
-}
-
 struct Writer {
-    write: OwnedWriteHalf,
+    write: WriteHalf,
     waiting: mpsc::Receiver<Outgoing>,
     events: Arc<Queue>,
     /// The client asked for events; it may want them even when it sends no more.
@@ -227,7 +261,7 @@ struct Writer {
 
 impl Writer {
     /// Writes replies and events until no reply can come any more.
-    async fn run(mut self) -> std::io::Result<()> {
+    async fn run(mut self) -> io::Result<()> {
         loop {
             let events = self.events.clone();
             tokio::select! {
@@ -250,7 +284,7 @@ impl Writer {
         self.write.shutdown().await
     }
 
-    async fn write(&mut self, outgoing: Outgoing) -> std::io::Result<()> {
+    async fn write(&mut self, outgoing: Outgoing) -> io::Result<()> {
         self.write_events().await?;
         match outgoing {
             Outgoing::Reply { line, written, .. } => {
@@ -269,7 +303,7 @@ impl Writer {
     }
 
     /// Writes the events that wait now: bounded, whatever comes in meanwhile.
-    async fn write_events(&mut self) -> std::io::Result<()> {
+    async fn write_events(&mut self) -> io::Result<()> {
         for _ in 0..self.events.len() {
             let Some(lines) = self.events.try_next() else { break };
             self.write.write_all(&lines).await?;

@@ -1,6 +1,7 @@
 //! Why a server could not start or go on, and what to do about it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use nerve_record::name::NameError;
@@ -47,6 +48,38 @@ pub enum ServerError {
         /// What is wrong with it.
         problem: String,
     },
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Port {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Others could read what is said there.
+    #[error("{address} is not loopback: it needs TLS")]
+    NeedsTls {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The file cannot hold a secret, or holds none.
+    #[error("{} is no token file: {problem}", path.display())]
+    UnsafeToken {
+        /// The path.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A certificate or key cannot be used.
+    #[error("{} holds no {what}: {problem}", path.display())]
+    BadTls {
+        /// The path.
+        path: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// Why it does not.
+        problem: String,
+    },
     /// A call to the system failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -80,6 +113,15 @@ impl ServerError {
             ServerError::UnsafeDirectory { path, .. } => {
                 Some(format!("it must be yours with mode 0700: chmod 700 {}", path.display()))
             }
+            ServerError::NeedsTls { .. } => Some(
+                "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure if the network is your own".to_string(),
+            ),
+            ServerError::Port { .. } => Some("choose another port, or 0 for any".to_string()),
+            ServerError::UnsafeToken { path, .. } => Some(format!(
+                "it must be yours with mode 0600: chmod 600 {0}; 'nerve token rotate' makes a new token",
+                path.display()
+            )),
+            ServerError::BadTls { .. } => Some("both must be PEM files, the key not encrypted".to_string()),
             ServerError::Name(_) | ServerError::Io { .. } => None,
         }
     }

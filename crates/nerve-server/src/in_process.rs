@@ -8,9 +8,9 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use crate::connection;
+use crate::connection::{self, Link};
+use crate::server::{forward_events, go_down};
 use crate::serving::Serving;
-use crate::unix::{forward_events, go_down};
 
 /// A server for one client. It ends when its client leaves or sends SHUTDOWN; then all nodes are stopped. Dropping this does not end
 /// it.
@@ -27,7 +27,7 @@ pub struct InProcess {
 pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcess)> {
     let (client, server) = UnixStream::pair()?;
     let serving = Arc::new(Serving::new(engine));
-    let task = tokio::spawn(serve(server, serving.clone()));
+    let task = tokio::spawn(serve(Link::unix(server)?, serving.clone()));
     Ok((client, InProcess { serving, task }))
 }
 
@@ -46,10 +46,10 @@ impl InProcess {
     }
 }
 
-async fn serve(stream: UnixStream, serving: Arc<Serving>) {
+async fn serve(link: Link, serving: Arc<Serving>) {
     let clients = TaskTracker::new();
     let forwarding = tokio::spawn(forward_events(serving.clone()));
-    let connection = clients.spawn(connection::serve(stream, serving.clone()));
+    let connection = clients.spawn(connection::serve(link, serving.clone()));
     tokio::select! {
         _ = connection => {}
         () = serving.stopping.cancelled() => {}

@@ -1,12 +1,15 @@
-//! The engine served over a Unix socket, or to a client in the same process: one JSON object a line.
+//! The engine served over a Unix socket, TCP and HTTP, or to a client in the same process: one JSON object a line.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`paths`] | where sockets, locks, logs and histories are |
 //! | [`daemon`] | who owns a server's name: lock, socket, stale ones |
-//! | [`unix`] | the listener: who may connect, how many, the way down |
+//! | [`server`] | from start to stop: what it listens on, the way down |
+//! | [`access`] | tokens, TLS, and which addresses need it |
+//! | `unix`, `tcp`, `http` | the ways in |
 //! | `in_process` | the same for one client in the same process |
 //! | `connection` | one client: requests side by side, replies and events in order |
+//! | `requests` | a request given to the engine |
 //! | `events` | a bounded queue of events for each subscriber |
 //! | `convert` | the only place that maps core and wire to each other |
 //!
@@ -15,7 +18,7 @@
 //! use nerve_core::engine::{Engine, EngineConfig};
 //! use nerve_core::node::factory::FactoryConfig;
 //! use nerve_server::paths::Places;
-//! use nerve_server::unix::ServerConfig;
+//! use nerve_server::server::ServerConfig;
 //!
 //! let places = Places::from_env();
 //! let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
@@ -30,15 +33,20 @@
 //! # }
 //! ```
 
+pub mod access;
 mod connection;
 mod convert;
 pub mod daemon;
 pub mod error;
 mod events;
+mod http;
 mod in_process;
 pub mod paths;
+mod requests;
+pub mod server;
 mod serving;
-pub mod unix;
+mod tcp;
+mod unix;
 
 use std::future::Future;
 
@@ -50,7 +58,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub use crate::in_process::{InProcess, serve_in_process};
 
 use crate::error::ServerError;
-use crate::unix::{Server, ServerConfig};
+use crate::server::{Server, ServerConfig};
 
 /// Serves an engine until a client sends SHUTDOWN or the process gets SIGTERM, SIGINT, SIGHUP or SIGQUIT.
 ///

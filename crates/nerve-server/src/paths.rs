@@ -114,6 +114,11 @@ impl Places {
         self.config.join("profiles")
     }
 
+    /// The file with the token that clients over TCP and HTTP must know.
+    pub fn token(&self) -> PathBuf {
+        self.config.join("token")
+    }
+
     /// The folder of recordings.
     pub fn recordings(&self) -> PathBuf {
         self.state.join("recordings")

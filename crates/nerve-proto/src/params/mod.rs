@@ -23,7 +23,7 @@ pub use node::{
 };
 pub use result::{CancelResultParams, GetResultParams, ListResultsParams, WebhookParams};
 pub use run::{AnswerGateParams, CancelGraphParams, GetRunParams, ResumeRunParams};
-pub use server::{ShutdownParams, SubscribeParams};
+pub use server::{AuthenticateParams, ShutdownParams, SubscribeParams};
 pub use session::{CreateSessionParams, ListNodesParams, SessionParams};
 pub use value::{CommandLine, NodeChoice, Seconds, States};
 

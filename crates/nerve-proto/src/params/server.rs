@@ -2,6 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+/// AUTHENTICATE: the first message over TCP. Nothing is answered before it.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AuthenticateParams {
+    /// What `nerve token show` prints.
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+impl std::fmt::Debug for AuthenticateParams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AuthenticateParams { token: … }")
+    }
+}
+
 /// SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ShutdownParams {

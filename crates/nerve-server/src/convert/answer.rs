@@ -41,6 +41,11 @@ impl Answer {
         self.ok(value(data::SubscribedData { subscribed: true, seq }))
     }
 
+    /// The line that answers AUTHENTICATE of a client that is let in.
+    pub(crate) fn authenticated(self) -> Vec<u8> {
+        self.ok(json!({ "authenticated": true }))
+    }
+
     /// The line that answers SHUTDOWN.
     pub(crate) fn shutting_down(self) -> Vec<u8> {
         self.ok(value(data::StoppedData { stopped: true }))

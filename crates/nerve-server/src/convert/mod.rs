@@ -19,7 +19,10 @@ use serde_json::Value;
 
 pub(crate) use answer::{Answer, execute_data};
 pub(crate) use event::{event, events_dropped};
-pub(crate) use request::{Request, changes_nothing, may_answer_much, may_end_with_much, request, too_long};
+pub(crate) use request::{
+    Authenticate, Request, authenticate, changes_nothing, may_answer_much, may_end_with_much, request,
+    too_long,
+};
 
 /// A message as it is sent, line end included. One that is too long for a line becomes an error that says so.
 pub(crate) fn line_of(message: &Message) -> Vec<u8> {

@@ -23,6 +23,8 @@ pub(crate) enum Request {
     Command { command: Command, answer: Answer },
     /// For the connection: from now on other events.
     Subscribe { filter: Filter, since: Option<u64>, answer: Answer },
+    /// For nobody: this connection is let in already.
+    Authenticated { answer: Answer },
     /// For the server.
     Shutdown { keep_nodes: bool, answer: Answer },
 }
@@ -40,6 +42,28 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
         }
         Problem::Meaning(error) => answer.failed(error),
     })
+}
+
+/// What a client shows to be let in.
+pub(crate) struct Authenticate {
+    pub(crate) token: Option<Vec<u8>>,
+    pub(crate) answer: Answer,
+}
+
+/// Reads the first line of a client that is not let in yet. The error is the line that answers anything but AUTHENTICATE.
+pub(crate) fn authenticate(line: &[u8]) -> Result<Authenticate, Vec<u8>> {
+    let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    let answer = Answer { request_id: request.request_id.clone(), warnings: Vec::new(), last: None };
+    if request.command != CommandType::Authenticate {
+        let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
+        return Err(
+            answer.failed(error.hint("send the token: 'nerve token show' on the server's machine prints it"))
+        );
+    }
+    let params: params::AuthenticateParams = request
+        .read()
+        .map_err(|error| answer.clone().failed(EngineError::new(ErrorKind::InvalidRequest, error.message)))?;
+    Ok(Authenticate { token: params.token.map(String::into_bytes), answer })
 }
 
 /// The line that answers a line that was too long to be kept.
@@ -140,6 +164,7 @@ fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request,
             let since = params.since;
             Ok(Request::Subscribe { filter: filter(params)?, since, answer })
         }
+        CommandType::Authenticate => Ok(Request::Authenticated { answer }),
         CommandType::Shutdown => {
             let params: params::ShutdownParams = request.read()?;
             Ok(Request::Shutdown { keep_nodes: params.keep_nodes, answer })

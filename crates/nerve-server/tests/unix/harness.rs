@@ -7,7 +7,7 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_server::error::ServerError;
 use nerve_server::paths::Places;
-use nerve_server::unix::{Server, ServerConfig};
+use nerve_server::server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use nerve_server::daemon::{Held, holder};
 use nerve_server::error::ServerError;
 use nerve_server::paths::private_directory;
-use nerve_server::unix::{Server, ServerConfig};
+use nerve_server::server::{Server, ServerConfig};
 use serde_json::json;
 
 use crate::harness::{Client, TestServer, places};

@@ -10,7 +10,7 @@ use nerve_proto::EventMessage;
 use nerve_proto::data::{ExecuteData, HistoryData};
 use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
 use nerve_server::paths::Places;
-use nerve_server::unix::{Server, ServerConfig};
+use nerve_server::server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_server::paths::{Places, private_directory};
-use nerve_server::unix::{Server, ServerConfig};
+use nerve_server::server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 

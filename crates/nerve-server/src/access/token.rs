@@ -1,0 +1,231 @@
+//! The token that clients over TCP and HTTP must know: one line in a file that only its owner can read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq;
+
+use crate::error::ServerError;
+use crate::paths::private_directory;
+
+/// Random bytes in a token that is made here.
+const RANDOM: usize = 32;
+/// The shortest token a file may hold, in bytes: shorter ones can be guessed.
+pub const MIN: usize = 16;
+/// The longest one.
+pub const MAX: usize = 256;
+
+/// A token. Its text is shown by [`Token::reveal`] alone: not by `{:?}`, and there is no `{}`.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// A token nobody has seen: 64 hexadecimal digits of the system's randomness.
+    ///
+    /// # Errors
+    /// The system has none to give.
+    fn random(path: &Path) -> Result<Token, ServerError> {
+        let mut bytes = [0; RANDOM];
+        let no_random = |_| std::io::Error::other("the system gives no random bytes");
+        SystemRandom::new().fill(&mut bytes).map_err(no_random).map_err(ServerError::io("make", path))?;
+        Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// The text that a client must give.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `given` is this token. Takes as long whatever the bytes are; only their number can be told from it.
+    pub fn is(&self, given: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(given).into()
+    }
+}
+
+/// Where a token is kept. It is read each time it is needed, so that a new one counts at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// A token in this file, which need not be there yet.
+    pub fn new(path: impl Into<PathBuf>) -> TokenFile {
+        TokenFile { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The token; made now if there is none.
+    ///
+    /// # Errors
+    /// See [`TokenFile::read`]; it cannot be made.
+    pub fn obtain(&self) -> Result<Token, ServerError> {
+        match self.read() {
+            Err(ServerError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            read => return read,
+        }
+        self.folder()?;
+        let token = Token::random(&self.path)?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
+        match made {
+            Ok(mut file) => {
+                writeln!(file, "{}", token.reveal()).map_err(ServerError::io("write", &self.path))?;
+                Ok(token)
+            }
+            // Somebody else has just made it.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.read(),
+            Err(source) => Err(ServerError::Io { what: "create", path: self.path.clone(), source }),
+        }
+    }
+
+    /// The token in the file.
+    ///
+    /// # Errors
+    /// There is no such file; it is not this user's alone; it holds no token: one line of 16–256 printable characters without blanks.
+    pub fn read(&self) -> Result<Token, ServerError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .open(&self.path)
+            .map_err(ServerError::io("open", &self.path))?;
+        self.check(&file)?;
+        let mut text = String::new();
+        file.take(MAX as u64 + 2).read_to_string(&mut text).map_err(ServerError::io("read", &self.path))?;
+        let token = text.trim_end_matches(['\r', '\n']);
+        let fits = (MIN..=MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !fits {
+            return Err(self.unsafe_because(format!(
+                "it does not hold one line of {MIN} to {MAX} printable characters without blanks"
+            )));
+        }
+        Ok(Token(token.to_string()))
+    }
+
+    /// Puts a new token in the place of the old one, whole or not at all. Servers take it from now on, and only it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn rotate(&self) -> Result<Token, ServerError> {
+        let folder = self.folder()?;
+        let token = Token::random(&self.path)?;
+        let write = || -> std::io::Result<()> {
+            // Made with mode 0600.
+            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+            writeln!(file, "{}", token.reveal())?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map(drop).map_err(|error| error.error)
+        };
+        write().map_err(ServerError::io("write", &self.path))?;
+        Ok(token)
+    }
+
+    /// The folder it is in, made if it is not there.
+    fn folder(&self) -> Result<PathBuf, ServerError> {
+        let folder = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        };
+        if !folder.is_dir() {
+            private_directory(&folder)?;
+        }
+        Ok(folder)
+    }
+
+    fn check(&self, file: &File) -> Result<(), ServerError> {
+        let meta: fs::Metadata = file.metadata().map_err(ServerError::io("look at", &self.path))?;
+        let uid = rustix::process::getuid().as_raw();
+        if !meta.is_file() {
+            return Err(self.unsafe_because("it is not a file".to_string()));
+        }
+        if meta.uid() != uid {
+            return Err(self.unsafe_because(format!("it belongs to uid {}, not to {uid}", meta.uid())));
+        }
+        if meta.mode() & 0o077 != 0 {
+            let mode = meta.mode() & 0o7777;
+            return Err(self.unsafe_because(format!("its mode {mode:04o} lets others read it")));
+        }
+        Ok(())
+    }
+
+    fn unsafe_because(&self, problem: String) -> ServerError {
+        ServerError::UnsafeToken { path: self.path.clone(), problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("new/token"));
+        let token = file.obtain().unwrap();
+        assert_eq!(token.reveal().len(), 2 * RANDOM);
+        assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
+        assert!(token.is(file.obtain().unwrap().reveal().as_bytes()));
+        assert_eq!(format!("{token:?}"), "Token(…)");
+    }
+
+    #[test]
+    fn a_wrong_a_missing_and_a_truncated_token_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = TokenFile::new(dir.path().join("token")).obtain().unwrap();
+        let text = token.reveal().as_bytes();
+        let longer = [text, b"0"].concat();
+        for given in [&b""[..], &text[..text.len() - 1], &text[1..], &longer, b"x"] {
+            assert!(!token.is(given));
+        }
+        assert!(token.is(text));
+    }
+
+    #[test]
+    fn a_new_token_takes_the_place_of_the_old_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("token"));
+        let old = file.obtain().unwrap();
+        let new = file.rotate().unwrap();
+        assert!(!old.is(new.reveal().as_bytes()));
+        assert!(file.read().unwrap().is(new.reveal().as_bytes()));
+        assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_or_that_holds_no_token_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let file = TokenFile::new(&path);
+        let put = |text: &str, mode: u32| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        put("0123456789abcdef\n", 0o600);
+        assert!(file.read().is_ok());
+        put("0123456789abcdef\n", 0o640);
+        assert!(file.obtain().unwrap_err().to_string().contains("0640"));
+        for text in
+            ["", "short\n", "with a blank inside it\n", "two lines of it\nand more of it\n", &"x".repeat(300)]
+        {
+            put(text, 0o600);
+            let error = file.read().unwrap_err();
+            assert!(matches!(error, ServerError::UnsafeToken { .. }), "{text:?}: {error}");
+        }
+        let folder = TokenFile::new(dir.path());
+        assert!(folder.read().is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! A server from start to stop: what it listens on, who it serves, the way down.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener as StdListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::command::Command;
+use nerve_core::engine::Engine;
+use tokio::sync::broadcast;
+use tokio_util::task::TaskTracker;
+
+use crate::access::address;
+use crate::access::tls::TlsFiles;
+use crate::access::token::TokenFile;
+use crate::daemon::Claim;
+use crate::error::ServerError;
+use crate::paths::Places;
+use crate::serving::Serving;
+use crate::tcp::{Network, Port};
+use crate::unix;
+
+/// How long nodes may take to stop. They stop side by side, and each is ended by force long before.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long clients may take to read what is left for them.
+pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Its name, unique for this user: 1–32 of `a-z 0-9 -`.
+    pub name: String,
+    /// Where its socket and lock are.
+    pub places: Places,
+    /// Connections at one time, over all that it listens on; one more is told so and closed.
+    pub max_connections: usize,
+    /// Lines over TCP, beside the Unix socket. Port 0: any.
+    pub tcp: Option<SocketAddr>,
+    /// HTTP, WebSocket and SSE. Port 0: any.
+    pub http: Option<SocketAddr>,
+    /// What clients over TCP and HTTP must know.
+    pub token: TokenFile,
+    /// For TCP and HTTP both.
+    pub tls: Option<TlsFiles>,
+    /// Addresses other than loopback need TLS; with this they do not.
+    pub insecure: bool,
+}
+
+impl ServerConfig {
+    /// A server of this name with the usual limits, on its Unix socket alone.
+    pub fn new(name: impl Into<String>, places: Places) -> ServerConfig {
+        ServerConfig {
+            name: name.into(),
+            token: TokenFile::new(places.token()),
+            places,
+            max_connections: 1024,
+            tcp: None,
+            http: None,
+            tls: None,
+            insecure: false,
+        }
+    }
+}
+
+/// A server that holds its name and listens, and does not answer yet: clients that connect wait.
+#[derive(Debug)]
+pub struct Server {
+    claim: Claim,
+    listener: StdListener,
+    network: Option<Network>,
+    max_connections: usize,
+}
+
+impl Server {
+    /// Takes the name and listens. With TCP or HTTP the token is made if there is none.
+    ///
+    /// # Errors
+    /// The name is bad or taken, the socket's path too long or in use for something else; an address is taken or needs TLS; the token
+    /// or the certificate cannot be used.
+    pub fn bind(config: &ServerConfig) -> Result<Server, ServerError> {
+        for address in config.tcp.iter().chain(&config.http) {
+            address::check(*address, config.tls.is_some(), config.insecure)?;
+        }
+        let (claim, listener) = Claim::take(&config.places, &config.name)?;
+        let network = Network::open(config)?;
+        Ok(Server { claim, listener, network, max_connections: config.max_connections })
+    }
+
+    /// Where it listens for lines over TCP.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.network.as_ref()?.tcp.as_ref().map(Port::address)
+    }
+
+    /// Where it listens for HTTP.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.network.as_ref()?.http.as_ref().map(Port::address)
+    }
+
+    /// Answers until a client sends SHUTDOWN or `stop` ends; then stops all nodes, tells the clients, closes, and frees the name.
+    /// Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// A socket cannot be used.
+    pub async fn run(self, engine: Engine, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+        let Server { claim, listener, network, max_connections } = self;
+        let listener = unix::Listener::new(listener, &claim.socket)?;
+        tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
+        let clients = Clients { tracker: TaskTracker::new(), most: max_connections };
+        let serving = Arc::new(Serving::new(engine));
+        let forwarding = tokio::spawn(forward_events(serving.clone()));
+        let others = async {
+            match network {
+                Some(network) => network.serve(&serving, &clients).await,
+                None => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            () = listener.accept(&serving, &clients) => Ok(()),
+            outcome = others => outcome,
+            () = serving.stopping.cancelled() => Ok(()),
+            () = stop => {
+                serving.shut_down(false);
+                Ok(())
+            }
+        };
+        drop(listener);
+        go_down(&serving, &clients.tracker).await;
+        forwarding.abort();
+        tracing::info!(name = %claim.name, "stopped");
+        outcome
+    }
+}
+
+/// The clients of a server, whichever way they came.
+#[derive(Debug, Clone)]
+pub(crate) struct Clients {
+    pub(crate) tracker: TaskTracker,
+    /// At one time.
+    pub(crate) most: usize,
+}
+
+impl Clients {
+    /// No further client is taken now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.tracker.len() >= self.most
+    }
+
+    /// What one more is told.
+    pub(crate) fn too_many(&self) -> String {
+        tracing::warn!(most = self.most, "too many connections: one was turned away");
+        format!("too many connections: the server takes {}", self.most)
+    }
+}
+
+/// Wakes the hub for every event. It may find that a connection has already forwarded it.
+pub(crate) async fn forward_events(serving: Arc<Serving>) {
+    let mut wake = serving.engine.subscribe();
+    serving.hub.forward();
+    while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
+        serving.hub.forward();
+    }
+}
+
+pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
+    let keep_nodes = serving.keeps_nodes();
+    tracing::info!(keep_nodes, "stopping");
+    let stopped = serving.engine.execute(Command::Shutdown { keep_nodes });
+    match tokio::time::timeout(STOP_PATIENCE, stopped).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::error!(%error, "nodes could not be stopped"),
+        Err(_) => tracing::error!(seconds = STOP_PATIENCE.as_secs(), "nodes did not stop in time"),
+    }
+    serving.hub.forward();
+    serving.closing.cancel();
+    clients.close();
+    if tokio::time::timeout(CLOSE_PATIENCE, clients.wait()).await.is_err() {
+        tracing::warn!(clients = clients.len(), "clients did not read what was left for them");
+    }
+}
