@@ -1,0 +1,327 @@
+"""A client of one server."""
+
+from __future__ import annotations
+
+import os
+import ssl as tls
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Awaitable, Callable, Dict, Generator, Iterable, List, Mapping, Optional, Sequence, Type, Union
+
+from .connection import Connection
+from .events import EventStream
+from .graphs import GraphCommands
+from .http import open_http
+from .lines import open_tcp, open_unix
+from .node import RemoteChannel, RemoteNode, deprecated, field_of
+from .paths import socket_path
+from .standalone import Standalone
+from .stream import StreamOrder
+from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo, from_wire, list_of
+
+#: True stands for the system's certificate authorities.
+Tls = Union[tls.SSLContext, bool, None]
+
+
+class NerveClient(GraphCommands):
+    """A connection to a server, shared by any number of tasks of one event loop.
+
+    Made by `connect`, `connect_tcp`, `connect_http` or `standalone`, each to be awaited or used with `async with`. A connection that has ended
+    stays so: connect again for a new one.
+    """
+
+    def __init__(self, connection: Connection, own: Optional[Standalone] = None) -> None:
+        self._connection = connection
+        self._own = own
+        self._order = StreamOrder()
+
+    @classmethod
+    def connect(
+        cls, path: Union[str, os.PathLike[str], None] = None, *, server: Optional[str] = None, timeout: Optional[float] = 10.0
+    ) -> Connecting:
+        """Connects to the Unix socket `path`; to that of this user's server of this name if None (`NERVE_SERVER`, or `default`).
+
+        Raises `NotRunningError` when nobody listens there within `timeout` seconds.
+        """
+
+        async def connect() -> NerveClient:
+            where = socket_path(server) if path is None else Path(path)
+            return cls(await open_unix(str(where), timeout))
+
+        return Connecting(connect)
+
+    @classmethod
+    def connect_tcp(
+        cls, host: str, port: int, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0
+    ) -> Connecting:
+        """Connects to a server's TCP port. `token` is what `nerve token show` prints on its machine.
+
+        `ssl` is True or a context for a server with TLS; `ssl.create_default_context(cafile=…)` trusts a certificate of your own. Without it
+        token and prompts go over the network as they are.
+
+        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        """
+
+        async def connect() -> NerveClient:
+            return cls(await open_tcp(host, port, token, _context(ssl), timeout))
+
+        return Connecting(connect)
+
+    @classmethod
+    def connect_http(cls, url: str, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0) -> Connecting:
+        """Talks to a server over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as of `connect_tcp`.
+
+        Each request that waits has a connection of its own there, and each stream of events too.
+
+        Raises `NotRunningError` when nobody answers there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        """
+
+        async def connect() -> NerveClient:
+            return cls(await open_http(url, token, _context(ssl), timeout))
+
+        return Connecting(connect)
+
+    @classmethod
+    def standalone(
+        cls, nerve: Union[str, os.PathLike[str], None] = None, *, env: Optional[Mapping[str, str]] = None, timeout: float = 30.0
+    ) -> Connecting:
+        """Starts a server of its own in a temporary directory; closing the client stops it, with its nodes, and removes all it wrote.
+
+        `nerve` is the program, `nerve` in `PATH` if None. `env` is added to the server's environment. Raises `NotRunningError` when it does
+        not answer within `timeout` seconds.
+        """
+
+        async def connect() -> NerveClient:
+            own = await Standalone.start(nerve, env, timeout)
+            try:
+                return cls(await open_unix(str(own.socket), timeout), own)
+            except BaseException:
+                await own.stop()
+                raise
+
+        return Connecting(connect)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return self._connection.in_flight
+
+    async def close(self) -> None:
+        """Ends the connection, and the server if it is the client's own."""
+        try:
+            if self._own is not None:
+                await self._own.stop(self)
+        finally:
+            await self._connection.close()
+
+    async def __aenter__(self) -> NerveClient:
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self.close()
+
+    async def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
+        """Sends any command of the wire and waits for the `data` of its result. There is no limit of time: put it into a timeout.
+
+        Raises a `ServerError` when the server could not or would not do it, `ConnectionClosedError`, `ProtocolError`.
+        """
+        return await self._connection.request(command, params or {})
+
+    def events(self) -> EventStream:
+        """The events from now on: all, until `subscribe` says which."""
+        return self._connection.events()
+
+    async def subscribe(
+        self,
+        *,
+        types: Optional[Iterable[str]] = None,
+        node_id: Optional[str] = None,
+        session_id: Optional[str] = None,
+        run_id: Optional[str] = None,
+        since: Optional[int] = None,
+        aliases: bool = False,
+    ) -> EventStream:
+        """Says which events this connection is to get, and gives them. Over a socket it holds for all streams of the connection.
+
+        `types`: only these; `since`: also those after this `seq`, as far as the server still has them; `aliases`: older names too.
+        """
+        wanted: Dict[str, Any] = {
+            "types": None if types is None else list(types),
+            "node_id": node_id,
+            "session_id": session_id,
+            "run_id": run_id,
+            "since": since,
+            "aliases": aliases,
+        }
+        return await self._connection.subscribe(wanted)
+
+    async def ping(self) -> Pong:
+        """Is anybody there?"""
+        return from_wire(Pong, await self.request("PING"))
+
+    async def shutdown(self, keep_nodes: bool = False) -> None:
+        """Stops the server; `keep_nodes` leaves hosted nodes running."""
+        await self.request("SHUTDOWN", {"keep_nodes": keep_nodes})
+
+    async def create_node(
+        self,
+        node_id: str,
+        command: Union[str, Sequence[str], None] = None,
+        backend: Optional[str] = None,
+        *,
+        session_id: Optional[str] = None,
+        cwd: Union[str, os.PathLike[str], None] = None,
+        env: Optional[Mapping[str, str]] = None,
+        cols: Optional[int] = None,
+        rows: Optional[int] = None,
+        profile: Optional[str] = None,
+        parser: Optional[str] = None,
+        history: Optional[bool] = None,
+        record: Optional[bool] = None,
+        ready_timeout: Optional[float] = None,
+        response_timeout: Optional[float] = None,
+        **more: Any,
+    ) -> RemoteNode:
+        """Starts a node; what is None has the server's default.
+
+        `command` is a text, split into words as a shell does, or a list of words; your shell if None. `backend` is `pty` (the default),
+        `bash`, `chat`, `tmux`, `wezterm` … `more` goes to the server as it is: `chat`, `conversation`, `pane_id`, `claude_session_id` …
+        """
+        params: Dict[str, Any] = {
+            "node_id": node_id,
+            "command": command if command is None or isinstance(command, str) else list(command),
+            "backend": backend,
+            "session_id": session_id,
+            "cwd": None if cwd is None else os.fspath(cwd),
+            "env": env,
+            "cols": cols,
+            "rows": rows,
+            "profile": profile,
+            "parser": parser,
+            "history": history,
+            "record": record,
+            "ready_timeout": ready_timeout,
+            "response_timeout": response_timeout,
+            **more,
+        }
+        data = await self.request("CREATE_NODE", params)
+        return RemoteNode(self, str(field_of(data, "node_id")), session_id)
+
+    async def get_node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
+        """A node that is there already. Raises `NotFoundError` when it is not."""
+        node = self.node(node_id, session_id)
+        await node.info()
+        return node
+
+    def node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
+        """A node that is believed to be there: nothing is asked."""
+        return RemoteNode(self, node_id, session_id)
+
+    async def list_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
+        """All nodes of a session."""
+        data = await self.request("LIST_NODES", {"session_id": session_id})
+        return list_of(NodeInfo, field_of(data, "nodes_info"))
+
+    async def create_session(self, name: str, description: str = "", tags: Iterable[str] = ()) -> SessionInfo:
+        """Makes a session."""
+        params = {"name": name, "description": description, "tags": list(tags)}
+        return from_wire(SessionInfo, await self.request("CREATE_SESSION", params))
+
+    async def get_session(self, name: Optional[str] = None) -> SessionInfo:
+        """One session; the default one if None."""
+        return from_wire(SessionInfo, await self.request("GET_SESSION", {"name": name}))
+
+    async def list_sessions(self) -> List[SessionInfo]:
+        """All sessions."""
+        return list_of(SessionInfo, field_of(await self.request("LIST_SESSIONS"), "sessions"))
+
+    async def delete_session(self, name: str) -> None:
+        """Stops a session's nodes and forgets it."""
+        await self.request("DELETE_SESSION", {"name": name})
+
+    async def start_session(self, name: str) -> Lifecycle:
+        """Starts all nodes of a session that do not run; tells which were started and which could not be."""
+        return from_wire(Lifecycle, await self.request("START_SESSION", {"name": name}))
+
+    async def stop_session(self, name: str) -> Lifecycle:
+        """Stops all nodes of a session and keeps their definitions."""
+        return from_wire(Lifecycle, await self.request("STOP_SESSION", {"name": name}))
+
+    async def get_result(self, result_id: str) -> Result:
+        """What is known of an execution that `RemoteNode.execute_async` began. One that failed is no error here: see its `status`."""
+        return from_wire(Result, await self.request("GET_RESULT", {"result_id": result_id}))
+
+    async def wait_for_result(self, result_id: str, timeout: Optional[float] = None) -> Result:
+        """The same when it has ended. Raises `NerveTimeoutError` when it has not within `timeout` seconds (no limit if None)."""
+        params = {"result_id": result_id, "wait": True, "timeout": timeout}
+        return from_wire(Result, await self.request("GET_RESULT", params))
+
+    async def list_results(
+        self, *, session_id: Optional[str] = None, node_id: Optional[str] = None, last: Optional[int] = None
+    ) -> List[Result]:
+        """Results, newest first, without their responses; the newest 100 if `last` is None."""
+        params: Dict[str, Any] = {"session_id": session_id, "node_id": node_id, "last": last}
+        return list_of(Result, field_of(await self.request("LIST_RESULTS", params), "results"))
+
+    async def cancel_result(self, result_id: str) -> Result:
+        """Takes a prompt back, or interrupts its turn; gives the result as it is then."""
+        return from_wire(Result, await self.request("CANCEL_RESULT", {"result_id": result_id}))
+
+    def create_channel(
+        self, channel_id: str, command: Union[str, Sequence[str], None] = None, backend: Optional[str] = None, **more: Any
+    ) -> Awaitable[RemoteChannel]:
+        """Deprecated: `create_node`."""
+        deprecated("NerveClient.create_channel", "NerveClient.create_node")
+
+        async def create() -> RemoteChannel:
+            node = await self.create_node(channel_id, command, backend, **more)
+            return RemoteChannel(self, node.id, node.session_id)
+
+        return create()
+
+    def get_channel(self, channel_id: str) -> Awaitable[RemoteChannel]:
+        """Deprecated: `get_node`."""
+        deprecated("NerveClient.get_channel", "NerveClient.get_node")
+
+        async def get() -> RemoteChannel:
+            return RemoteChannel(self, (await self.get_node(channel_id)).id)
+
+        return get()
+
+    def list_channels(self) -> Awaitable[List[str]]:
+        """Deprecated: `list_nodes`. Gives ids only."""
+        deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
+
+        async def ids() -> List[str]:
+            return [node.id for node in await self.list_nodes()]
+
+        return ids()
+
+
+class Connecting:
+    """A client to be: await it, or use it with `async with`, which closes the client at the end."""
+
+    def __init__(self, connect: Callable[[], Awaitable[NerveClient]]) -> None:
+        self._connect = connect
+        self._client: Optional[NerveClient] = None
+
+    def __await__(self) -> Generator[Any, None, NerveClient]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> NerveClient:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+def _context(ssl: Tls) -> Optional[tls.SSLContext]:
+    if isinstance(ssl, tls.SSLContext):
+        return ssl
+    return tls.create_default_context() if ssl else None

@@ -1,0 +1,140 @@
+"""Graphs and their runs, seen from a client."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from .node import field_of
+from .types import GraphInfo, RunEnded, RunInfo, from_wire, list_of
+
+
+class GraphCommands:
+    """The part of a client that concerns graphs. `definition` is a graph as a graph file has it."""
+
+    async def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
+        """Sends a command and waits for the `data` of its result."""
+        raise NotImplementedError
+
+    async def execute_graph(
+        self,
+        definition: Mapping[str, Any],
+        input: Any = None,
+        *,
+        session_id: Optional[str] = None,
+        run_id: Optional[str] = None,
+        trace: bool = False,
+        keep_nodes: bool = False,
+    ) -> RunEnded:
+        """Runs a graph and waits for its end. Cancelling does not end the run: `cancel_run` does.
+
+        A run that failed or was cancelled is a `ServerError` whose `data` has what was done.
+        """
+        options = _options(input, session_id, run_id, trace, keep_nodes)
+        return from_wire(RunEnded, await self.request("EXECUTE_GRAPH", {"definition": definition, **options}))
+
+    async def start_graph(
+        self,
+        definition: Mapping[str, Any],
+        input: Any = None,
+        *,
+        session_id: Optional[str] = None,
+        run_id: Optional[str] = None,
+        trace: bool = False,
+        keep_nodes: bool = False,
+    ) -> RunInfo:
+        """The same without waiting: gives the run as it has begun."""
+        options = _options(input, session_id, run_id, trace, keep_nodes)
+        params = {"definition": definition, "detach": True, **options}
+        return from_wire(RunInfo, await self.request("EXECUTE_GRAPH", params))
+
+    async def run_graph(
+        self,
+        graph_id: str,
+        input: Any = None,
+        *,
+        session_id: Optional[str] = None,
+        run_id: Optional[str] = None,
+        trace: bool = False,
+        keep_nodes: bool = False,
+    ) -> RunEnded:
+        """Runs a registered graph and waits for its end, as `execute_graph` does."""
+        options = _options(input, session_id, run_id, trace, keep_nodes)
+        return from_wire(RunEnded, await self.request("RUN_GRAPH", {"graph_id": graph_id, **options}))
+
+    async def start_registered_graph(
+        self,
+        graph_id: str,
+        input: Any = None,
+        *,
+        session_id: Optional[str] = None,
+        run_id: Optional[str] = None,
+        trace: bool = False,
+        keep_nodes: bool = False,
+    ) -> RunInfo:
+        """The same without waiting: gives the run as it has begun."""
+        options = _options(input, session_id, run_id, trace, keep_nodes)
+        params = {"graph_id": graph_id, "detach": True, **options}
+        return from_wire(RunInfo, await self.request("RUN_GRAPH", params))
+
+    async def create_graph(self, definition: Mapping[str, Any], session_id: Optional[str] = None) -> GraphInfo:
+        """Registers a graph in a session, under its own id."""
+        params = {"definition": definition, "session_id": session_id}
+        return from_wire(GraphInfo, await self.request("CREATE_GRAPH", params))
+
+    async def get_graph(self, graph_id: str, session_id: Optional[str] = None) -> GraphInfo:
+        """One registered graph, with its definition."""
+        params = {"graph_id": graph_id, "session_id": session_id}
+        return from_wire(GraphInfo, await self.request("GET_GRAPH", params))
+
+    async def list_graphs(self, session_id: Optional[str] = None) -> List[GraphInfo]:
+        """All graphs of a session, without their definitions."""
+        data = await self.request("LIST_GRAPHS", {"session_id": session_id})
+        return list_of(GraphInfo, field_of(data, "graphs_info"))
+
+    async def delete_graph(self, graph_id: str, session_id: Optional[str] = None) -> None:
+        """Forgets a graph; its runs go on."""
+        await self.request("DELETE_GRAPH", {"graph_id": graph_id, "session_id": session_id})
+
+    async def cancel_graph(self, graph_id: str) -> List[str]:
+        """Cancels all runs of a graph; gives their ids."""
+        data = await self.request("CANCEL_GRAPH", {"graph_id": graph_id})
+        return list(field_of(data, "runs"))
+
+    async def cancel_run(self, run_id: str) -> List[str]:
+        """Cancels a run; gives its id."""
+        data = await self.request("CANCEL_GRAPH", {"run_id": run_id})
+        return list(field_of(data, "runs"))
+
+    async def list_runs(self) -> List[RunInfo]:
+        """All runs the server knows, newest first, without their steps."""
+        return list_of(RunInfo, field_of(await self.request("LIST_RUNS"), "runs"))
+
+    async def get_run(self, run_id: str, last: Optional[int] = None) -> RunInfo:
+        """A run as it is now. `last`: only so many of its steps, the latest."""
+        return from_wire(RunInfo, await self.request("GET_RUN", {"run_id": run_id, "last": last}))
+
+    async def resume_run(
+        self, run_id: str, definition: Optional[Mapping[str, Any]] = None, *, trace: bool = False
+    ) -> RunEnded:
+        """Goes on with a run whose server died, and waits for its end.
+
+        `definition` takes the place of the run's own graph: what is unchanged in it is not run again.
+        """
+        params = {"run_id": run_id, "definition": definition, "trace": trace}
+        return from_wire(RunEnded, await self.request("RESUME_RUN", params))
+
+    async def restart_run(self, run_id: str, definition: Optional[Mapping[str, Any]] = None) -> RunInfo:
+        """The same without waiting: gives the run as it goes on."""
+        params = {"run_id": run_id, "definition": definition, "detach": True}
+        return from_wire(RunInfo, await self.request("RESUME_RUN", params))
+
+    async def answer_gate(self, run_id: str, choice: str, step_id: Optional[str] = None) -> RunInfo:
+        """Answers a gate that a run waits at; gives the run as it goes on. `step_id` may be left out where only one gate waits."""
+        params = {"run_id": run_id, "choice": choice, "step_id": step_id}
+        return from_wire(RunInfo, await self.request("ANSWER_GATE", params))
+
+
+def _options(
+    input: Any, session_id: Optional[str], run_id: Optional[str], trace: bool, keep_nodes: bool
+) -> Dict[str, Any]:
+    return {"input": input, "session_id": session_id, "run_id": run_id, "trace": trace, "keep_nodes": keep_nodes}

@@ -1,0 +1,246 @@
+"""A server over HTTP: commands by POST, events as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from itertools import count
+from typing import Any, Dict, Mapping, Optional, Set
+from urllib.parse import urlencode
+
+from .connection import Answer, Sink, Warner, answer_of
+from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, server_error
+from .events import EventStream
+from .http1 import Channel, Head, Pool, Site, site_of
+from .sse import SseParser
+from .types import Event, from_wire
+from .wire import decode, encode
+
+#: How long the last chunks of an answer may come after it, in seconds: they come by another connection.
+CHUNKS_PATIENCE = 2.0
+#: A stream of events on which nothing comes for so long is dead, in seconds: a server sends a sign of life every 15.
+SILENCE = 60.0
+
+
+class HttpConnection:
+    """Requests to a site. Each that waits has a connection of its own, and so has each stream of events."""
+
+    def __init__(self, site: Site) -> None:
+        self._pool = Pool(site)
+        self._ids = count(1)
+        self._warner = Warner()
+        self._tasks: Set[asyncio.Task[Any]] = set()
+        self._in_flight = 0
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answer."""
+        return self._in_flight
+
+    async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
+        """Sends a command and waits for the `data` of its result. Cancelling gives up the answer and nothing else."""
+        line = encode(command, params, str(next(self._ids)))
+        work = self._post(line) if sink is None else self._post_with_chunks(line, params, sink)
+        self._in_flight += 1
+        try:
+            answer: Answer = await self._watched(work)
+        finally:
+            self._in_flight -= 1
+        self._warner.tell(answer.warnings)
+        if answer.error is not None:
+            raise answer.error
+        return answer.data
+
+    async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
+        """The events that match, by a connection of their own; other streams are not touched."""
+        channel, head = await self._watched(self._open_events(filter))
+        return self._stream(channel, head)
+
+    def events(self) -> EventStream:
+        """All events, from the moment the server has taken the stream's connection."""
+        if self._closed:
+            raise ConnectionClosedError("this client is closed")
+        stream = EventStream()
+
+        async def run() -> None:
+            try:
+                channel, head = await self._open_events({})
+            except NerveError as error:
+                stream._end(error)
+                return
+            await _pump(channel, head, stream)
+
+        return self._owned(stream, run())
+
+    async def close(self) -> None:
+        """Ends everything that is open; all that wait are told."""
+        self._closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        await self._pool.close()
+
+    async def _watched(self, work: Any) -> Any:
+        """Awaits it in a task that `close` can end: who waits is told then, and is not cancelled itself."""
+        if self._closed:
+            work.close()
+            raise ConnectionClosedError("this client is closed")
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        try:
+            await asyncio.wait([task])
+        finally:
+            if not task.done():
+                task.cancel()
+        if task.cancelled():
+            raise ConnectionClosedError("this client is closed")
+        return task.result()
+
+    async def _post(self, line: bytes) -> Answer:
+        channel = await self._pool.take()
+        try:
+            head = await channel.send("POST", "/api/command", line)
+            body = await channel.body(head)
+        except BaseException:
+            channel.close()
+            raise
+        self._pool.give_back(channel)
+        message = _message(head, body)
+        if message.get("type") != "result":
+            raise _problem(head, message)
+        return answer_of(message)
+
+    async def _post_with_chunks(self, line: bytes, params: Mapping[str, Any], sink: Sink) -> Answer:
+        wanted = {name: params.get(name) for name in ("node_id", "session_id")}
+        channel, head = await self._open_events({**wanted, "types": ["OUTPUT_CHUNK", "OUTPUT_PARSED"]})
+        ends: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def listen() -> None:
+            try:
+                async for message in _messages(channel, head):
+                    if message.get("event_type") == "OUTPUT_PARSED":
+                        ends.put_nowait((message.get("data") or {}).get("turn"))
+                    else:
+                        sink("", message)
+            finally:
+                ends.put_nowait(None)
+
+        listening = asyncio.ensure_future(listen())
+        try:
+            answer = await self._post(line)
+            turn = answer.data.get("turn") if isinstance(answer.data, dict) else None
+            if turn is not None:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(_until(ends, turn), CHUNKS_PATIENCE)
+            return answer
+        finally:
+            listening.cancel()
+            channel.close()
+            # Its error would only be that the stream of events broke; the answer counts.
+            await asyncio.gather(listening, return_exceptions=True)
+
+    async def _open_events(self, filter: Mapping[str, Any]) -> Any:
+        given: Dict[str, Any] = {name: value for name, value in filter.items() if value not in (None, False)}
+        if "types" in given:
+            given["types"] = ",".join(given["types"])
+        query = urlencode({name: "true" if value is True else value for name, value in given.items()})
+        channel = await Channel.open(self._pool.site)
+        try:
+            head = await channel.send("GET", f"/events?{query}" if query else "/events", accept="text/event-stream")
+            if head.content_type != "text/event-stream":
+                raise _problem(head, _message(head, await channel.body(head)))
+        except BaseException:
+            channel.close()
+            raise
+        return channel, head
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        # Looked at, so that asyncio does not complain of the error of a request that was given up.
+        if not task.cancelled():
+            task.exception()
+
+    def _stream(self, channel: Channel, head: Head) -> EventStream:
+        stream = EventStream()
+        return self._owned(stream, _pump(channel, head, stream))
+
+    def _owned(self, stream: EventStream, work: Any) -> EventStream:
+        """Runs what fills a stream until the stream or the client is closed."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        task.add_done_callback(lambda _: stream._end())
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.wait([task])
+
+        stream._on_close = stop
+        return stream
+
+
+async def open_http(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float]) -> HttpConnection:
+    """A connection to a server's HTTP port, after a PING.
+
+    Raises `NotRunningError` when nobody answers within `timeout` seconds, `AuthenticationError` when the token is wrong, `ValueError` for
+    what is no URL of a server.
+    """
+    site = site_of(url, token, tls, timeout)
+    connection = HttpConnection(site)
+    try:
+        await asyncio.wait_for(connection.request("PING", {}), timeout)
+    except asyncio.TimeoutError as error:
+        await connection.close()
+        raise NotRunningError(f"{site.name} did not answer within {timeout} s: is it a nerve server?") from error
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def _pump(channel: Channel, head: Head, stream: EventStream) -> None:
+    try:
+        async for message in _messages(channel, head):
+            stream._offer(from_wire(Event, message))
+    except ConnectionClosedError:
+        # The server is gone: a stream ends then, over a socket too.
+        pass
+    except ProtocolError as error:
+        stream._end(error)
+    finally:
+        channel.close()
+
+
+async def _messages(channel: Channel, head: Head) -> Any:
+    parser = SseParser()
+    async for part in channel.parts(head, SILENCE):
+        for data in parser.feed(part):
+            message = decode(data)
+            if message.get("type") == "event":
+                yield message
+
+
+async def _until(ends: asyncio.Queue[Any], turn: object) -> None:
+    while await ends.get() not in (turn, None):
+        pass
+
+
+def _message(head: Head, body: bytes) -> Dict[str, Any]:
+    try:
+        return decode(body)
+    except ProtocolError as error:
+        raise ProtocolError(f"HTTP {head.status} without an object of JSON: is it a nerve server?") from error
+
+
+def _problem(head: Head, body: Mapping[str, Any]) -> NerveError:
+    """The error in an `application/problem+json` (RFC 9457), or in the wire's own message of type `error`."""
+    text = body.get("detail") or body.get("error") or body.get("title")
+    if isinstance(text, str) and head.status >= 400:
+        more = body.get("data")
+        fields = {**body, **more} if isinstance(more, dict) else body
+        return server_error(text, {"error_type": "invalid_request_error", **fields})
+    return ProtocolError(f"HTTP {head.status} that is not what was asked for: is it a nerve server?")

@@ -1,0 +1,240 @@
+"""A node on a server, seen from a client."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from typing import TYPE_CHECKING, Any, Awaitable, Dict, Iterable, Mapping, Optional, Union
+
+from .errors import ProtocolError
+from .stream import ExecuteStream
+from .types import Explanation, History, NodeInfo, Response, from_wire, response_of
+
+if TYPE_CHECKING:
+    from .client import NerveClient
+
+#: `claude`, `codex`, `gemini`, `none`, or an enum with such values.
+Parser = Union[str, enum.Enum]
+
+
+class RemoteNode:
+    """A node on a server. All methods fail as `NerveClient.request` does."""
+
+    def __init__(self, client: NerveClient, node_id: str, session_id: Optional[str] = None) -> None:
+        self._client = client
+        self._node_id = node_id
+        self._session_id = session_id
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._node_id!r})"
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self._node_id
+
+    @property
+    def session_id(self) -> Optional[str]:
+        """Its session; None is the server's default one."""
+        return self._session_id
+
+    async def info(self) -> NodeInfo:
+        """What is known of it."""
+        data = await self._ask("GET_NODE")
+        fields = {**data, "id": data.get("node_id")} if isinstance(data, dict) else data
+        return from_wire(NodeInfo, fields)
+
+    async def execute(
+        self,
+        input: str,
+        parser: Optional[Parser] = None,
+        timeout: Optional[float] = None,
+        *,
+        fail_if_busy: bool = False,
+        detach_on_timeout: bool = False,
+        conversation: Optional[Mapping[str, Any]] = None,
+    ) -> Response:
+        """Sends a prompt and waits for the finished turn, for at most `timeout` seconds (the node's limit if None).
+
+        `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError` are to be expected. A node that did not do what it was asked
+        (a command with another exit code than 0) is no error: see `success`. Cancelling does not stop the turn: `interrupt` does.
+        """
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        return response_of(await self._ask("EXECUTE_INPUT", **options))
+
+    def execute_stream(
+        self,
+        input: str,
+        parser: Optional[Parser] = None,
+        timeout: Optional[float] = None,
+        *,
+        fail_if_busy: bool = False,
+        detach_on_timeout: bool = False,
+        conversation: Optional[Mapping[str, Any]] = None,
+    ) -> ExecuteStream:
+        """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        return ExecuteStream(self._client._connection, self._client._order, self._params(stream=True, **options))
+
+    async def execute_async(
+        self,
+        input: str,
+        parser: Optional[Parser] = None,
+        timeout: Optional[float] = None,
+        *,
+        fail_if_busy: bool = False,
+        detach_on_timeout: bool = False,
+        conversation: Optional[Mapping[str, Any]] = None,
+        webhook: Optional[Mapping[str, Any]] = None,
+    ) -> str:
+        """Sends a prompt and does not wait: gives the id that `NerveClient.wait_for_result` takes.
+
+        `webhook` has `url`, and `secret` if what is sent there is to be signed.
+        """
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        data = await self._ask("EXECUTE_INPUT", **options, **{"async": True}, webhook=webhook)
+        return str(field_of(data, "result_id"))
+
+    async def write(self, data: str) -> int:
+        """Writes data as it is; gives the number of bytes written."""
+        return int(field_of(await self._ask("WRITE_DATA", data=data), "written"))
+
+    async def run(self, command: str) -> None:
+        """Types a command and does not wait for its end."""
+        await self._ask("RUN_COMMAND", command=command)
+
+    async def read(self, lines: Optional[int] = None) -> str:
+        """The last `lines` lines of text, all if None."""
+        return str(field_of(await self._ask("GET_BUFFER", lines=lines), "buffer"))
+
+    async def read_tail(self, lines: int = 50) -> str:
+        """The last `lines` lines of text."""
+        return await self.read(lines)
+
+    async def clear_buffer(self) -> None:
+        """Forgets the text so far; the screen stays."""
+        await self._ask("CLEAR_BUFFER")
+
+    async def interrupt(self) -> None:
+        """Interrupts what it does now."""
+        await self._ask("SEND_INTERRUPT")
+
+    async def resize(self, cols: int, rows: int) -> None:
+        """Gives its terminal another size."""
+        await self._ask("RESIZE_NODE", cols=cols, rows=rows)
+
+    async def wait(self, until: Union[str, Iterable[str]] = "ready", timeout: Optional[float] = None) -> str:
+        """Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
+
+        Raises `NerveTimeoutError` when none came within `timeout` seconds (the node's limit if None).
+        """
+        states = until if isinstance(until, str) else list(until)
+        return str(field_of(await self._ask("WAIT_NODE", until=states, timeout=timeout), "state"))
+
+    async def history(
+        self,
+        last: Optional[int] = None,
+        *,
+        op: Optional[str] = None,
+        seq: Optional[int] = None,
+        inputs_only: bool = False,
+        server_name: Optional[str] = None,
+    ) -> History:
+        """Its audit log: the last so many entries of those with this operation, this number, or that are inputs."""
+        options: Dict[str, Any] = {"last": last, "op": op, "seq": seq, "server_name": server_name}
+        return from_wire(History, await self._ask("GET_HISTORY", **options, inputs_only=inputs_only))
+
+    async def why(self) -> Explanation:
+        """Why it is in its state, and what its terminal shows."""
+        return from_wire(Explanation, await self._ask("EXPLAIN_NODE"))
+
+    async def answer(
+        self, choice: Union[int, str], *, wait: bool = False, timeout: Optional[float] = None
+    ) -> Optional[Response]:
+        """Answers the dialog it shows: with the number of a choice, from 1, or a part of its label.
+
+        With `wait` it waits for the end of the turn that the dialog interrupted and gives its response, if there is one.
+        """
+        data = await self._ask("ANSWER_NODE", choice=choice, wait=wait, timeout=timeout)
+        return response_of(data) if isinstance(data, Mapping) and data.get("response") is not None else None
+
+    async def cancel_dialog(self) -> None:
+        """Leaves the dialog it shows without an answer."""
+        await self._ask("ANSWER_NODE", cancel=True)
+
+    async def fork(self, target_id: str, at: Optional[int] = None) -> RemoteNode:
+        """Makes a node that goes on from where this one is, or was after turn `at`, counted from 1."""
+        params = {"source_id": self._node_id, "target_id": target_id, "at": at, "session_id": self._session_id}
+        data = await self._client.request("FORK_NODE", params)
+        return RemoteNode(self._client, str(field_of(data, "node_id")), self._session_id)
+
+    async def start(self) -> None:
+        """Starts it again when it is defined and does not run."""
+        await self._ask("START_NODE")
+
+    async def stop(self) -> None:
+        """Stops it."""
+        await self._ask("STOP_NODE")
+
+    def _params(self, **params: Any) -> Dict[str, Any]:
+        return {"node_id": self._node_id, "session_id": self._session_id, **params}
+
+    async def _ask(self, name: str, /, **params: Any) -> Any:
+        return await self._client.request(name, self._params(**params))
+
+
+class RemoteChannel(RemoteNode):
+    """A node under its older names, each of which warns."""
+
+    @property
+    def channel_id(self) -> str:
+        """Deprecated: `id`."""
+        deprecated("RemoteChannel.channel_id", "RemoteNode.id")
+        return self._node_id
+
+    def send(
+        self, input: str, parser: Optional[Parser] = None, timeout: Optional[float] = None
+    ) -> Awaitable[Response]:
+        """Deprecated: `execute`."""
+        deprecated("RemoteChannel.send", "RemoteNode.execute")
+        return self.execute(input, parser, timeout)
+
+    def send_stream(self, input: str, parser: Optional[Parser] = None) -> ExecuteStream:
+        """Deprecated: `execute_stream`."""
+        deprecated("RemoteChannel.send_stream", "RemoteNode.execute_stream")
+        return self.execute_stream(input, parser)
+
+    def close(self) -> Awaitable[None]:
+        """Deprecated: `stop`."""
+        deprecated("RemoteChannel.close", "RemoteNode.stop")
+        return self.stop()
+
+
+def deprecated(old: str, new: str) -> None:
+    """Warns who calls the caller."""
+    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
+
+
+def _prompt(
+    text: str,
+    parser: Optional[Parser],
+    timeout: Optional[float],
+    fail_if_busy: bool,
+    detach_on_timeout: bool,
+    conversation: Optional[Mapping[str, Any]],
+) -> Dict[str, Any]:
+    return {
+        "text": text,
+        "parser": parser.value if isinstance(parser, enum.Enum) else parser,
+        "timeout": timeout,
+        "fail_if_busy": fail_if_busy,
+        "detach_on_timeout": detach_on_timeout,
+        "conversation": conversation,
+    }
+
+
+def field_of(data: Any, name: str) -> Any:
+    """A field that the data of a result must have."""
+    if not isinstance(data, Mapping) or data.get(name) is None:
+        raise ProtocolError(f"{name} is missing in what the server sent")
+    return data[name]

@@ -1,0 +1,36 @@
+"""Where a server of this user listens: the same places that `nerve` itself looks in."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Mapping, Optional
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+
+
+def socket_path(server: Optional[str] = None, env: Optional[Mapping[str, str]] = None) -> Path:
+    """The Unix socket of a server; of `NERVE_SERVER` or `default` if None. Says nothing about whether it is there.
+
+    Raises `ValueError` for a name that is not 1–32 of `a-z 0-9 -`, with no `-` at either end.
+    """
+    env = os.environ if env is None else env
+    name = server or env.get("NERVE_SERVER") or "default"
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"server name {name!r}: 1–32 of a-z 0-9 -, with no - at either end")
+    return _runtime(env) / f"{name}.sock"
+
+
+def _runtime(env: Mapping[str, str]) -> Path:
+    home = env.get("NERVE_HOME")
+    if home:
+        return Path.cwd() / home / "run"
+    runtime = Path(env.get("XDG_RUNTIME_DIR") or ".")
+    # `su` leaves the directory of another user behind.
+    if runtime.is_absolute() and runtime.is_dir() and runtime.stat().st_uid == os.getuid():
+        return runtime / "nerve"
+    temporary = Path(env.get("TMPDIR") or ".")
+    if not temporary.is_absolute():
+        temporary = Path("/tmp")
+    return temporary / f"nerve-{os.getuid()}"

@@ -1,0 +1,153 @@
+"""A prompt whose answer is wanted as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Any, Deque, Dict, List, Mapping, Optional, Tuple, Type
+
+from .connection import Connection
+from .types import Response, response_of
+
+#: Chunks kept for a reader that is slow; further ones are lost, and counted.
+CHUNK_QUEUE = 1024
+
+
+#: Nodes whose turns are remembered; then the oldest are forgotten.
+KEPT_NODES = 1024
+
+#: A node: its session and its id.
+Key = Tuple[Optional[str], str]
+
+
+class StreamOrder:
+    """Which of a client's streams a chunk belongs to: a node does one turn at a time, in the order they were asked for.
+
+    Events name the turn and not the request. So a chunk is of the stream that was opened first, and of no turn that is known to be another's.
+    What other clients stream on the same node at the same time cannot be told apart.
+    """
+
+    def __init__(self) -> None:
+        self._open: Dict[Key, List[object]] = {}
+        self._ended: Dict[Key, int] = {}
+
+    def begin(self, key: Key, stream: object) -> None:
+        """A prompt goes out."""
+        self._open.setdefault(key, []).append(stream)
+
+    def takes(self, key: Key, stream: object, turn: int) -> bool:
+        """A chunk of this turn may be the stream's; 0 is a turn that is not known."""
+        first = self._open.get(key, [None])[0]
+        return first is stream and (turn == 0 or turn > self._ended.get(key, 0))
+
+    def end(self, key: Key, stream: object, turn: int) -> None:
+        """Its answer is there, or was given up when this turn was seen last. May be called again."""
+        streams = self._open.get(key, [])
+        if stream in streams:
+            streams.remove(stream)
+        if not streams:
+            self._open.pop(key, None)
+        self._ended[key] = max(turn, self._ended.pop(key, 0))
+        while len(self._ended) > KEPT_NODES:
+            del self._ended[next(iter(self._ended))]
+
+
+class ExecuteStream:
+    """An answer as it grows: an async iterator of texts, which raises what the turn fails with. The prompt goes out with the first step.
+
+    After the last chunk `response` is the finished turn. Closing the stream does not stop the turn: interrupt the node for that.
+    A connection that has subscribed to events without OUTPUT_CHUNK gets no chunks, only the response.
+    """
+
+    def __init__(self, connection: Connection, order: StreamOrder, params: Mapping[str, Any]) -> None:
+        #: The finished turn; None until then.
+        self.response: Optional[Response] = None
+        #: Chunks that were lost because the stream was read too slowly; the response still has everything.
+        self.missed = 0
+        self._connection = connection
+        self._params = params
+        self._order = order
+        self._key: Key = (params.get("session_id"), params["node_id"])
+        self._turn = 0
+        self._chunks: Deque[str] = deque()
+        self._arrived = asyncio.Event()
+        self._request: Optional[asyncio.Task[Any]] = None
+        self._ended = False
+
+    def __aiter__(self) -> ExecuteStream:
+        return self
+
+    async def __anext__(self) -> str:
+        if self._ended:
+            raise StopAsyncIteration
+        if self._request is None:
+            self._order.begin(self._key, self)
+            self._request = asyncio.ensure_future(
+                self._connection.request("EXECUTE_INPUT", self._params, sink=self._offer)
+            )
+            self._request.add_done_callback(self._done)
+        while not self._chunks and not self._request.done():
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._ended:
+            raise StopAsyncIteration
+        if self._chunks:
+            return self._chunks.popleft()
+        self._ended = True
+        self.response = response_of(self._request.result())
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Gives up the rest of the answer."""
+        self._ended = True
+        self._arrived.set()
+        if self._request is not None and not self._request.done():
+            self._request.cancel()
+            await asyncio.wait([self._request])
+
+    async def __aenter__(self) -> ExecuteStream:
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self.aclose()
+
+    def _done(self, request: asyncio.Task[Any]) -> None:
+        # Looked at, so that asyncio does not complain of an error that nobody waited for.
+        if not request.cancelled() and request.exception() is None:
+            self._turn = max(self._turn, _turn_in(request.result()))
+        self._order.end(self._key, self, self._turn)
+        self._arrived.set()
+
+    def _offer(self, request_id: str, event: Mapping[str, Any]) -> None:
+        chunk = self._text(request_id, event)
+        if chunk is None:
+            return
+        if len(self._chunks) >= CHUNK_QUEUE:
+            self.missed += 1
+            return
+        self._chunks.append(chunk)
+        self._arrived.set()
+
+    def _text(self, request_id: str, event: Mapping[str, Any]) -> Optional[str]:
+        """A server that names session and request in the event is believed; one that does not leaves only the node to go by."""
+        data = event.get("data")
+        if event.get("event_type") != "OUTPUT_CHUNK" or not isinstance(data, Mapping):
+            return None
+        session, said = self._params.get("session_id"), event.get("session_id")
+        if session is not None and said is not None and session != said:
+            return None
+        if event.get("node_id") != self._params["node_id"] or data.get("request_id", request_id) != request_id:
+            return None
+        chunk, turn = data.get("chunk"), _turn_in(data)
+        if not isinstance(chunk, str) or not self._order.takes(self._key, self, turn):
+            return None
+        self._turn = max(self._turn, turn)
+        return chunk
+
+
+def _turn_in(data: object) -> int:
+    turn = data.get("turn") if isinstance(data, Mapping) else None
+    return turn if isinstance(turn, int) else 0

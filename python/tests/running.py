@@ -1,0 +1,206 @@
+"""Servers for tests: real ones, and fakes that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Type
+
+import pytest
+
+from nerve_sdk import Connecting, NerveClient
+
+#: The program under test.
+NERVE = os.environ.get("NERVE_BIN") or str(Path(__file__).resolve().parents[2] / "target/debug/nerve")
+#: How long a server may take to start or stop, in seconds.
+PATIENCE = 30.0
+#: A shell that reads none of the user's files.
+SHELL = "bash --norc --noprofile"
+
+
+def lacking(what: str) -> NoReturn:
+    """Leaves the test out. In CI nothing may be left out."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+def until(what: str, condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Waits for what the condition gives."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what}: not within {patience} s"
+        time.sleep(0.01)
+
+
+async def until_async(what: str, condition: Callable[[], Awaitable[Any]], patience: float = PATIENCE) -> Any:
+    """The same in an event loop."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = await condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what}: not within {patience} s"
+        await asyncio.sleep(0.01)
+
+
+class Server:
+    """A real server on all transports it knows."""
+
+    def __init__(self, *options: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="nerve-py-"))
+        (self.home / "home").mkdir()
+        # Nothing of the caller: no keys, no proxies, no other server.
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home / "home"), "NERVE_HOME": str(self.home)}
+        self.env.update(PYTHONDONTWRITEBYTECODE="1", LANG="C.UTF-8", TERM="xterm-256color", SHELL="/bin/bash")
+        known = subprocess.run([NERVE, "server", "start", "--help"], env=self.env, capture_output=True, text=True, timeout=PATIENCE)
+        self.listens = [kind for kind in ("tcp", "http") if f"--{kind} " in known.stdout]
+        self._arguments = ["server", "start", "--foreground", *options]
+        for kind in self.listens:
+            self._arguments += [f"--{kind}", "127.0.0.1:0"]
+        self.socket = self.home / "run/default.sock"
+        self.start()
+
+    def start(self) -> None:
+        """Starts it and waits until it listens."""
+        self.log = self.home / "server.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([NERVE, *self._arguments], env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+        def listening() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            with socket.socket(socket.AF_UNIX) as client:
+                return client.connect_ex(str(self.socket)) == 0
+
+        until("the server listens", listening)
+
+    def address(self, kind: str) -> str:
+        """Where it listens: host and port."""
+        told = self.run("server", "status", "--json")
+        status = json.loads(told)
+        status = status[0] if isinstance(status, list) else status
+        return str(status[kind])
+
+    @property
+    def token(self) -> str:
+        """What clients over the network must know."""
+        return self.run("token", "show").strip()
+
+    def run(self, *arguments: str) -> str:
+        """What a command of this nerve prints."""
+        done = subprocess.run([NERVE, *arguments], env=self.env, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def connect(self, transport: str = "unix", **options: Any) -> Connecting:
+        """A client by one of the transports, to be awaited or entered."""
+        if transport == "unix":
+            return NerveClient.connect(self.socket, **options)
+        address = self.address(transport)
+        if transport == "tcp":
+            host, _, port = address.rpartition(":")
+            return NerveClient.connect_tcp(host, int(port), self.token, **options)
+        return NerveClient.connect_http(f"http://{address}", self.token, **options)
+
+    def kill(self) -> None:
+        """Ends it without a word to anybody."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """Ends it with its nodes, and removes what it wrote."""
+        try:
+            if self.process.poll() is not None:
+                # Killed: its nodes live on in their hosts, and a new server takes them back.
+                self.start()
+            self.process.terminate()
+            self.process.wait(PATIENCE)
+        finally:
+            if self.process.poll() is None:
+                self.kill()
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.stop()
+
+
+#: What a fake does with a client: reads what it wants, writes what it wants.
+Manners = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Fake:
+    """A server that behaves as a test wants, on a Unix socket or on a port of loopback."""
+
+    def __init__(self, manners: Manners, tcp: bool = False) -> None:
+        self._manners = manners
+        self._tcp = tcp
+        self._folder = tempfile.mkdtemp(prefix="nerve-py-")
+        self._writers: List[asyncio.StreamWriter] = []
+        self.port = 0
+
+    @property
+    def path(self) -> str:
+        """Its Unix socket."""
+        return os.path.join(self._folder, "fake.sock")
+
+    async def __aenter__(self) -> Fake:
+        if self._tcp:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            self.port = self._server.sockets[0].getsockname()[1]
+        else:
+            self._server = await asyncio.start_unix_server(self._serve, self.path, limit=20 << 20)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            await self._manners(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.transport.abort() if writer.transport.is_closing() else writer.close()
+
+
+async def asked(reader: asyncio.StreamReader) -> Dict[str, Any]:
+    """The next request that a fake gets."""
+    line = await reader.readline()
+    if not line:
+        raise ConnectionError("the client left")
+    message: Dict[str, Any] = json.loads(line)
+    return message
+
+
+def told(message: Dict[str, Any]) -> bytes:
+    """The line of a message."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def result(request: Dict[str, Any], data: Any = None, **more: Any) -> bytes:
+    """The line of a result that is a success."""
+    return told({"type": "result", "success": True, "data": data, "error": None, "request_id": request["request_id"], **more})
+
+
+PONG = {"pong": True, "nodes": 0, "graphs": 0, "sessions": 1, "version": "0"}

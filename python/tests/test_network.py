@@ -1,0 +1,280 @@
+"""Over TCP and HTTP: tokens, TLS, and servers that talk nonsense there."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from typing import Any, Iterator, List, Tuple
+
+import pytest
+from running import PONG, SHELL, Fake, Server, asked, lacking, result
+
+from nerve_sdk import (
+    AuthenticationError,
+    Connecting,
+    ConnectionClosedError,
+    NerveClient,
+    NerveError,
+    NotFoundError,
+    NotRunningError,
+    ProtocolError,
+    ServerError,
+)
+from nerve_sdk.http1 import site_of
+from nerve_sdk.sse import SseParser
+from nerve_sdk.wire import MAX_LINE
+
+PATIENCE = 30
+TOKEN = "t0ken"
+
+
+def needs(server: Server, kind: str) -> None:
+    if kind not in server.listens:
+        lacking(f"this nerve has no --{kind}")
+
+
+@pytest.fixture(params=["tcp", "http"])
+def network(request: pytest.FixtureRequest, server: Server) -> str:
+    needs(server, request.param)
+    kind: str = request.param
+    return kind
+
+
+def connect(server: Server, kind: str, token: str, **options: Any) -> Connecting:
+    address = server.address(kind)
+    if kind == "http":
+        scheme = "https" if options.get("ssl") else "http"
+        return NerveClient.connect_http(f"{scheme}://{address}", token, **options)
+    host, _, port = address.rpartition(":")
+    return NerveClient.connect_tcp(host, int(port), token, **options)
+
+
+async def test_only_who_knows_the_token_comes_in(server: Server, network: str) -> None:
+    for guess in ("", "guess", server.token[:-1]):
+        with pytest.raises(AuthenticationError) as error:
+            await connect(server, network, guess)
+        assert guess == "" or guess not in str(error.value)
+    async with connect(server, network, server.token) as client:
+        assert (await client.ping()).pong
+        assert server.token not in repr(vars(client._connection))
+    assert server.token not in server.log.read_text()
+
+
+async def test_nobody_there_is_told_with_what_to_do(server: Server) -> None:
+    async with Fake(lambda reader, writer: asyncio.sleep(0), tcp=True) as fake:
+        port = fake.port
+    with pytest.raises(NotRunningError, match="--tcp"):
+        await NerveClient.connect_tcp("127.0.0.1", port, TOKEN)
+    with pytest.raises(NotRunningError, match="--http"):
+        await NerveClient.connect_http(f"http://127.0.0.1:{port}", TOKEN)
+
+
+async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server, network: str) -> None:
+    async with connect(mortal, network, mortal.token) as client:
+        node = await client.create_node("me", command=SHELL)
+        await node.wait(timeout=60)
+        events = await client.subscribe()
+        stream = node.execute_stream("sleep 60")
+        waiting: List[Any] = [asyncio.ensure_future(node.wait("suspended")) for _ in range(20)]
+        waiting.append(asyncio.ensure_future(stream.__anext__()))
+        await node.wait("busy", timeout=60)
+        mortal.kill()
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
+        assert all(isinstance(outcome, ConnectionClosedError) for outcome in outcomes), outcomes
+        async for _ in events:
+            pass
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tuple[str, str]:
+    """A certificate of our own for 127.0.0.1, and its key."""
+    if shutil.which("openssl") is None:
+        lacking("openssl is missing")
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=nerve test"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return cert, key
+
+
+@pytest.fixture(scope="module")
+def encrypted(server: Server, certificate: Tuple[str, str]) -> Iterator[Server]:
+    needs(server, "tcp")
+    with Server("--tls-cert", certificate[0], "--tls-key", certificate[1]) as running:
+        yield running
+
+
+async def test_over_tls(encrypted: Server, certificate: Tuple[str, str], network: str) -> None:
+    trusting = ssl.create_default_context(cafile=certificate[0])
+    async with connect(encrypted, network, encrypted.token, ssl=trusting) as client:
+        node = await client.create_node(f"tls-{network}", backend="bash")
+        assert (await node.execute("echo safe")).text == "safe"
+        answers = await asyncio.gather(*(node.execute(f"echo {at}") for at in range(20)))
+        assert [answer.text for answer in answers] == [str(at) for at in range(20)]
+        await node.stop()
+    # Nobody vouches for it.
+    with pytest.raises(NerveError, match="TLS"):
+        await connect(encrypted, network, encrypted.token, ssl=True)
+    with pytest.raises(NerveError):
+        await asyncio.wait_for(connect(encrypted, network, encrypted.token), PATIENCE)
+
+
+async def test_what_does_not_speak_the_wire_is_told() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.com ESMTP\r\n\r\n")
+        await reader.read()
+
+    async with Fake(silent, tcp=True) as fake:
+        with pytest.raises(NotRunningError, match="AUTHENTICATE"):
+            await NerveClient.connect_tcp("127.0.0.1", fake.port, TOKEN, timeout=0.2)
+        with pytest.raises(NotRunningError, match="did not answer"):
+            await NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN, timeout=0.2)
+    async with Fake(rude, tcp=True) as fake:
+        with pytest.raises(ProtocolError, match="not JSON"):
+            await NerveClient.connect_tcp("127.0.0.1", fake.port, TOKEN)
+        with pytest.raises(ProtocolError, match="HTTP/1.1"):
+            await NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN)
+
+
+async def test_the_token_is_the_first_message() -> None:
+    seen: List[Any] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for data in ({"authenticated": True}, PONG):
+            seen.append(await asked(reader))
+            writer.write(result(seen[-1], data))
+        await reader.read()
+
+    async with Fake(manners, tcp=True) as fake:
+        async with NerveClient.connect_tcp("127.0.0.1", fake.port, TOKEN) as client:
+            assert (await client.ping()).pong
+    assert [request["command_type"] for request in seen] == ["AUTHENTICATE", "PING"]
+    assert seen[0]["params"] == {"token": TOKEN}
+
+
+def answer(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def head_of(reader: asyncio.StreamReader) -> str:
+    """The head of the next request; its body is read too."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    for line in head.split("\r\n"):
+        if line.lower().startswith("content-length:"):
+            await reader.readexactly(int(line.split(":")[1]))
+    return head
+
+
+PING = b'{"type":"result","success":true,"request_id":"1","data":{"pong":true}}'
+
+
+async def test_answers_of_http_in_all_their_forms() -> None:
+    half = len(PING) // 2
+    chunked = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = f"{half:x};note=1\r\n".encode() + PING[:half] + f"\r\n{len(PING) - half:X}\r\n".encode() + PING[half:]
+    forms = [answer(PING), b"HTTP/1.1 100 Continue\r\n\r\n" + answer(PING)]
+    forms += [chunked.encode() + chunks + b"\r\n0\r\nTrailer: x\r\n\r\n", answer(PING, "200 OK", "Connection: close"), answer(PING)]
+    heads: List[str] = []
+    connections = 0
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            heads.append(await head_of(reader))
+            writer.write(forms[len(heads) - 1])
+
+    async with Fake(manners, tcp=True) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN) as client:
+            for _ in forms[1:]:
+                assert (await client.ping()).pong
+    assert connections == 2 and len(heads) == len(forms)
+    assert all(f"Authorization: Bearer {TOKEN}\r\n" in head and f"Host: 127.0.0.1:{fake.port}\r\n" in head for head in heads)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "reason"),
+    [
+        (answer(b"<html>", "502 Bad Gateway"), ProtocolError, "HTTP 502"),
+        (answer(b'{"title":"Gone away","status":404}', "404 Not Found"), ServerError, "Gone away"),
+        (answer(b'{"detail":"no such","error_type":"not_found_error"}', "404 Not Found"), NotFoundError, "no such"),
+        (answer(b'{"detail":"who?","error_type":"authentication_error"}', "401 X"), AuthenticationError, "who"),
+        (answer(b"{}"), ProtocolError, "HTTP 200"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", ProtocolError, "how long"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, ProtocolError, "head of more"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 18000000\r\n\r\n" + b"x" * 18_000_000, ProtocolError, "body of more"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ProtocolError, "chunks"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", ConnectionClosedError, "middle"),
+        (b"HTTP/1.1 200", ConnectionClosedError, "closed"),
+        (b"", ConnectionClosedError, "closed"),
+    ],
+    ids=["html", "title", "problem", "token", "object", "length", "head", "body", "chunks", "middle", "half", "nothing"],
+)
+async def test_wrong_answers_of_http_are_errors(words: bytes, kind: Any, reason: str) -> None:
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await head_of(reader)
+        writer.write(words)
+        await writer.drain()
+        writer.write_eof()
+        await reader.read()
+
+    async with Fake(manners, tcp=True) as fake:
+        with pytest.raises(kind, match=reason):
+            await asyncio.wait_for(NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN), PATIENCE)
+
+
+async def test_a_stream_of_events_on_which_nothing_comes_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.http.SILENCE", 0.2)
+    event = b'id: 1\ndata: {"type":"event","event_type":"NODE_READY","seq":1}\n\n'
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await head_of(reader)
+        if head.startswith("POST"):
+            writer.write(answer(PING, "200 OK", "Connection: close"))
+            return
+        assert head.startswith("GET /events?types=NODE_READY%2CNODE_BUSY&node_id=me&since=7&aliases=true HTTP/1.1\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+        await reader.read()
+
+    async with Fake(manners, tcp=True) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN) as client:
+            stream = await client.subscribe(types=["NODE_READY", "NODE_BUSY"], node_id="me", since=7, aliases=True)
+            assert [event.event_type async for event in stream] == ["NODE_READY"]
+
+
+def test_urls_that_are_none() -> None:
+    for url in ("127.0.0.1:80", "ftp://x", "http://", "http://x/path", "http://x?token=1", "http://me:pass@x"):
+        with pytest.raises(ValueError):
+            site_of(url, TOKEN, None, 1)
+    with pytest.raises(ValueError, match="https"):
+        site_of("http://x", TOKEN, ssl.create_default_context(), 1)
+    with pytest.raises(ValueError, match="token"):
+        site_of("http://x", "a\r\nb", None, 1)
+    assert site_of("http://[::1]:8080/", TOKEN, None, 1).name == "[::1]:8080"
+    assert site_of("https://x", TOKEN, None, 1).tls is not None
+    assert TOKEN not in repr(site_of("http://x", TOKEN, None, 1))
+
+
+def test_events_are_taken_out_of_a_stream_however_it_is_cut() -> None:
+    text = b": hello\nretry: 2000\nid: 1\n\nid: 2\ndata: one\n\ndata:two\r\ndata: three\r\n\r\n: beat\n\nevent: x\ndata\n\n"
+    for size in range(1, len(text) + 1):
+        parser = SseParser()
+        found = [data for at in range(0, len(text), size) for data in parser.feed(text[at : at + size])]
+        assert found == [b"one", b"two\nthree", b""], size
+
+
+def test_an_event_without_end_is_refused() -> None:
+    for part in (b"x" * (1 << 20), b"data: " + b"x" * (1 << 20) + b"\n"):
+        parser = SseParser()
+        with pytest.raises(ProtocolError, match="event of more than"):
+            for _ in range(MAX_LINE // (1 << 20) + 1):
+                assert list(parser.feed(part)) == []

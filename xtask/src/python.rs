@@ -1,0 +1,58 @@
+//! The Python SDK's tests, against the program as the `build` step leaves it.
+
+use anyhow::bail;
+
+use crate::hermetic::Hermetic;
+use crate::project::{self, Project};
+use crate::report::Outcome;
+use crate::tools;
+
+/// The longest the tests may take, in seconds.
+const LIMIT: &str = "900";
+
+/// Interpreters that may have pytest. Debian's own has Debian's packages; a `python3` from elsewhere may shadow it.
+const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
+
+/// Runs them with pytest; left out where there is none, which in CI is a failure.
+pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
+    let Some(python) = interpreter() else {
+        let missing = "pytest is missing; apt-get install python3-pytest";
+        if project.ci {
+            bail!("{missing}");
+        }
+        return Ok(Outcome::LeftOut(missing.to_string()));
+    };
+    if !project.nerve().is_file() {
+        bail!("{} is not built; run the step 'build' first", project.nerve().display());
+    }
+    let home = Hermetic::new("python")?;
+    let mut command = project.command("timeout");
+    home.apply(&mut command);
+    // Nothing is written into the checkout.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("NERVE_BIN", project.nerve());
+    command.current_dir(project.root.join("python"));
+    command.args(["--kill-after=30", LIMIT, python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    project::run(&mut command)?;
+    Ok(Outcome::passed())
+}
+
+/// The first interpreter that is new enough and has pytest.
+fn interpreter() -> Option<&'static str> {
+    INTERPRETERS.into_iter().find(|python| has_pytest(python))
+}
+
+fn has_pytest(python: &str) -> bool {
+    tools::find(python).is_some()
+        && tools::succeeds(python, &["-c", "import sys, pytest; assert sys.version_info >= (3, 9)"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interpreter_that_is_none_has_no_pytest() {
+        assert!(!has_pytest("/nonexistent/python3"));
+        assert!(!has_pytest("/bin/false"));
+    }
+}
