@@ -1,0 +1,77 @@
+//! Errors as Anthropic's API says them.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+/// What a client is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// Anthropic's word for it.
+    pub kind: &'static str,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl Fault {
+    /// An error with the word that belongs to its status.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Fault {
+        Fault { status, kind: kind_of(status), message: message.into() }
+    }
+
+    /// A request that makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// An upstream that cannot be reached or understood.
+    pub fn bad_gateway(message: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::BAD_GATEWAY, message)
+    }
+
+    /// The body of the answer.
+    pub fn body(&self) -> Value {
+        json!({ "type": "error", "error": { "type": self.kind, "message": self.message } })
+    }
+}
+
+/// Anthropic's word for a status.
+fn kind_of(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        503 | 529 => "overloaded_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_its_word() {
+        let kind = |status| Fault::new(StatusCode::from_u16(status).unwrap(), "x").kind;
+        let known = [
+            (400, "invalid_request_error"),
+            (402, "billing_error"),
+            (422, "invalid_request_error"),
+            (500, "api_error"),
+            (502, "api_error"),
+            (529, "overloaded_error"),
+        ];
+        known.into_iter().for_each(|(status, word)| assert_eq!(kind(status), word));
+        let body = Fault::bad_request("no").body();
+        assert_eq!(
+            body,
+            json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "no" } })
+        );
+    }
+}

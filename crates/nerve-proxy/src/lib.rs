@@ -1,0 +1,51 @@
+//! Proxies between an agent and the API of its model. They count, log and limit what passes.
+//!
+//! * [`create_anthropic_proxy`]: Anthropic's API in front and behind. Bytes go through as they come.
+//! * [`create_openai_proxy`]: Anthropic's Messages API in front, OpenAI's Chat Completions behind. What is said is translated by
+//!   [`transform`], which is pure.
+//!
+//! Both listen on loopback only, with HTTP/1.1. They know nothing of nodes and of the engine.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), nerve_proxy::ProxyError> {
+//! use nerve_proxy::{ProxyConfig, Upstream, create_anthropic_proxy};
+//!
+//! let proxy = create_anthropic_proxy(ProxyConfig::new(Upstream::parse("https://api.anthropic.com")?)).await?;
+//! println!("ANTHROPIC_BASE_URL={}", proxy.url());
+//! proxy.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod budget;
+mod call;
+mod client;
+mod config;
+mod door;
+mod error;
+mod fault;
+mod gateway;
+mod headers;
+mod line;
+mod listener;
+mod log;
+mod model;
+mod openai;
+mod passthrough;
+mod proxy;
+mod relay;
+mod secret;
+mod sse;
+pub mod transform;
+mod upstream;
+mod usage;
+
+pub use budget::{Budget, Prices, Spent};
+pub use config::{LogConfig, ProxyConfig};
+pub use error::ProxyError;
+pub use fault::Fault;
+pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
+pub use secret::Secret;
+pub use upstream::Upstream;
+pub use usage::Usage;

@@ -1,0 +1,173 @@
+//! The log's file. A thread of its own writes it: no request waits for the disk, and what the thread cannot keep up with is counted and
+//! left out.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+use crate::config::LogConfig;
+use crate::error::ProxyError;
+
+/// Lines that may wait to be written.
+const QUEUE: usize = 128;
+
+/// A log that is open.
+#[derive(Debug)]
+pub(crate) struct Log {
+    lines: Mutex<Option<SyncSender<Value>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    lost: AtomicU64,
+    pub(crate) bodies: bool,
+}
+
+impl Log {
+    /// Opens the file and starts its thread.
+    pub(crate) fn open(config: &LogConfig) -> Result<Log, ProxyError> {
+        let failed = |source| ProxyError::Log { path: config.path.clone(), source };
+        let book = Book::open(config.path.clone(), config.max_bytes).map_err(failed)?;
+        let (lines, queue) = sync_channel(QUEUE);
+        let writer = std::thread::Builder::new()
+            .name("proxy-log".into())
+            .spawn(move || write(book, &queue))
+            .map_err(failed)?;
+        Ok(Log {
+            lines: Mutex::new(Some(lines)),
+            writer: Mutex::new(Some(writer)),
+            lost: AtomicU64::new(0),
+            bodies: config.bodies,
+        })
+    }
+
+    /// Adds a line, without waiting.
+    pub(crate) fn add(&self, mut line: Value) {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(lines) = lines.as_ref() else { return };
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            line["lines_lost"] = json!(lost);
+        }
+        if lines.try_send(line).is_err() {
+            self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes what waits and closes the file. Blocks.
+    pub(crate) fn close(&self) {
+        drop(self.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if writer.is_some_and(|writer| writer.join().is_err()) {
+            tracing::warn!("the proxy's log ended with a fault");
+        }
+    }
+}
+
+fn write(mut book: Book, lines: &Receiver<Value>) {
+    for line in lines {
+        if let Err(error) = book.add(&line) {
+            tracing::warn!(path = %book.path.display(), %error, "the proxy's log cannot be written: nothing more is logged");
+            return;
+        }
+    }
+}
+
+/// The file, and how large it is.
+#[derive(Debug)]
+struct Book {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    max_bytes: u64,
+}
+
+impl Book {
+    fn open(path: PathBuf, max_bytes: u64) -> io::Result<Book> {
+        let file = open(&path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Book { path, file, bytes, max_bytes })
+    }
+
+    fn add(&mut self, line: &Value) -> io::Result<()> {
+        let line = format!("{line}\n");
+        let bytes = line.len() as u64;
+        if self.bytes > 0 && self.bytes + bytes > self.max_bytes {
+            let mut older = self.path.clone().into_os_string();
+            older.push(".1");
+            std::fs::rename(&self.path, older)?;
+            self.file = open(&self.path)?;
+            self.bytes = 0;
+        }
+        self.file.write_all(line.as_bytes())?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+/// Mode 0600, whatever it was before.
+fn open(path: &PathBuf) -> io::Result<File> {
+    if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "there is something that is no regular file",
+        ));
+    }
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    file.set_permissions(PermissionsExt::from_mode(0o600))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &std::path::Path) -> Vec<Value> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn lines_are_there_when_it_is_closed_and_nobody_else_reads_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.jsonl");
+        std::fs::write(&path, "{\"old\":1}\n").unwrap();
+        let log = Log::open(&LogConfig::new(&path)).unwrap();
+        for n in 0..50 {
+            log.add(json!({ "n": n }));
+        }
+        log.close();
+        log.add(json!({ "late": 1 }));
+        let lines = lines(&path);
+        assert_eq!((lines.len(), lines[50]["n"].clone()), (51, json!(49)));
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn it_begins_anew_and_keeps_one_older_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut book = Book::open(path.clone(), 100).unwrap();
+        for n in 0..100 {
+            book.add(&json!({ "n": n, "text": "0123456789" })).unwrap();
+        }
+        let (new, old) = (lines(&path), lines(&dir.path().join("log.1")));
+        assert_eq!(new.last().unwrap()["n"], 99);
+        assert_eq!(old.last().unwrap()["n"].as_u64().unwrap() + 1, new[0]["n"].as_u64().unwrap());
+        assert!(path.metadata().unwrap().len() <= 100);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        let error = Log::open(&LogConfig::new(&path)).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+}

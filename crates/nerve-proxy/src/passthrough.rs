@@ -1,0 +1,91 @@
+//! Anthropic's API behind: everything is passed on.
+
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+
+use crate::body::{self, AnyBody, Broken};
+use crate::call::Call;
+use crate::fault::Fault;
+use crate::gateway::Gateway;
+use crate::headers;
+use crate::model;
+use crate::relay::Relay;
+use crate::usage::Reader;
+
+const MESSAGES: &str = "/v1/messages";
+const COUNT: &str = "/v1/messages/count_tokens";
+
+/// Whether a request may cost something: all that is sent there does, except for counting and what an agent tells of itself.
+fn spends(method: &Method, path: &str) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE)
+        && path != COUNT
+        && !path.starts_with("/api/")
+}
+
+/// Passes a request on, and its reply back.
+pub(crate) async fn pass_on(
+    gateway: &Gateway,
+    request: Request<Incoming>,
+    mut call: Call,
+) -> Result<Response<AnyBody>, (Fault, Call)> {
+    let (head, incoming) = request.into_parts();
+    let prepared = prepare(gateway, &head.uri, incoming, &mut call).await;
+    let (uri, bytes) = match prepared {
+        Ok(prepared) => prepared,
+        Err(fault) => return Err((fault, call)),
+    };
+    let spends = spends(&head.method, head.uri.path());
+    if spends && let Err(fault) = gateway.ledger.admit() {
+        return Err((fault, call));
+    }
+    let mut onward = Request::new(body::full(bytes));
+    *onward.method_mut() = head.method;
+    *onward.uri_mut() = uri;
+    *onward.headers_mut() = headers::of_request(head.headers, gateway.config.api_key.as_ref());
+    match gateway.client.send(onward, &gateway.config.upstream).await {
+        Ok(reply) => Ok(pass_back(gateway, reply, call)),
+        Err(failed) => {
+            if spends && !failed.was_sent {
+                gateway.ledger.give_back();
+            }
+            Err((failed.fault, call))
+        }
+    }
+}
+
+async fn prepare(
+    gateway: &Gateway,
+    asked: &http::Uri,
+    incoming: Incoming,
+    call: &mut Call,
+) -> Result<(http::Uri, Bytes), Fault> {
+    let (bytes, place) = body::of_request(incoming, &gateway.room).await?;
+    call.asked(&model::asked(&bytes).unwrap_or_default(), &bytes, place);
+    let upstream = &gateway.config.upstream;
+    let uri = upstream.passed_on(asked).ok_or_else(|| Fault::bad_request("the path is none"))?;
+    let model = gateway.config.model.as_deref();
+    let Some(model) = model.filter(|_| matches!(asked.path(), MESSAGES | COUNT) && !bytes.is_empty()) else {
+        return Ok((uri, bytes));
+    };
+    // It must not go on with a model that is not meant.
+    let replaced = model::replaced(&bytes, model).ok_or_else(|| {
+        Fault::bad_request(
+            "the body is no JSON object, or names its model twice: the proxy cannot put another model there",
+        )
+    })?;
+    Ok((uri, replaced.into()))
+}
+
+fn pass_back(gateway: &Gateway, reply: Response<Incoming>, mut call: Call) -> Response<AnyBody> {
+    let (mut head, incoming) = reply.into_parts();
+    call.status = Some(head.status.as_u16());
+    head.headers = headers::of_reply(head.headers);
+    let reader = Reader::new(headers::text(&head.headers, &CONTENT_TYPE), headers::is_encoded(&head.headers));
+    let incoming = incoming.map_err(|error| -> Broken { error.into() }).boxed_unsync();
+    let relay = Relay::new(incoming, call, reader, gateway.config.patience);
+    // The version of the upstream's connection is not that of the client's.
+    head.version = http::Version::HTTP_11;
+    Response::from_parts(head, relay.boxed_unsync())
+}

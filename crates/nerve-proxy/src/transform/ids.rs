@@ -1,0 +1,58 @@
+//! Ids of tool calls. Anthropic's are of `A-Z a-z 0-9 _ -`; those of others may be anything, like `functions.Bash:0`.
+
+const PLAIN: &str = "toolu_oai_";
+const HEX: &str = "toolu_hex_";
+
+/// An id of OpenAI's side for Anthropic's; [`to_openai`] takes it back to what it was. `fallback`, for one that is missing, is not
+/// taken back: both sides see the same.
+pub(super) fn to_anthropic(id: &str, fallback: &str) -> String {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
+    if id.is_empty() {
+        format!("toolu_gen_{fallback}")
+    } else if id.bytes().all(is_plain) {
+        format!("{PLAIN}{id}")
+    } else {
+        let hex: String = id.bytes().map(|byte| format!("{byte:02x}")).collect();
+        format!("{HEX}{hex}")
+    }
+}
+
+/// An id of Anthropic's side for OpenAI's. One that was not made here, from a conversation with somebody else, stays as it is.
+pub(super) fn to_openai(id: &str) -> String {
+    if let Some(plain) = id.strip_prefix(PLAIN) {
+        return plain.to_string();
+    }
+    id.strip_prefix(HEX).and_then(from_hex).unwrap_or_else(|| id.to_string())
+}
+
+fn from_hex(hex: &str) -> Option<String> {
+    if !hex.len().is_multiple_of(2) {
+        return None;
+    }
+    let byte = |at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+/// The part of an id that is fit for another one.
+pub(super) fn stem(id: &str) -> String {
+    id.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_back_as_they_were() {
+        for id in ["call_abc123", "functions.Bash:0", "chatcmpl-tool-1", "ä b", "0", "toolu_01A"] {
+            let there = to_anthropic(id, "x");
+            assert!(there.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-')), "{there}");
+            assert_eq!(to_openai(&there), id);
+        }
+        assert_eq!(to_openai(&to_anthropic("", "c1_0")), "toolu_gen_c1_0");
+        for foreign in ["toolu_01AbC", "toolu_hex_zz", "toolu_hex_f", "toolu_hex_ff", "x"] {
+            assert_eq!(to_openai(foreign), foreign);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The conversation.
+
+use serde_json::{Value, json};
+
+use super::{blocks, ids, names};
+use crate::fault::Fault;
+
+/// The messages of a request, the system's words first.
+pub(super) fn messages(body: &Value) -> Result<Vec<Value>, Fault> {
+    let mut said = Vec::new();
+    let system = blocks::text(&body["system"], "system")?;
+    if !system.is_empty() {
+        said.push(json!({ "role": "system", "content": system }));
+    }
+    let Some(messages) = body["messages"].as_array() else {
+        return Err(Fault::bad_request("messages: not a list"));
+    };
+    for (at, message) in messages.iter().enumerate() {
+        let place = format!("messages[{at}].content");
+        match message["role"].as_str() {
+            Some("user") => user(&message["content"], &place, &mut said)?,
+            Some("assistant") => said.extend(assistant(&message["content"], &place)?),
+            Some("system" | "developer") => {
+                let text = blocks::text(&message["content"], &place)?;
+                said.push(json!({ "role": "system", "content": text }));
+            }
+            _ => return Err(Fault::bad_request(format!("messages[{at}].role: neither user nor assistant"))),
+        }
+    }
+    Ok(said)
+}
+
+/// Results of tools first, in their order: they have to come right behind their calls. Then what else the user says.
+fn user(content: &Value, place: &str, said: &mut Vec<Value>) -> Result<(), Fault> {
+    let mut parts = Vec::new();
+    let mut pictures = Vec::new();
+    for (at, block) in blocks::of(content, place)?.iter().enumerate() {
+        let place = format!("{place}[{at}]");
+        if block["type"] == "tool_result" {
+            let (result, with) = tool_result(block, &place)?;
+            said.push(result);
+            pictures.extend(with);
+        } else {
+            parts.extend(blocks::part(block, &place)?);
+        }
+    }
+    pictures.append(&mut parts);
+    match &pictures[..] {
+        [] => {}
+        // Not every server takes parts, and a single text needs none.
+        [only] if only["type"] == "text" => said.push(json!({ "role": "user", "content": only["text"] })),
+        _ => said.push(json!({ "role": "user", "content": pictures })),
+    }
+    Ok(())
+}
+
+/// The message of a result, and what of it can only be said by the user.
+fn tool_result(block: &Value, place: &str) -> Result<(Value, Vec<Value>), Fault> {
+    let id = ids::to_openai(block["tool_use_id"].as_str().unwrap_or_default());
+    let place = format!("{place}.content");
+    let mut texts = Vec::new();
+    let mut others = Vec::new();
+    for (at, inner) in blocks::of(&block["content"], &place)?.iter().enumerate() {
+        match blocks::part(inner, &format!("{place}[{at}]"))? {
+            Some(part) if part["type"] == "text" => {
+                texts.push(part["text"].as_str().unwrap_or_default().to_string());
+            }
+            other => others.extend(other),
+        }
+    }
+    if !others.is_empty() {
+        texts.push(format!("(what is to be seen of it is in the next message, as the result of {id})"));
+        others.insert(0, json!({ "type": "text", "text": format!("The result of {id}:") }));
+    }
+    // There is no mark for an error on the other side: the text says it.
+    let error = if block["is_error"] == true { "Error: " } else { "" };
+    let content = format!("{error}{}", texts.join("\n"));
+    Ok((json!({ "role": "tool", "tool_call_id": id, "content": content }), others))
+}
+
+/// `None` where only thinking was said.
+fn assistant(content: &Value, place: &str) -> Result<Option<Value>, Fault> {
+    let mut texts = Vec::new();
+    let mut calls = Vec::new();
+    for (at, block) in blocks::of(content, place)?.iter().enumerate() {
+        match block["type"].as_str() {
+            Some("thinking" | "redacted_thinking") => {}
+            Some("tool_use") => calls.push(tool_use(block)),
+            _ => match block["text"].as_str() {
+                Some(text) => texts.push(text.to_string()),
+                None => return Err(blocks::unknown(block, &format!("{place}[{at}]"))),
+            },
+        }
+    }
+    let text = texts.join("\n");
+    if calls.is_empty() {
+        return Ok((!text.is_empty()).then(|| json!({ "role": "assistant", "content": text })));
+    }
+    let text = if text.is_empty() { Value::Null } else { text.into() };
+    Ok(Some(json!({ "role": "assistant", "content": text, "tool_calls": calls })))
+}
+
+fn tool_use(block: &Value) -> Value {
+    let input = if block["input"].is_null() { "{}".to_string() } else { block["input"].to_string() };
+    let name = names::to_openai(block["name"].as_str().unwrap_or_default());
+    let id = ids::to_openai(block["id"].as_str().unwrap_or_default());
+    json!({ "id": id, "type": "function", "function": { "name": name, "arguments": input } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// (what is tested, `messages` of Anthropic's, `messages` of OpenAI's)
+    fn check(cases: &[(&str, Value, Value)]) {
+        for (what, asked, expected) in cases {
+            let said = messages(&json!({ "messages": asked }));
+            assert_eq!(said.map(Value::from).as_ref(), Ok(expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_people_say() {
+        let text = |text| json!({ "type": "text", "text": text });
+        let url = |url| json!({ "type": "image_url", "image_url": { "url": url } });
+        check(&[
+            (
+                "a text",
+                json!([{ "role": "user", "content": "hi" }]),
+                json!([{ "role": "user", "content": "hi" }]),
+            ),
+            (
+                "one block",
+                json!([{ "role": "user", "content": [text("hi")] }]),
+                json!([{ "role": "user", "content": "hi" }]),
+            ),
+            (
+                "several blocks keep their bounds",
+                json!([{ "role": "user", "content": [text("<reminder>"), text(""), { "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } }] }]),
+                json!([{ "role": "user", "content": [text("<reminder>"), text("hi")] }]),
+            ),
+            (
+                "images",
+                json!([{ "role": "user", "content": [
+                    { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AAAA" } },
+                    { "type": "image", "source": { "type": "url", "url": "https://h/i.png" } },
+                    text("what is it?"),
+                ] }]),
+                json!([{ "role": "user", "content": [url("data:image/png;base64,AAAA"), url("https://h/i.png"), text("what is it?")] }]),
+            ),
+            (
+                "documents",
+                json!([{ "role": "user", "content": [
+                    { "type": "document", "source": { "type": "text", "media_type": "text/plain", "data": "plain" } },
+                    { "type": "document", "title": "a.pdf", "source": { "type": "base64", "media_type": "application/pdf", "data": "AAAA" } },
+                ] }]),
+                json!([{ "role": "user", "content": [
+                    text("plain"),
+                    { "type": "file", "file": { "filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA" } },
+                ] }]),
+            ),
+            (
+                "the system in the middle",
+                json!([{ "role": "user", "content": "a" }, { "role": "system", "content": [text("b"), text("c")] }]),
+                json!([{ "role": "user", "content": "a" }, { "role": "system", "content": "b\nc" }]),
+            ),
+            ("nothing", json!([{ "role": "user", "content": [] }]), json!([])),
+        ]);
+    }
+
+    #[test]
+    fn what_models_say() {
+        let call = |id, name, arguments| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } });
+        check(&[
+            (
+                "thinking is left out",
+                json!([{ "role": "assistant", "content": [{ "type": "thinking", "thinking": "hm", "signature": "s" }, { "type": "redacted_thinking", "data": "d" }, { "type": "text", "text": "a" }] }]),
+                json!([{ "role": "assistant", "content": "a" }]),
+            ),
+            (
+                "only thinking",
+                json!([{ "role": "assistant", "content": [{ "type": "thinking", "thinking": "hm" }] }]),
+                json!([]),
+            ),
+            (
+                "calls with and without words",
+                json!([
+                    { "role": "assistant", "content": [
+                        { "type": "text", "text": "let me look" },
+                        { "type": "tool_use", "id": "toolu_oai_c1", "name": "Bash", "input": { "command": "ls" } },
+                        { "type": "tool_use", "id": "toolu_01X", "name": "Read", "input": {} },
+                    ] },
+                    { "role": "assistant", "content": [{ "type": "tool_use", "id": "toolu_hex_662e62", "name": "b" }] },
+                ]),
+                json!([
+                    { "role": "assistant", "content": "let me look", "tool_calls": [call("c1", "Bash", r#"{"command":"ls"}"#), call("toolu_01X", "Read", "{}")] },
+                    { "role": "assistant", "content": null, "tool_calls": [call("f.b", "b", "{}")] },
+                ]),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_tools_say() {
+        let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AA" } });
+        check(&[
+            (
+                "results come first and in their order, with their ids and errors",
+                json!([{ "role": "user", "content": [
+                    { "type": "text", "text": "before" },
+                    { "type": "tool_result", "tool_use_id": "toolu_oai_b", "content": "two" },
+                    { "type": "tool_result", "tool_use_id": "toolu_oai_a", "content": [{ "type": "text", "text": "one" }, { "type": "text", "text": "more" }], "is_error": true },
+                    { "type": "tool_result", "tool_use_id": "toolu_oai_c", "is_error": false },
+                    { "type": "text", "text": "after" },
+                ] }]),
+                json!([
+                    { "role": "tool", "tool_call_id": "b", "content": "two" },
+                    { "role": "tool", "tool_call_id": "a", "content": "Error: one\nmore" },
+                    { "role": "tool", "tool_call_id": "c", "content": "" },
+                    { "role": "user", "content": [{ "type": "text", "text": "before" }, { "type": "text", "text": "after" }] },
+                ]),
+            ),
+            (
+                "an image of a result is shown by the user",
+                json!([{ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "toolu_oai_a", "content": [image] }, { "type": "tool_result", "tool_use_id": "toolu_oai_b", "content": "x" }] }]),
+                json!([
+                    { "role": "tool", "tool_call_id": "a", "content": "(what is to be seen of it is in the next message, as the result of a)" },
+                    { "role": "tool", "tool_call_id": "b", "content": "x" },
+                    { "role": "user", "content": [{ "type": "text", "text": "The result of a:" }, { "type": "image_url", "image_url": { "url": "data:image/png;base64,AA" } }] },
+                ]),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused_with_its_place() {
+        let cases = [
+            (json!({ "messages": "x" }), "messages: not a list"),
+            (json!({ "messages": [{ "role": "tool", "content": "x" }] }), "messages[0].role"),
+            (json!({ "messages": [{ "role": "user", "content": 5 }] }), "messages[0].content: neither"),
+            (
+                json!({ "messages": [{ "role": "user", "content": [{ "type": "image", "source": { "type": "file", "file_id": "f" } }] }] }),
+                "messages[0].content[0]: 'image' from file",
+            ),
+            (
+                json!({ "messages": [{ "role": "assistant", "content": [{ "type": "server_tool_use" }] }] }),
+                "messages[0].content[0]: 'server_tool_use'",
+            ),
+        ];
+        for (body, words) in cases {
+            let fault = messages(&body).unwrap_err();
+            assert!(fault.status == 400 && fault.message.contains(words), "{fault:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Where requests go.
+
+use std::net::IpAddr;
+
+use hyper::Uri;
+use hyper::http::uri::{PathAndQuery, Scheme};
+
+use crate::error::ProxyError;
+
+/// The address of an API, like `https://api.anthropic.com` or `http://127.0.0.1:11434/v1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Without a slash at the end.
+    base: String,
+    uri: Uri,
+}
+
+impl Upstream {
+    /// Anthropic's own API.
+    pub const ANTHROPIC: &str = "https://api.anthropic.com";
+    /// OpenAI's own API.
+    pub const OPENAI: &str = "https://api.openai.com/v1";
+
+    /// Takes an address with scheme and host, with or without a port and a path.
+    ///
+    /// # Errors
+    /// [`ProxyError::Upstream`] if it is none, or has a user, a query or a fragment in it.
+    pub fn parse(address: &str) -> Result<Upstream, ProxyError> {
+        let bad = |reason| {
+            // What stands before an @ may be a password.
+            let shown = address.rsplit_once('@').map_or(address, |(_, host)| host);
+            let shown: String =
+                shown.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
+            ProxyError::Upstream { address: shown, reason }
+        };
+        let base = address.trim().trim_end_matches('/');
+        if base.contains('@') || base.contains('?') || base.contains('#') {
+            return Err(bad("has a user, a query or a fragment in it: keys belong into the environment"));
+        }
+        let uri: Uri = base.parse().map_err(|_| bad("is no address; one looks like https://host/path"))?;
+        let has_scheme = uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
+        if !has_scheme || uri.host().is_none_or(str::is_empty) {
+            return Err(bad("must begin with http:// or https:// and have a host"));
+        }
+        Ok(Upstream { base: base.to_string(), uri })
+    }
+
+    /// The address as it was given, without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether what is sent there can be read on the way: no TLS, and another machine.
+    pub(crate) fn is_in_the_clear(&self) -> bool {
+        self.uri.scheme() == Some(&Scheme::HTTP) && !self.uri.host().is_some_and(is_loopback)
+    }
+
+    /// OpenAI's newer models refuse the older name of the limit of tokens, and most others know no other.
+    pub(crate) fn is_openai_itself(&self) -> bool {
+        self.uri.host() == Some("api.openai.com")
+    }
+
+    /// The same path there. A base that ends with `/v1` does not say it twice.
+    pub(crate) fn passed_on(&self, asked: &Uri) -> Option<Uri> {
+        let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
+        let base = match self.base.strip_suffix("/v1") {
+            Some(short) if path.starts_with("/v1/") => short,
+            _ => &self.base,
+        };
+        format!("{base}{path}").parse().ok()
+    }
+
+    /// Where Chat Completions are.
+    pub(crate) fn completions(&self) -> Option<Uri> {
+        let version = if self.uri.path().trim_end_matches('/').is_empty() { "/v1" } else { "" };
+        format!("{}{version}/chat/completions", self.base).parse().ok()
+    }
+}
+
+/// Whether a host is this machine, by its name alone.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        for bad in [
+            "",
+            "host",
+            "ftp://h",
+            "https://",
+            "https://u:hunter2@h",
+            "https://h?key=hunter2",
+            "https://h#x",
+            "/v1",
+        ] {
+            let error = Upstream::parse(bad).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        let completions = |base| Upstream::parse(base).unwrap().completions().unwrap().to_string();
+        assert_eq!(completions("https://h"), "https://h/v1/chat/completions");
+        assert_eq!(completions("https://h/"), "https://h/v1/chat/completions");
+        assert_eq!(completions("http://h:1/api/v2/"), "http://h:1/api/v2/chat/completions");
+        let passed = |base, path: &'static str| {
+            Upstream::parse(base).unwrap().passed_on(&Uri::from_static(path)).unwrap().to_string()
+        };
+        assert_eq!(passed("https://h", "/v1/messages?beta=true"), "https://h/v1/messages?beta=true");
+        assert_eq!(passed("https://h/v1", "/v1/messages"), "https://h/v1/messages");
+        assert_eq!(passed("https://h/v1", "/"), "https://h/v1/");
+        assert_eq!(passed("https://h/gate/", "http://proxy/v1/x"), "https://h/gate/v1/x");
+    }
+
+    #[test]
+    fn what_can_be_read_on_the_way() {
+        let clear = |base| Upstream::parse(base).unwrap().is_in_the_clear();
+        assert!(clear("http://far.example") && clear("http://10.0.0.1:80"));
+        assert!(
+            !clear("https://far.example")
+                && !clear("http://127.0.0.2")
+                && !clear("http://[::1]:1")
+                && !clear("http://localhost:1")
+        );
+    }
+}

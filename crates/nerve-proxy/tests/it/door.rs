@@ -1,0 +1,50 @@
+//! Who is let in.
+
+use hyper::Method;
+use nerve_proxy::{ProxyConfig, ProxyError, Secret, create_anthropic_proxy, create_openai_proxy};
+use nerve_testkit::mock_model::Script;
+
+use crate::stage::{Front, config, message, model, whole};
+
+#[tokio::test]
+async fn pages_of_other_sites_are_not_let_in() {
+    let model = model(Script::default()).await;
+    let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
+    let front = Front::of(&proxy);
+    for headers in [[("origin", "https://evil.example")], [("host", "evil.example")]] {
+        let reply =
+            front.send(Method::POST, "/v1/messages", &headers, message("hello", false).to_string()).await;
+        whole(reply).await.unwrap().says(403, "permission_error", "the proxy");
+    }
+    assert!(model.requests().is_empty());
+    assert_eq!(front.ask("hello", false).await.status, 200);
+}
+
+#[tokio::test]
+async fn with_a_token_only_its_holders_are_let_in() {
+    let model = model(Script::default()).await;
+    let (api_key, client_token) = (Some(Secret::new("sk-ours")), Some(Secret::new("t0ken")));
+    let proxy =
+        create_anthropic_proxy(ProxyConfig { api_key, client_token, ..config(&model.url()) }).await.unwrap();
+    let front = Front::of(&proxy);
+    front.ask("hello", false).await.says(401, "authentication_error", "token");
+    for (headers, status) in [
+        ([("x-api-key", "t0kem")], 401),
+        ([("x-api-key", "t0ken")], 200),
+        ([("authorization", "Bearer t0ken")], 200),
+    ] {
+        let reply =
+            front.send(Method::POST, "/v1/messages", &headers, message("hello", false).to_string()).await;
+        assert_eq!(whole(reply).await.unwrap().status, status, "{headers:?}");
+    }
+    assert_eq!(model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn it_listens_on_loopback_only() {
+    let far = ProxyConfig { listen: ([0, 0, 0, 0], 0).into(), ..config("http://127.0.0.1:1") };
+    assert!(matches!(create_anthropic_proxy(far).await, Err(ProxyError::NotLoopback(_))));
+    let first = create_anthropic_proxy(config("http://127.0.0.1:1")).await.unwrap();
+    let taken = ProxyConfig { listen: first.address(), ..config("http://127.0.0.1:1") };
+    assert!(matches!(create_anthropic_proxy(taken).await, Err(ProxyError::Listen { .. })));
+}

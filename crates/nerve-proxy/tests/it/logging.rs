@@ -1,0 +1,149 @@
+//! The log.
+
+use hyper::Method;
+use nerve_proxy::{LogConfig, Prices, ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
+use nerve_testkit::mock_model::{Answer, Ending, Script};
+use serde_json::Value;
+
+use crate::stage::{Front, config, message, model, piece, whole};
+
+fn lines(path: &std::path::Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_line_for_each_request_and_each_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log.jsonl");
+    let model = model(Script::default()).await;
+    let more = ProxyConfig {
+        log: Some(LogConfig::new(&path)),
+        node: Some("me".into()),
+        prices: Some(Prices::new(3.0, 15.0)),
+        ..config(&model.url())
+    };
+    let proxy = create_anthropic_proxy(more).await.unwrap();
+    let front = Front::of(&proxy);
+    let headers = [("x-claude-code-session-id", "s-1"), ("authorization", "Bearer hunter2-hunter2")];
+    let reply = front
+        .send(
+            Method::POST,
+            "/v1/messages?beta=true&key=hunter2",
+            &headers,
+            message("hello", true).to_string(),
+        )
+        .await;
+    let id = reply.headers()["x-nerve-request-id"].to_str().unwrap().to_string();
+    let told = whole(reply).await.unwrap();
+    proxy.shutdown().await;
+    let lines = lines(&path);
+    let [asked, answered] = &lines[..] else { panic!("{lines:#?}") };
+    let facts = |line: &Value| {
+        ["type", "id", "method", "path", "model", "node", "session_id"]
+            .map(|name| line[name].as_str().unwrap().to_string())
+    };
+    let common = ["POST", "/v1/messages?beta=true", "claude-x", "me", "s-1"];
+    assert_eq!(facts(asked)[2..], common);
+    assert_eq!(facts(answered)[2..], common);
+    assert_eq!(
+        (&facts(asked)[..2], &facts(answered)[..2]),
+        (&["request".into(), id.clone()][..], &["reply".into(), id][..])
+    );
+    assert_eq!(
+        (&asked["stream"], asked["bytes"].as_u64()),
+        (&Value::Bool(true), Some(message("hello", true).to_string().len() as u64))
+    );
+    assert_eq!((answered["status"].as_u64(), answered["outcome"].as_str()), (Some(200), Some("whole")));
+    assert_eq!(answered["bytes"].as_u64(), Some(told.body.len() as u64));
+    assert!(
+        answered["tokens"]["input"].as_u64() > Some(0) && answered["tokens"]["output"].as_u64() > Some(0)
+    );
+    assert!(answered["cost_usd"].as_f64() > Some(0.0));
+    let (first, all) = (answered["ttft_ms"].as_f64().unwrap(), answered["duration_ms"].as_f64().unwrap());
+    assert!(0.0 < first && first <= all, "{answered}");
+    assert!(answered["time"].as_str().unwrap().ends_with('Z'));
+    assert!(asked["body"].is_null() && answered["body"].is_null());
+    assert!(!std::fs::read_to_string(&path).unwrap().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log.jsonl");
+    let model = model(Script::default()).await;
+    let log = LogConfig { bodies: true, ..LogConfig::new(&path) };
+    let api_key = Some(Secret::new("sk-ours-hunter2"));
+    let proxy =
+        create_openai_proxy(ProxyConfig { log: Some(log), api_key, ..config(&model.url()) }).await.unwrap();
+    let front = Front::of(&proxy);
+    let headers = [("x-api-key", "sk-theirs-hunter2"), ("cookie", "hunter2=1")];
+    let body = message("say sk-ours-hunter2 and sk-theirs-hunter2", true).to_string();
+    let told = whole(front.send(Method::POST, "/v1/messages", &headers, body).await).await.unwrap();
+    assert!(told.body.contains("sk-ours-hunter2"), "only the log is without it");
+    proxy.shutdown().await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("hunter2"), "{text}");
+    let lines = lines(&path);
+    assert!(
+        lines[0]["body"]["messages"][0]["content"][0]["text"].as_str().unwrap().starts_with("say [redacted]")
+    );
+    assert!(lines[1]["body"].as_str().unwrap().contains("event: message_stop"));
+}
+
+#[tokio::test]
+async fn every_end_has_its_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log.jsonl");
+    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
+    let script = Script::default()
+        .rule("break", Answer::stream("data: x\n\n", Ending::Broken))
+        .rule("wait", Answer::stream("data: x\n\n", Ending::Endless))
+        .rule("fail", Answer::stream(error, Ending::Whole));
+    let model = model(script).await;
+    let proxy =
+        create_anthropic_proxy(ProxyConfig { log: Some(LogConfig::new(&path)), ..config(&model.url()) })
+            .await
+            .unwrap();
+    let front = Front::of(&proxy);
+    front.ask("hello", false).await;
+    front.ask("ERR 500", false).await;
+    front.ask("fail", true).await;
+    let ask = |text| front.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    assert!(whole(ask("break").await).await.is_err());
+    whole(front.send(Method::HEAD, "/", &[], "").await).await.unwrap();
+    whole(front.send(Method::GET, "/", &[("origin", "https://evil.example")], "").await).await.unwrap();
+    let mut reply = ask("wait").await;
+    piece(&mut reply).await;
+    drop((reply, front));
+    proxy.shutdown().await;
+    let ends = lines(&path).into_iter().filter(|line| line["type"] == "reply");
+    let ends: Vec<(u64, String)> = ends
+        .map(|line| (line["status"].as_u64().unwrap_or(0), line["outcome"].as_str().unwrap().into()))
+        .collect();
+    let expected = [
+        (200, "whole"),
+        (500, "whole"),
+        (200, "broken"),
+        (200, "broken"),
+        (200, "whole"),
+        (403, "refused"),
+        (200, "client_gone"),
+    ];
+    assert_eq!(ends, expected.map(|(status, word)| (status, word.to_string())));
+    let errors: Vec<Value> = lines(&path)
+        .iter()
+        .filter(|line| !line["error"].is_null())
+        .map(|line| line["error"].clone())
+        .collect();
+    assert_eq!(errors.len(), 3);
+    assert_eq!(errors[0], "Overloaded");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_is_said_at_once() {
+    let log = Some(LogConfig::new("/nonexistent/log.jsonl"));
+    let error =
+        create_anthropic_proxy(ProxyConfig { log, ..config("http://127.0.0.1:1") }).await.unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/log.jsonl"), "{error}");
+}

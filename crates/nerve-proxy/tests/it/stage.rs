@@ -1,0 +1,189 @@
+//! What the tests stand on.
+
+use std::future::Future;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use nerve_proxy::{Proxy, ProxyConfig, Upstream};
+use nerve_testkit::mock_model::{MockModel, Script, serve};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Nothing here takes that long, unless it hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what}: not in time"))
+}
+
+pub(crate) async fn model(script: Script) -> MockModel {
+    serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
+}
+
+pub(crate) fn config(upstream: &str) -> ProxyConfig {
+    ProxyConfig::new(Upstream::parse(upstream).unwrap())
+}
+
+/// A client.
+pub(crate) struct Front {
+    client: Client<HttpConnector, Full<Bytes>>,
+    base: String,
+}
+
+/// A reply that has come whole.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Told {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The JSON of each event.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        assert!(self.headers["content-type"].to_str().unwrap().starts_with("text/event-stream"), "{self:?}");
+        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    /// The strings at `pointer` in all events, joined.
+    pub(crate) fn joined(&self, pointer: &str) -> String {
+        self.events().iter().filter_map(|event| event.pointer(pointer)?.as_str().map(String::from)).collect()
+    }
+
+    /// It is an error of Anthropic's kind.
+    pub(crate) fn says(&self, status: u16, kind: &str, words: &str) {
+        assert_eq!(self.status, status, "{self:?}");
+        let body = self.json();
+        assert_eq!((&body["type"], &body["error"]["type"]), (&json!("error"), &json!(kind)), "{self:?}");
+        assert!(body["error"]["message"].as_str().unwrap().contains(words), "{self:?} lacks {words:?}");
+    }
+}
+
+impl Front {
+    pub(crate) fn of(proxy: &Proxy) -> Front {
+        Front::at(proxy.url())
+    }
+
+    pub(crate) fn at(base: String) -> Front {
+        Front { client: Client::builder(TokioExecutor::new()).build_http(), base }
+    }
+
+    /// Sends a request; gives the head of the reply.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(Full::new(body.into())).unwrap();
+        soon("a reply", self.client.request(request)).await.unwrap()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Told {
+        whole(self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await)
+            .await
+            .unwrap()
+    }
+
+    pub(crate) async fn ask(&self, text: &str, stream: bool) -> Told {
+        self.post("/v1/messages?beta=true", &message(text, stream)).await
+    }
+}
+
+/// Reads a reply to its end; an error if it breaks off.
+pub(crate) async fn whole(reply: Response<Incoming>) -> Result<Told, hyper::Error> {
+    let (head, body) = reply.into_parts();
+    let body = soon("a body", body.collect()).await?.to_bytes();
+    Ok(Told {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    })
+}
+
+/// The next piece of a reply.
+pub(crate) async fn piece(reply: &mut Response<Incoming>) -> Option<Result<Bytes, hyper::Error>> {
+    let frame = soon("a piece", reply.body_mut().frame()).await?;
+    Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
+}
+
+pub(crate) fn message(text: &str, stream: bool) -> Value {
+    let content = json!([{ "type": "text", "text": text }]);
+    json!({ "model": "claude-x", "max_tokens": 100, "stream": stream, "messages": [{ "role": "user", "content": content }] })
+}
+
+/// An upstream of a test's own.
+pub(crate) struct Raw {
+    listener: TcpListener,
+}
+
+impl Raw {
+    pub(crate) async fn listen() -> Raw {
+        Raw { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.listener.local_addr().unwrap())
+    }
+
+    /// What the next connection begins with; then it is closed.
+    pub(crate) async fn first_byte(&self) -> u8 {
+        let (mut stream, _) = soon("a connection", self.listener.accept()).await.unwrap();
+        soon("a byte", stream.read_u8()).await.unwrap()
+    }
+
+    /// The next request, up to the end of its body, and its connection.
+    pub(crate) async fn request(&self) -> (String, TcpStream) {
+        let (mut stream, _) = soon("a connection", self.listener.accept()).await.unwrap();
+        let mut text = Vec::new();
+        loop {
+            let read = soon("a request", stream.read_buf(&mut text)).await.unwrap();
+            assert!(read > 0, "the request ends early");
+            let so_far = String::from_utf8_lossy(&text);
+            let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                return (so_far.into_owned(), stream);
+            }
+        }
+    }
+}
+
+/// Waits until the other side has closed the connection.
+pub(crate) async fn closed(stream: &mut TcpStream) {
+    let mut rest = [0; 1024];
+    soon("the end of a connection", async { while let Ok(1..) = stream.read(&mut rest).await {} }).await;
+}
+
+pub(crate) async fn say(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+impl Front {
+    /// Whether a request comes to nothing.
+    pub(crate) async fn client_error(&self) -> bool {
+        let request =
+            Request::post(format!("{}/v1/messages", self.base)).body(Full::new(Bytes::from("{}"))).unwrap();
+        self.client.request(request).await.is_err()
+    }
+
+    /// Whether somebody is there.
+    pub(crate) async fn is_answered(&self) -> bool {
+        let request = Request::get(format!("{}/api/hello", self.base)).body(Full::default()).unwrap();
+        self.client.request(request).await.is_ok_and(|reply| reply.status() == 200)
+    }
+}

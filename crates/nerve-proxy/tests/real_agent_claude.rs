@@ -1,0 +1,137 @@
+//! The real Claude Code (pinned by xtask) in front of both proxies, the scripted model API behind: a prompt, a tool use, another model, a
+//! budget that is used up.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use nerve_proxy::{
+    Budget, LogConfig, Proxy, ProxyConfig, Upstream, create_anthropic_proxy, create_openai_proxy,
+};
+use nerve_testkit::mock_model::{MockModel, Script, serve};
+use nerve_testkit::{Hermetic, Renderer, find_agent, skip};
+use serde_json::Value;
+
+/// No prompt here takes that long, unless it hangs.
+const TURN: Duration = Duration::from_secs(90);
+
+struct Stage {
+    home: Hermetic,
+    model: MockModel,
+    proxy: Proxy,
+}
+
+impl Stage {
+    async fn start(behind: &str, settings: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Option<Stage> {
+        if find_agent("claude").is_none() {
+            skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
+            return None;
+        }
+        let home = Hermetic::new().unwrap();
+        let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
+        let log = Some(LogConfig { bodies: true, ..LogConfig::new(home.root().join("log.jsonl")) });
+        let config =
+            settings(ProxyConfig { log, ..ProxyConfig::new(Upstream::parse(&model.url()).unwrap()) });
+        let proxy = match behind {
+            "openai" => create_openai_proxy(config).await.unwrap(),
+            _ => create_anthropic_proxy(config).await.unwrap(),
+        };
+        Some(Stage { home, model, proxy })
+    }
+
+    /// Asks it one thing, without a terminal.
+    async fn ask(&self, prompt: &str) -> Output {
+        let cwd = self.home.work();
+        let recipe = self.home.claude(&cwd, &self.proxy.url(), Renderer::Classic).unwrap();
+        let mut command = tokio::process::Command::from(self.home.recipe_command(&recipe, &cwd));
+        command
+            .args(["-p", prompt, "--allowedTools", "Bash"])
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true);
+        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code answers in time").unwrap()
+    }
+
+    async fn says(&self, prompt: &str) -> String {
+        let output = self.ask(prompt).await;
+        assert!(output.status.success(), "{prompt}: {output:?}\n{}", self.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn log(&self) -> String {
+        let path = self.home.root().join("log.jsonl");
+        std::fs::read_to_string(Path::new(&path)).unwrap_or_default()
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let requests = self.model.requests();
+        requests.iter().map(|request| format!("{} {}", request.method, request.path)).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_through_the_anthropic_proxy() {
+    let other = |config| ProxyConfig { model: Some("another-model".into()), ..config };
+    let Some(stage) = Stage::start("anthropic", other).await else { return };
+    assert_eq!(stage.says("hello there").await.trim(), "You said: hello there");
+    let long = stage.says("LONG answer please").await;
+    assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
+    let tool = stage.says("TOUCHTOOL please").await;
+    assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
+    assert!(stage.home.work().join("made-by-tool.txt").exists());
+    let asked = stage.model.requests();
+    let messages: Vec<_> = asked.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
+    assert!(messages.len() >= 4, "{:?}", stage.paths());
+    for request in &messages {
+        assert_eq!(request.body["model"], "another-model");
+        assert!(request.headers.iter().any(|(name, _)| name == "anthropic-version"), "{:?}", request.headers);
+        assert!(request.headers.iter().any(|(name, _)| name == "x-claude-code-session-id"));
+    }
+    let Stage { home, proxy, .. } = stage;
+    let spent = proxy.shutdown().await;
+    assert!(spent.requests >= 4 && spent.usage.output > 10, "{spent:?}");
+    let log = std::fs::read_to_string(home.root().join("log.jsonl")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let replies =
+        || lines.iter().filter(|line| line["type"] == "reply" && line["path"] == "/v1/messages?beta=true");
+    assert!(replies().all(|line| line["outcome"] == "whole" && line["session_id"].is_string()), "{log}");
+    assert_eq!(replies().count(), messages.len());
+    assert!(!log.contains("dummy"), "the agent's key is not in it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_through_the_openai_proxy() {
+    let other = |config| ProxyConfig { model: Some("gpt-x".into()), ..config };
+    let Some(stage) = Stage::start("openai", other).await else { return };
+    assert_eq!(stage.says("hello there").await.trim(), "You said: hello there");
+    let long = stage.says("LONG answer please").await;
+    assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
+    let tool = stage.says("TOUCHTOOL please").await;
+    assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
+    assert!(stage.home.work().join("made-by-tool.txt").exists());
+    let asked = stage.model.requests();
+    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", stage.paths());
+    assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
+    let with_result =
+        asked.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
+    let result = with_result.unwrap().body["messages"].as_array().unwrap();
+    let call = result.iter().find_map(|message| message["tool_calls"][0]["id"].as_str()).unwrap();
+    assert!(call.starts_with("call_mock_"), "{call}");
+    assert!(result.iter().any(|message| message["role"] == "tool" && message["tool_call_id"] == call));
+    assert!(stage.proxy.spent().usage.input > 1000, "{:?}", stage.proxy.spent());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_does_not_try_again_when_the_budget_is_used_up() {
+    let limited =
+        |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
+    let Some(stage) = Stage::start("anthropic", limited).await else { return };
+    let output = stage.ask("hello there").await;
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success() && said.contains("budget of the nerve proxy is used up"), "{output:?}");
+    assert!(stage.model.requests().iter().all(|request| request.method != "POST"), "{:?}", stage.paths());
+    // Each of its requests is refused once.
+    let refused = stage.proxy.spent().refused;
+    assert!((1..=3).contains(&refused), "{refused}: {}", stage.log());
+}

@@ -1,0 +1,113 @@
+//! `proxy`: a proxy in this terminal, until it is told to stop.
+
+use anyhow::Result;
+use nerve_proxy::{
+    Budget, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream,
+    create_anthropic_proxy, create_openai_proxy,
+};
+use serde_json::json;
+
+use crate::cli::proxy::{ProxyArgs, ProxyCommand, Settings};
+use crate::exit::{FAILED, Failure, USAGE};
+use crate::out;
+
+/// Runs a proxy.
+pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
+    // From now on: what is told to stop while it starts, stops.
+    let stop = nerve_server::stop_signal();
+    let as_json = args.prints_json();
+    let started = match args.command {
+        ProxyCommand::Anthropic(settings) => {
+            create_anthropic_proxy(config(settings, Upstream::ANTHROPIC)?).await
+        }
+        ProxyCommand::Openai(args) => {
+            let config = config(args.settings, Upstream::OPENAI)?;
+            let more = ProxyConfig { max_output: args.max_output, reasoning: args.reasoning, ..config };
+            create_openai_proxy(more).await
+        }
+    };
+    let proxy = started.map_err(failure)?;
+    announce(&proxy, as_json)?;
+    stop.await;
+    summary(proxy.shutdown().await, as_json)
+}
+
+impl ProxyArgs {
+    /// Whether what is printed is JSON.
+    pub(crate) fn prints_json(&self) -> bool {
+        match &self.command {
+            ProxyCommand::Anthropic(settings) => settings.json,
+            ProxyCommand::Openai(args) => args.settings.json,
+        }
+    }
+}
+
+fn config(settings: Settings, usual: &str) -> Result<ProxyConfig> {
+    let upstream = Upstream::parse(settings.upstream.as_deref().unwrap_or(usual)).map_err(failure)?;
+    let log = settings.log.map(|path| LogConfig { bodies: settings.log_bodies, ..LogConfig::new(path) });
+    let prices = settings.price.map(|(input, output)| Prices::new(input, output));
+    Ok(ProxyConfig {
+        listen: settings.listen,
+        model: settings.model,
+        api_key: settings.api_key_env.as_deref().map(secret).transpose()?,
+        client_token: settings.client_token_env.as_deref().map(secret).transpose()?,
+        log,
+        budget: Budget {
+            max_tokens: settings.max_tokens,
+            max_requests: settings.max_requests,
+            max_cost_usd: settings.max_cost,
+        },
+        prices,
+        ..ProxyConfig::new(upstream)
+    })
+}
+
+/// A key out of the environment; the name of the variable may be told, what is in it may not.
+fn secret(name: &str) -> Result<Secret> {
+    let found = std::env::var(name).ok().map(|text| Secret::new(&text)).filter(|secret| !secret.is_empty());
+    found.ok_or_else(|| {
+        // Somebody may have written the key itself.
+        let shown = if name.len() > 64 { "(too long for a name)" } else { name };
+        Failure::new(USAGE, format!("there is no key in the variable '{shown}'"))
+            .hint("export it, or name another")
+            .into()
+    })
+}
+
+fn failure(error: ProxyError) -> Failure {
+    let code = match error {
+        ProxyError::Listen { .. } | ProxyError::Log { .. } => FAILED,
+        _ => USAGE,
+    };
+    Failure::new(code, error.to_string())
+}
+
+fn announce(proxy: &Proxy, as_json: bool) -> Result<()> {
+    if as_json {
+        return out::json_line(&json!({ "url": proxy.url(), "address": proxy.address().to_string() }));
+    }
+    out::line(format_args!("ANTHROPIC_BASE_URL={}", proxy.url()))
+}
+
+fn summary(spent: Spent, as_json: bool) -> Result<()> {
+    let usage = spent.usage;
+    if as_json {
+        return out::json_line(&json!({
+            "requests": spent.requests,
+            "refused": spent.refused,
+            "tokens": {
+                "input": usage.input, "output": usage.output,
+                "cache_read": usage.cache_read, "cache_write": usage.cache_write,
+            },
+            "cost_usd": spent.cost_usd,
+        }));
+    }
+    let cost = if spent.cost_usd > 0.0 { format!(", ${:.4}", spent.cost_usd) } else { String::new() };
+    let refused = if spent.refused > 0 { format!(", {} refused", spent.refused) } else { String::new() };
+    let input = usage.total().saturating_sub(usage.output);
+    out::note(format_args!(
+        "{} requests{refused}, {input} tokens in, {} out{cost}",
+        spent.requests, usage.output
+    ));
+    Ok(())
+}
