@@ -1,0 +1,248 @@
+//! What a tool answers: text, and the same as an object; failures with what to do about them. Some clients (Claude Code) show their
+//! model only the object of a result and only the text of a failure: each of the two says everything.
+
+use nerve_client::ClientError;
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
+use serde_json::{Map, Value, json};
+
+/// Bytes of one text in an answer: models and clients choke on more.
+pub(crate) const MAX_TEXT: usize = 64 * 1024;
+/// Bytes of a terminal in an error.
+const MAX_SCREEN: usize = 8 * 1024;
+
+/// What a tool did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Success {
+    /// For a model.
+    pub(crate) text: String,
+    /// The same as an object.
+    pub(crate) data: Map<String, Value>,
+    /// What the caller should know or change.
+    pub(crate) warnings: Vec<String>,
+    /// It was done, and what was done failed: a command with exit code 1.
+    pub(crate) failed: bool,
+}
+
+impl Success {
+    /// `data` is an object.
+    pub(crate) fn new(text: impl Into<String>, data: Value) -> Success {
+        let data = match data {
+            Value::Object(data) => data,
+            other => Map::from_iter([("value".to_string(), other)]),
+        };
+        Success { text: text.into(), data, ..Success::default() }
+    }
+
+    pub(crate) fn warn(mut self, warnings: impl IntoIterator<Item = String>) -> Success {
+        self.warnings.extend(warnings);
+        self
+    }
+
+    /// As the protocol has it.
+    pub(crate) fn result(self) -> CallToolResult {
+        let Success { mut text, mut data, warnings, failed } = self;
+        for warning in &warnings {
+            text.push_str(&format!("\n[warning: {warning}]"));
+        }
+        if !warnings.is_empty() {
+            data.insert("warnings".to_string(), json!(warnings));
+        }
+        result(text, data, failed)
+    }
+}
+
+/// Why a tool did not do it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) message: String,
+    /// As the server names it, or `not_running`, `invalid_arguments`, `cancelled`.
+    pub(crate) error_type: String,
+    pub(crate) hint: Option<String>,
+    pub(crate) screen: Option<Box<str>>,
+    pub(crate) choices: Vec<String>,
+    /// More facts beside these.
+    pub(crate) more: Box<Map<String, Value>>,
+}
+
+impl Failure {
+    pub(crate) fn new(error_type: &str, message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), error_type: error_type.to_string(), ..Failure::default() }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What a client of MCP can do about a blocked node is a tool, not a command.
+    fn about_tools(mut self) -> Failure {
+        if self.error_type == "blocked" && !self.choices.is_empty() {
+            self.hint = Some(ANSWER_HINT.to_string());
+        }
+        self
+    }
+
+    /// As the protocol has it: a result that a model reads.
+    pub(crate) fn result(self) -> CallToolResult {
+        let Failure { message, error_type, hint, screen, choices, more } = self.about_tools();
+        let mut text = format!("Error: {message}");
+        let screen = screen.filter(|screen| !screen.trim().is_empty());
+        let screen = screen.map(|screen| cut(screen.trim_end(), MAX_SCREEN).0);
+        if let Some(screen) = &screen {
+            text.push_str(&format!("\n\nThe terminal shows:\n{screen}\n"));
+        }
+        text.push_str(&listed(&choices));
+        if let Some(hint) = &hint {
+            text.push_str(&format!("\nHint: {hint}"));
+        }
+        let mut data = *more;
+        data.insert("error".to_string(), json!(message));
+        data.insert("error_type".to_string(), json!(error_type));
+        let facts = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
+        let told = facts.into_iter().filter(|(_, fact)| !fact.is_null() && *fact != json!([]));
+        data.extend(told.map(|(name, fact)| (name.to_string(), fact)));
+        result(text, data, true)
+    }
+
+    /// As an error of a request that is no call of a tool.
+    pub(crate) fn protocol(self) -> ErrorData {
+        let Failure { message, error_type, hint, .. } = self;
+        let data = json!({ "error_type": error_type, "hint": hint });
+        let message = match hint {
+            Some(hint) => format!("{message} ({hint})"),
+            None => message,
+        };
+        match error_type.as_str() {
+            "not_found_error" => ErrorData::resource_not_found(message, Some(data)),
+            "invalid_arguments" | "invalid_request_error" => ErrorData::invalid_params(message, Some(data)),
+            _ => ErrorData::internal_error(message, Some(data)),
+        }
+    }
+}
+
+/// What to do with a node that asks something.
+pub(crate) const ANSWER_HINT: &str =
+    "choose with the tool nerve_answer: {\"node_id\": …, \"choice\": <number or part of a label>}";
+
+/// Choices of a dialog, each with its number.
+pub(crate) fn listed(choices: &[String]) -> String {
+    let lines = choices.iter().enumerate().map(|(at, choice)| format!("\n  {}. {choice}", at + 1));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\nChoices:{lines}") }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let Some(error) = error.server() else {
+            let hint = "look at it with nerve_list_nodes; 'nerve server start' takes nodes back that went on";
+            let failure = Failure::new("connection_error", error.to_string());
+            return if matches!(error, ClientError::Closed) { failure.hint(hint) } else { failure };
+        };
+        let mut more = Map::new();
+        if let Some(delivery) = &error.delivery {
+            more.insert("delivery".to_string(), json!(delivery));
+        }
+        if let Some(run) = &error.run {
+            more.insert("run_id".to_string(), json!(run.run_id));
+            more.insert("status".to_string(), json!(run.status));
+            more.insert("results".to_string(), bounded(Value::Object(run.results.clone()), MAX_TEXT));
+        }
+        Failure {
+            message: error.message.clone(),
+            error_type: error.error_type.clone(),
+            hint: error.hint.clone(),
+            screen: error.screen.as_deref().map(Into::into),
+            choices: error.choices.clone(),
+            more: Box::new(more),
+        }
+    }
+}
+
+fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResult {
+    let content = vec![ContentBlock::text(text)];
+    let mut result = if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(Value::Object(data));
+    result
+}
+
+/// The text, or where it is longer than `most` bytes its beginning and its end; says whether it was cut.
+pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
+    if text.len() <= most {
+        return (text.to_string(), false);
+    }
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        at
+    };
+    let (head, tail) = (boundary(most / 4), boundary(text.len() - (most - most / 4)));
+    let note = format!("\n[… {} bytes are left out here …]\n", tail - head);
+    (format!("{}{note}{}", &text[..head], &text[tail..]), true)
+}
+
+/// The value with its texts cut, so that it takes about `most` bytes; one that is too long all the same becomes a note.
+pub(crate) fn bounded(mut value: Value, most: usize) -> Value {
+    let bytes = |value: &Value| value.to_string().len();
+    for text in [16 * 1024, 2 * 1024, 256] {
+        if bytes(&value) <= most {
+            return value;
+        }
+        shorten(&mut value, text);
+    }
+    if bytes(&value) <= most { value } else { json!("[left out: too long]") }
+}
+
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) => {
+            if let (short, true) = cut(text, most) {
+                *text = short;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
+        Value::Object(object) => object.values_mut().for_each(|value| shorten(value, most)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_keeps_its_ends_and_whole_characters() {
+        assert_eq!(cut("short", 10), ("short".to_string(), false));
+        let (short, was_cut) = cut(&"äöü".repeat(1000), 101);
+        assert!(was_cut && short.len() < 200, "{short}");
+        assert!(short.starts_with("äöü") && short.ends_with("äöü"), "{short}");
+    }
+
+    #[test]
+    fn a_value_is_bounded_whatever_is_in_it() {
+        let value = json!({ "a": "x".repeat(100_000), "b": 1 });
+        let short = bounded(value, 40_000);
+        assert!(short.to_string().len() <= 40_000);
+        assert_eq!(short["b"], 1);
+        assert_eq!(bounded(json!(vec![1; 100_000]), 1000), json!("[left out: too long]"));
+    }
+
+    #[test]
+    fn a_blocked_agent_is_told_with_its_choices() {
+        let failure = Failure {
+            choices: vec!["Yes".to_string(), "No".to_string()],
+            screen: Some("Proceed?".into()),
+            ..Failure::new("blocked", "node 'a' asks")
+        };
+        let result = failure.result();
+        assert_eq!(result.is_error, Some(true));
+        let text = &result.content[0].as_text().unwrap().text;
+        assert!(
+            text.contains("Proceed?") && text.contains("  2. No") && text.contains("nerve_answer"),
+            "{text}"
+        );
+        let data = result.structured_content.unwrap();
+        assert_eq!(data["choices"], json!(["Yes", "No"]));
+        assert_eq!(data["error_type"], "blocked");
+    }
+}

@@ -1,0 +1,153 @@
+//! What a client may ask for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nerve_record::store::Store;
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::Config;
+use crate::call::Call;
+use crate::changes::Changes;
+use crate::link::Link;
+use crate::outcome::Failure;
+use crate::{resources, tools};
+
+/// Calls of tools at work at a time; a further one is refused.
+const MAX_CALLS: usize = 128;
+/// Recordings that are read at a time: each takes a core and tens of megabytes. A further one waits.
+const MAX_READING: usize = 2;
+
+/// What a model is told before anything else.
+const INSTRUCTIONS: &str = "\
+nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode), shells and REPLs. Each is a node. Start one \
+with nerve_create_node, send prompts or commands with nerve_execute and get the complete answer, look with nerve_read, end with \
+nerve_stop_node. An error of type 'blocked' means that the agent asks something: answer with nerve_answer. Several nodes can work at \
+the same time: call nerve_execute for each. nerve_run_graph runs many steps in the order of their dependencies.";
+
+/// The server of one client.
+#[derive(Debug)]
+pub(crate) struct McpServer {
+    shelf: Shelf,
+    changes: Changes,
+    calls: Semaphore,
+    /// The client is told of changes; it may say more than once that it is ready.
+    telling: AtomicBool,
+    /// The client is gone.
+    gone: CancellationToken,
+}
+
+/// Where what is served comes from.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    pub(crate) link: Arc<Link>,
+    pub(crate) recordings: Option<Store>,
+    /// Who reads a recording.
+    pub(crate) reading: Semaphore,
+}
+
+impl McpServer {
+    /// Must be called within a tokio runtime.
+    pub(crate) fn new(config: Config, gone: CancellationToken) -> McpServer {
+        let reading = Semaphore::new(MAX_READING);
+        let shelf = Shelf { link: Arc::new(config.link), recordings: config.recordings, reading };
+        let changes = Changes::watch(Arc::clone(&shelf.link), gone.clone());
+        McpServer { shelf, changes, calls: Semaphore::new(MAX_CALLS), telling: AtomicBool::new(false), gone }
+    }
+}
+
+impl ServerHandler for McpServer {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .build();
+        let nerve = Implementation::new("nerve", env!("CARGO_PKG_VERSION")).with_title("nerve");
+        ServerConfig::new(capabilities).with_server_info(nerve).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::TOOLS.iter().map(tools::Entry::tool).collect()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::find(name).map(tools::Entry::tool)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::find(&request.name) else {
+            let name: String = request.name.chars().take(64).collect();
+            let names: Vec<String> = tools::TOOLS.iter().map(|tool| tool.tool().name.to_string()).collect();
+            return Err(ErrorData::invalid_params(
+                format!("unknown tool {name:?}"),
+                Some(json!({ "tools": names })),
+            ));
+        };
+        let Ok(_place) = self.calls.try_acquire() else {
+            let failure = Failure::new("busy", format!("{MAX_CALLS} calls are at work already"));
+            return Ok(failure.hint("wait for one to end, or cancel it").result().into());
+        };
+        let call = Call::new(Arc::clone(&self.shelf.link), request.arguments, &context, self.gone.clone());
+        Ok(tool.call(call).await.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        resources::page(&self.shelf, request.and_then(|page| page.cursor).as_deref()).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(resources::read(&self.shelf, &request.uri).await?.into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if !self.telling.swap(true, Ordering::AcqRel) {
+            self.changes.tell(context.peer).await;
+        }
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().resources_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        tokio::select! {
+            () = self.changes.tell_listener(context.sink()) => {}
+            () = context.cancelled() => {}
+        }
+        Ok(())
+    }
+}

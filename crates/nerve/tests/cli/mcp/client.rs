@@ -1,0 +1,183 @@
+//! A client of `nerve mcp` that says exactly what it is told to, bad things too.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use nerve_testkit::wait_until;
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home};
+
+/// A running `nerve mcp`. It is ended when this is dropped.
+pub(super) struct Mcp {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    /// What came and was not asked for yet.
+    waiting: Vec<Value>,
+    last_id: u64,
+}
+
+impl Drop for Mcp {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Mcp {
+    /// Starts it; nothing is said yet.
+    pub(super) fn start(home: &Home, args: &[&str]) -> Mcp {
+        let mut command = home.command(&["mcp"]);
+        command.args(args);
+        Mcp::of(command)
+    }
+
+    fn of(mut command: Command) -> Mcp {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { return };
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdin = child.stdin.take();
+        Mcp { child, stdin, lines, waiting: Vec::new(), last_id: 0 }
+    }
+
+    /// Starts it and shakes hands.
+    pub(super) fn ready(home: &Home, args: &[&str]) -> Mcp {
+        let mut mcp = Mcp::start(home, args);
+        let hello = mcp.initialize();
+        assert_eq!(hello["result"]["serverInfo"]["name"], "nerve", "{hello}");
+        mcp
+    }
+
+    pub(super) fn initialize(&mut self) -> Value {
+        let params = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" },
+        });
+        let hello = self.request("initialize", params);
+        self.notify("notifications/initialized", json!({}));
+        hello
+    }
+
+    /// Says a line.
+    pub(super) fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    pub(super) fn notify(&mut self, method: &str, params: Value) {
+        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+    }
+
+    /// Sends a request; gives its id.
+    pub(super) fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
+        id
+    }
+
+    /// The next message for which `is_it` holds; others wait.
+    #[track_caller]
+    pub(super) fn next(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + DEADLINE;
+        let mut looked = 0;
+        loop {
+            if let Some(at) = self.waiting.iter().skip(looked).position(&is_it) {
+                return self.waiting.remove(looked + at);
+            }
+            looked = self.waiting.len();
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                let log = self.stderr();
+                panic!("it does not come; there is {:?}; {log}", self.waiting);
+            };
+            let message: Value = serde_json::from_str(&line)
+                .unwrap_or_else(|error| panic!("no JSON on stdout: {error}: {line:?}"));
+            assert_eq!(message["jsonrpc"], "2.0", "{line}");
+            self.waiting.push(message);
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn answer(&mut self, id: u64) -> Value {
+        self.next(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    #[track_caller]
+    pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+
+    /// Calls a tool; gives its result.
+    #[track_caller]
+    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must succeed; gives what it answers to programs.
+    #[track_caller]
+    pub(super) fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_ne!(result["isError"], true, "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Nothing came that nobody asked for, of this kind.
+    pub(super) fn waits(&self, is_it: impl Fn(&Value) -> bool) -> bool {
+        self.waiting.iter().any(is_it)
+    }
+
+    /// The client goes; gives the exit code.
+    #[track_caller]
+    pub(super) fn leave(&mut self) -> Option<i32> {
+        drop(self.stdin.take());
+        self.ended()
+    }
+
+    /// Waits for the end; gives the exit code.
+    #[track_caller]
+    pub(super) fn ended(&mut self) -> Option<i32> {
+        let mut status = None;
+        let ended = wait_until(DEADLINE, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(ended, "it does not end");
+        status.unwrap().code()
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged, once it has ended.
+    pub(super) fn stderr(&mut self) -> String {
+        let _ = self.child.kill();
+        let mut text = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut text);
+        }
+        text
+    }
+}
+
+/// The text of a tool's result.
+#[track_caller]
+pub(super) fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {result}"))
+}

@@ -1,0 +1,182 @@
+//! `nerve mcp`: its tools; resources, long turns and bad clients in modules of their own.
+
+mod bad;
+mod client;
+mod official;
+mod resources;
+mod waiting;
+
+use nerve_testkit::wait_until;
+use serde_json::{Value, json};
+
+use self::client::{Mcp, text};
+use crate::harness::{DEADLINE, Home, NERVE};
+
+#[test]
+fn a_node_is_made_used_and_stopped() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
+    let made = mcp.ok(
+        "nerve_create_node",
+        json!({"node_id": "sh", "command": ["bash", "--norc"], "env": {"PS1": "$ "}}),
+    );
+    assert_eq!(made["state"], "ready", "{made}");
+    let result = mcp.call("nerve_execute", json!({"node_id": "sh", "text": "echo $((6 * 7))"}));
+    assert_eq!(result["structuredContent"]["text"], "42", "{result}");
+    assert_eq!(text(&result), "42");
+    let nodes = mcp.ok("nerve_list_nodes", json!({}));
+    assert_eq!((&nodes["nodes"][0]["node_id"], &nodes["nodes"][0]["state"]), (&json!("sh"), &json!("ready")));
+    let read = mcp.ok("nerve_read", json!({"node_id": "sh", "screen": true}));
+    assert!(read["text"].as_str().unwrap().contains("42") && read["state"] == "ready", "{read}");
+    mcp.ok("nerve_write", json!({"node_id": "sh", "data": "echo typed-$((1+1))\r"}));
+    assert!(wait_until(DEADLINE, || home.read("sh").contains("typed-2")), "{}", home.read("sh"));
+    let history = mcp.ok("nerve_history", json!({"node_id": "sh", "inputs_only": true}));
+    assert_eq!(history["total"], 2, "{history}");
+    assert_eq!(mcp.ok("nerve_stop_node", json!({"node_id": "sh"}))["stopped"], true);
+    assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
+    assert_eq!(mcp.leave(), Some(0));
+    assert_eq!(mcp.stderr(), "", "nothing went wrong");
+}
+
+#[test]
+fn what_fails_is_a_result_with_what_to_do() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    let lost = mcp.call("nerve_execute", json!({"node_id": "lost", "text": "hi"}));
+    assert_eq!(lost["isError"], true, "{lost}");
+    assert_eq!(lost["structuredContent"]["error_type"], "not_found_error", "{lost}");
+    mcp.ok("nerve_create_node", json!({"node_id": "one-shot", "backend": "bash"}));
+    let failed = mcp.call("nerve_execute", json!({"node_id": "one-shot", "text": "echo some; exit 3"}));
+    assert_eq!(
+        (&failed["isError"], &failed["structuredContent"]["exit_code"]),
+        (&json!(true), &json!(3)),
+        "{failed}"
+    );
+    assert!(text(&failed).starts_with("some"), "{failed}");
+}
+
+#[test]
+fn a_blocked_agent_is_told_with_its_choices_and_answered() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    mcp.ok("nerve_create_node", json!({"node_id": "me", "command": [NERVE, "mock-agent"]}));
+    let blocked = mcp.call("nerve_execute", json!({"node_id": "me", "text": "PERMIT please"}));
+    assert_eq!(blocked["isError"], true, "{blocked}");
+    assert_eq!(blocked["structuredContent"]["error_type"], "blocked", "{blocked}");
+    assert!(!blocked["structuredContent"]["choices"].as_array().unwrap().is_empty(), "{blocked}");
+    assert!(text(&blocked).contains("nerve_answer"), "{blocked}");
+    let wrong = mcp.call("nerve_answer", json!({"node_id": "me"}));
+    assert_eq!(wrong["structuredContent"]["error_type"], "invalid_arguments", "{wrong}");
+    let answered = mcp.ok("nerve_answer", json!({"node_id": "me", "choice": 1}));
+    assert_eq!(answered["is_complete"], true, "{answered}");
+}
+
+#[test]
+fn without_a_server_tools_say_how_to_start_one_and_find_it_then() {
+    let home = Home::new();
+    let mut mcp = Mcp::ready(&home, &[]);
+    let result = mcp.call("nerve_list_nodes", json!({}));
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(text(&result).contains("nerve server start"), "{result}");
+    // Recordings do not need a server; there are none.
+    assert_eq!(mcp.request("resources/list", json!({}))["result"]["resources"], json!([]));
+    let screen = mcp.request("resources/read", json!({"uri": "nerve://nodes/sh/screen"}));
+    assert!(screen["error"]["message"].as_str().unwrap().contains("nerve server start"), "{screen}");
+    home.ok(&["server", "start"]);
+    assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
+    home.ok(&["server", "stop"]);
+    assert_eq!(mcp.call("nerve_list_nodes", json!({}))["isError"], true);
+}
+
+#[test]
+fn the_older_tools_work_and_say_what_to_use() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    let warned = |result: &Value, instead: &str| {
+        assert_ne!(result["isError"], true, "{result}");
+        assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
+        assert!(text(result).contains("deprecated"), "{result}");
+    };
+    warned(
+        &mcp.call("nerve_create_channel", json!({"channel_id": "sh", "command": "bash --norc"})),
+        "nerve_create_node",
+    );
+    let sent = mcp.call("nerve_send", json!({"channel_id": "sh", "input": "echo hello"}));
+    warned(&sent, "nerve_execute");
+    assert_eq!(sent["structuredContent"]["text"], "hello");
+    warned(&mcp.call("nerve_list_channels", json!({})), "nerve_list_nodes");
+    warned(&mcp.call("nerve_close_channel", json!({"channel_id": "sh"})), "nerve_stop_node");
+}
+
+#[test]
+fn a_graph_is_run_and_one_that_fails_has_its_results() {
+    let home = Home::new();
+    let mut mcp = Mcp::ready(&home, &["--in-process"]);
+    let graph = |second: &str| {
+        json!({"graph": {"graph": "two", "nodes": {"sh": {"type": "bash"}}, "steps": [
+            {"id": "one", "node": "sh", "input": "echo {{ input }}"},
+            {"id": "two", "node": "sh", "input": second, "depends_on": ["one"]},
+        ]}, "input": "tea"})
+    };
+    let done = mcp.ok("nerve_run_graph", graph("echo got {{ steps.one }}"));
+    assert_eq!(done["status"], "completed", "{done}");
+    assert_eq!(done["results"]["two"]["text"], "got tea", "{done}");
+    let failed = mcp.call("nerve_run_graph", graph("exit 1"));
+    assert_eq!(failed["isError"], true, "{failed}");
+    assert_eq!(failed["structuredContent"]["results"]["one"]["text"], "tea", "{failed}");
+    let neither = mcp.call("nerve_run_graph", json!({}));
+    assert_eq!(neither["structuredContent"]["error_type"], "invalid_arguments", "{neither}");
+}
+
+#[test]
+fn tools_are_described_and_hint_what_they_do() {
+    let home = Home::new();
+    let mut mcp = Mcp::ready(&home, &[]);
+    let tools = mcp.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
+    let named =
+        |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    for name in [
+        "create_node",
+        "execute",
+        "list_nodes",
+        "stop_node",
+        "read",
+        "write",
+        "interrupt",
+        "answer",
+        "fork",
+        "run_graph",
+        "history",
+    ] {
+        let tool = named(&format!("nerve_{name}"));
+        assert!(tool["description"].as_str().unwrap().len() > 40, "{tool}");
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+    }
+    assert_eq!(named("nerve_read")["annotations"]["readOnlyHint"], true);
+    assert_eq!(named("nerve_stop_node")["annotations"]["destructiveHint"], true);
+    assert!(named("nerve_send")["description"].as_str().unwrap().starts_with("Deprecated"));
+    assert_eq!(tools.len(), 15);
+}
+
+#[test]
+fn an_answer_that_is_too_long_keeps_its_ends_and_says_so() {
+    let home = Home::new();
+    let mut mcp = Mcp::ready(&home, &["--in-process"]);
+    mcp.ok("nerve_create_node", json!({"node_id": "sh", "backend": "bash"}));
+    let result = mcp
+        .call("nerve_execute", json!({"node_id": "sh", "text": "for i in {1..30000}; do echo row-$i; done"}));
+    let said = text(&result);
+    assert!(said.starts_with("row-1\n") && said.contains("row-30000\n"), "{} bytes", said.len());
+    assert!(said.len() < 70_000 && said.contains("bytes are left out here"), "{} bytes", said.len());
+    assert!(result["structuredContent"]["truncated"].is_string());
+    let graph = json!({"graph": "long", "nodes": {"sh": {"type": "bash"}}, "steps": [
+        {"id": "a", "node": "sh", "input": "for i in {1..30000}; do echo row-$i; done"},
+    ]});
+    let run = mcp.call("nerve_run_graph", json!({"graph": graph, "trace": true}));
+    assert!(run.to_string().len() < 300_000, "{} bytes", run.to_string().len());
+}

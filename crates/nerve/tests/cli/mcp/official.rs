@@ -1,0 +1,39 @@
+//! The official client of the protocol, from PyPI.
+
+use std::path::{Path, PathBuf};
+
+use nerve_testkit::skip;
+
+use crate::harness::{DEADLINE, Done, Home, NERVE};
+
+/// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
+fn python() -> Option<PathBuf> {
+    let folder = match std::env::var_os("NERVE_TEST_PYPI") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pypi"),
+    };
+    // Not resolved: by its place it knows its packages.
+    let python = std::path::absolute(folder.join("bin/python")).ok()?;
+    python.exists().then_some(python)
+}
+
+#[test]
+fn the_official_client_is_served_in_both_ages_of_the_protocol() {
+    let Some(python) = python() else {
+        return skip(
+            "the_official_client_is_served_in_both_ages_of_the_protocol",
+            "the package mcp of PyPI is not installed (cargo xtask setup)",
+        );
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official.py");
+    for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
+        let home = Home::new();
+        home.ok(&["server", "start"]);
+        let mut command = home.hermetic.command(&python);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([NERVE, mode]);
+        let output = assert_cmd::Command::from_std(command).timeout(3 * DEADLINE).output().unwrap();
+        let done = Done::of(&output);
+        assert_eq!(done.code, 0, "{mode}: {}\n{}", done.stdout, done.stderr);
+        assert!(done.stdout.contains(protocol), "{done:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Long turns: progress, cancellation, clients that leave.
+
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::client::{Mcp, text};
+use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
+
+#[test]
+fn a_long_turn_tells_of_its_progress() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    for args in [&[][..], &["--in-process"][..]] {
+        let mut mcp = Mcp::ready(&home, args);
+        mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
+        let wait = "for i in 1 2 3; do echo step-$i; read -t 0.5 <> <(:); done; echo over";
+        let call = json!({
+            "name": "nerve_execute", "arguments": {"node_id": "sh", "text": wait}, "_meta": {"progressToken": "p1"},
+        });
+        let id = mcp.send("tools/call", call);
+        let told = mcp.next(|message| message["method"] == "notifications/progress");
+        assert_eq!(told["params"]["progressToken"], "p1", "{told}");
+        assert!(told["params"]["message"].as_str().unwrap().contains("step-"), "{told}");
+        let more = mcp.next(|message| message["method"] == "notifications/progress");
+        assert!(more["params"]["progress"].as_f64() > told["params"]["progress"].as_f64(), "{told} {more}");
+        let answer = mcp.answer(id);
+        assert!(text(&answer["result"]).ends_with("over"), "{answer}");
+        // Nobody asked to be told of this one.
+        let quiet = mcp.call("nerve_execute", json!({"node_id": "sh", "text": "echo quiet"}));
+        assert_eq!(text(&quiet), "quiet");
+        mcp.ok("nerve_stop_node", json!({"node_id": "sh"}));
+    }
+}
+
+/// Begins a turn that takes long, and waits until the node is at it.
+fn begin_long_turn(mcp: &mut Mcp, more: Value) -> u64 {
+    mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
+    let mut arguments = json!({"node_id": "sh", "text": "echo begun; sleep 3000; echo over"});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let id = mcp.send("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));
+    let at_it = wait_until(DEADLINE, || {
+        let read = mcp.ok("nerve_read", json!({"node_id": "sh", "screen": true}));
+        read["state"] == "busy" && read["text"].as_str().unwrap().lines().any(|line| line == "begun")
+    });
+    assert!(at_it, "the turn does not begin");
+    id
+}
+
+#[test]
+fn a_cancelled_call_leaves_its_turn_running_unless_asked() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    for (more, goes_on) in [(json!({}), true), (json!({"interrupt_on_cancel": true}), false)] {
+        let mut mcp = Mcp::ready(&home, &[]);
+        let id = begin_long_turn(&mut mcp, more);
+        mcp.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+        if goes_on {
+            // It is heard of before the next request is.
+            assert_eq!(mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy");
+            mcp.ok("nerve_interrupt", json!({"node_id": "sh"}));
+        }
+        let ready = || mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "ready";
+        assert!(wait_until(DEADLINE, ready), "the turn does not end");
+        assert!(!mcp.waits(|message| message["id"] == id), "a cancelled request is not answered");
+        mcp.ok("nerve_stop_node", json!({"node_id": "sh"}));
+    }
+}
+
+#[test]
+fn a_prompt_in_the_queue_is_taken_back_and_the_turn_before_it_goes_on() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    begin_long_turn(&mut mcp, json!({}));
+    let arguments = json!({"node_id": "sh", "text": "echo second", "interrupt_on_cancel": true});
+    let second = mcp.send("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));
+    let queued = || home.nerve(&["result", "--list", "--json"]).stdout.contains("echo second");
+    assert!(wait_until(DEADLINE, queued), "the second prompt does not arrive");
+    mcp.notify("notifications/cancelled", json!({"requestId": second}));
+    let taken = || home.nerve(&["result", "--list", "--json"]).stdout.contains("cancelled");
+    assert!(wait_until(DEADLINE, taken), "{}", home.nerve(&["result", "--list", "--json"]).stdout);
+    assert_eq!(mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy", "the first turn goes on");
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_of_a_call_leaves_the_node_running() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut mcp = Mcp::ready(&home, &[]);
+    begin_long_turn(&mut mcp, json!({"interrupt_on_cancel": true}));
+    assert_eq!(mcp.leave(), Some(0));
+    let pid = pid_in(&home.info("sh")["metadata"]["pid"]);
+    assert!(alive(pid));
+    assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
+    // The next client finds it so.
+    let mut other = Mcp::ready(&home, &[]);
+    assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy");
+    home.ok(&["server", "node", "interrupt", "sh"]);
+}
+
+/// The processes that a process has started and that live.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default()
+    };
+    let all: String = threads.map(of).collect();
+    all.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[test]
+fn nodes_of_the_process_end_with_it() {
+    let home = Home::new();
+    for by_signal in [false, true] {
+        let mut mcp = Mcp::ready(&home, &["--in-process"]);
+        begin_long_turn(&mut mcp, json!({}));
+        let nodes = children(mcp.pid());
+        assert!(!nodes.is_empty());
+        if by_signal {
+            // Its standard input is open still.
+            signal(mcp.pid(), Signal::TERM);
+            assert_eq!(mcp.ended(), Some(0));
+        } else {
+            assert_eq!(mcp.leave(), Some(0));
+        }
+        assert!(nodes.iter().all(|&pid| !alive(pid)), "{nodes:?} live");
+    }
+    assert!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().is_none_or(Vec::is_empty));
+}

@@ -1,0 +1,160 @@
+//! The real Claude Code (pinned by xtask) as a client of `nerve mcp`, over `--mcp-config`, with the scripted model API on loopback: what
+//! the model asks for, nerve does, and the model is told.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use serde_json::{Value, json};
+
+const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
+/// Claude Code starts, and starts nerve, within seconds.
+const TURN: Duration = Duration::from_secs(120);
+
+struct Stage {
+    home: Hermetic,
+    recipe: AgentRecipe,
+    model: MockModel,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for arguments in
+            [&["server", "stop", "--force", "--timeout", "5"][..], &["host", "stop", "--all"][..]]
+        {
+            let _ = self.home.command(NERVE).args(arguments).output();
+        }
+    }
+}
+
+/// The model uses a tool of nerve when a prompt has the word.
+fn uses(script: Script, word: &str, tool: &str, input: Value) -> Script {
+    let call = ToolCall::Own { name: format!("mcp__nerve__{tool}"), input };
+    script.rule(word, Answer::tool("I will ask nerve.", call))
+}
+
+impl Stage {
+    /// `None` where there is no Claude Code. `way`: arguments of `nerve mcp`.
+    async fn new(script: Script, way: &[&str]) -> Option<Stage> {
+        if find_agent("claude").is_none() {
+            skip("real_agent_mcp", "the pinned Claude Code is not installed (cargo xtask setup)");
+            return None;
+        }
+        let home = Hermetic::new().unwrap();
+        let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
+        let mut recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
+        let arguments: Vec<&str> = std::iter::once("mcp").chain(way.iter().copied()).collect();
+        let config = json!({ "mcpServers": { "nerve": { "command": NERVE, "args": arguments } } });
+        let file = home.work().join("mcp.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let more =
+            ["--mcp-config", file.to_str().unwrap(), "--strict-mcp-config", "--allowedTools", "mcp__nerve"];
+        recipe.argv.extend(more.map(str::to_string));
+        Some(Stage { home, recipe, model })
+    }
+
+    /// Runs a command to its end, off this thread: the model has to answer meanwhile.
+    async fn run(&self, mut command: Command) -> String {
+        let words = format!("{command:?}");
+        command.stdin(Stdio::null());
+        let running = tokio::task::spawn_blocking(move || {
+            assert_cmd::Command::from_std(command).timeout(TURN).output()
+        });
+        let output = running.await.unwrap().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{words}: {}\n{out}\n{err}", output.status);
+        out.into_owned()
+    }
+
+    async fn nerve(&self, arguments: &[&str]) -> String {
+        let mut command = self.home.command(NERVE);
+        command.args(arguments).envs(self.recipe.env.iter().cloned());
+        self.run(command).await
+    }
+
+    /// What the model was told of the tools it used, in order.
+    fn tool_results(&self) -> Vec<Value> {
+        let requests = self.model.requests();
+        let Some(last) = requests
+            .iter()
+            .rev()
+            .find(|request| request.body["messages"].to_string().contains("tool_result"))
+        else {
+            return Vec::new();
+        };
+        let messages = last.body["messages"].as_array().unwrap().clone();
+        let parts = messages
+            .into_iter()
+            .flat_map(|message| message["content"].as_array().cloned().unwrap_or_default());
+        parts.filter(|part| part["type"] == "tool_result").collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_lists_makes_uses_and_stops_a_node() {
+    let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
+    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script =
+        uses(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
+    let script = uses(script, "SHOW", "nerve_list_nodes", json!({}));
+    let script = uses(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = uses(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
+    let Some(stage) = Stage::new(script, &[]).await else { return };
+    stage.nerve(&["server", "start"]).await;
+    // Claude Code is a node of the server that it drives.
+    let command = shell_words::join(&stage.recipe.argv);
+    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    // The model is given a result's object, and of a failure the text.
+    for (prompt, told) in [
+        ("MAKE one", r#"{"node_id":"worker","state":"ready"}"#),
+        ("USE it", "42"),
+        ("SHOW them", "worker"),
+        ("make a MISTAKE", "no node 'nobody'"),
+        ("END it", r#""stopped":true"#),
+    ] {
+        let answer = stage.nerve(&["server", "node", "execute", "boss", prompt]).await;
+        assert!(answer.contains(told) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}");
+    }
+    let results = stage.tool_results();
+    assert_eq!(results.len(), 5, "{results:?}");
+    assert_eq!(results[3]["is_error"], true, "{:?}", results[3]);
+    assert!(
+        results.iter().enumerate().all(|(at, result)| at == 3 || result["is_error"] != true),
+        "{results:?}"
+    );
+    let nodes = stage.nerve(&["server", "node", "list", "--json"]).await;
+    assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_without_a_server_is_told_how_to_start_one_or_has_its_own() {
+    let script = uses(Script::default(), "SHOW", "nerve_list_nodes", json!({}));
+    for (way, told) in [(&[][..], "nerve server start"), (&["--in-process"][..], r#"{"nodes":[]}"#)] {
+        let Some(stage) = Stage::new(script.clone(), way).await else { return };
+        let mut recipe = stage.recipe.clone();
+        recipe.argv.extend(["-p", "SHOW them"].map(str::to_string));
+        let answer = stage.run(stage.home.recipe_command(&recipe, &stage.home.work())).await;
+        assert!(answer.contains(told), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_claude_takes_its_prompt_back() {
+    let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
+    let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
+    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script = uses(script, "WAIT", "nerve_execute", long);
+    let Some(stage) = Stage::new(script, &[]).await else { return };
+    stage.nerve(&["server", "start"]).await;
+    let command = shell_words::join(&stage.recipe.argv);
+    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    stage.nerve(&["server", "node", "execute", "boss", "MAKE one"]).await;
+    stage.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
+    stage.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
+    stage.nerve(&["server", "node", "interrupt", "boss"]).await;
+    // Its client has cancelled the call.
+    stage.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
+    stage.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
+}
