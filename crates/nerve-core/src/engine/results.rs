@@ -84,7 +84,7 @@ impl Engine {
             ..ResultRecord::clone(&live.now())
         });
         // On the disk first: who finds it there must not think that nothing was begun.
-        results.save(Arc::clone(&running)).await.map_err(|problem| {
+        results.save(live, Arc::clone(&running)).await.map_err(|problem| {
             EngineError::new(ErrorKind::Internal, format!("the turn was not begun: {problem}"))
         })?;
         live.tell(running);
@@ -122,7 +122,7 @@ impl Engine {
             record
         });
         // On the disk before anybody is told.
-        let mut saved = self.saved(&record).await;
+        let mut saved = self.saved(live, &record).await;
         live.tell(Arc::clone(&record));
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
@@ -136,7 +136,7 @@ impl Engine {
         );
         if let Some(webhook) = webhook.filter(|_| !goes_down) {
             self.deliver(live, &webhook, &record).await;
-            saved = self.saved(&live.now()).await;
+            saved = self.saved(live, &live.now()).await;
         }
         results.close(live, saved).await;
     }
@@ -185,8 +185,8 @@ impl Engine {
         }
     }
 
-    async fn saved(&self, record: &Arc<ResultRecord>) -> bool {
-        match self.inner.results.save(Arc::clone(record)).await {
+    async fn saved(&self, live: &Live, record: &Arc<ResultRecord>) -> bool {
+        match self.inner.results.save(live, Arc::clone(record)).await {
             Ok(()) => true,
             Err(problem) => {
                 tracing::warn!("{problem}");

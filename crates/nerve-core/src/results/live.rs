@@ -48,6 +48,8 @@ struct State {
 pub(crate) struct Live {
     pub(crate) record: watch::Sender<Arc<ResultRecord>>,
     pub(crate) cancellation: CancellationToken,
+    /// Held while its file is written: by the writing itself, which goes on when nobody waits for it any more.
+    writing: Arc<tokio::sync::Mutex<()>>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -129,6 +131,7 @@ impl Results {
         let live = Arc::new(Live {
             record: watch::Sender::new(Arc::clone(&record)),
             cancellation: CancellationToken::new(),
+            writing: Arc::default(),
             _slot: slot,
         });
         self.lock().live.insert(record.result_id.clone(), Arc::clone(&live));
@@ -147,11 +150,17 @@ impl Results {
         lane
     }
 
-    /// Writes it down. Tells what went wrong.
-    pub(crate) async fn save(&self, record: Arc<ResultRecord>) -> Result<(), String> {
+    /// Writes down what is known of it now, after what was to be written before. Tells what went wrong.
+    pub(crate) async fn save(&self, live: &Live, record: Arc<ResultRecord>) -> Result<(), String> {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let id = record.result_id.clone();
-        let saved = blocking(move || store.save(&record)).await.map_err(|error| error.to_string());
+        let alone = Arc::clone(&live.writing).lock_owned().await;
+        let write = move || {
+            let saved = store.save(&record);
+            drop(alone);
+            saved
+        };
+        let saved = blocking(write).await.map_err(|error| error.to_string());
         saved.and_then(|saved| saved.map_err(|error| format!("result '{id}' is not in its file: {error}")))
     }
 
