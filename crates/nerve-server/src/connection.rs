@@ -270,13 +270,13 @@ impl Writer {
                     Some(outgoing) => self.write(outgoing).await?,
                     None => break,
                 },
-                lines = events.next() => self.write.write_all(&lines).await?,
+                lines = events.next() => self.send(&lines).await?,
             }
         }
         while self.listens && !self.closing.is_cancelled() {
             let events = self.events.clone();
             tokio::select! {
-                lines = events.next() => self.write.write_all(&lines).await?,
+                lines = events.next() => self.send(&lines).await?,
                 () = self.closing.cancelled() => break,
             }
         }
@@ -288,13 +288,13 @@ impl Writer {
         self.write_events().await?;
         match outgoing {
             Outgoing::Reply { line, written, .. } => {
-                self.write.write_all(&line).await?;
+                self.send(&line).await?;
                 if let Some(written) = written {
                     let _ = written.send(());
                 }
             }
             Outgoing::Subscribed { line, events } => {
-                self.write.write_all(&line).await?;
+                self.send(&line).await?;
                 self.events = events;
                 self.listens = true;
             }
@@ -306,8 +306,61 @@ impl Writer {
     async fn write_events(&mut self) -> io::Result<()> {
         for _ in 0..self.events.len() {
             let Some(lines) = self.events.try_next() else { break };
-            self.write.write_all(&lines).await?;
+            self.send(&lines).await?;
         }
         Ok(())
+    }
+
+    /// TLS may keep the end of what is written for itself until it is told to hand it on.
+    async fn send(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.write.write_all(lines).await?;
+        self.write.flush().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_core::engine::{Engine, EngineConfig};
+    use nerve_core::node::factory::FactoryConfig;
+    use tokio::io::{AsyncBufReadExt, BufReader, BufWriter};
+
+    use super::*;
+
+    fn engine() -> Engine {
+        let nodes = FactoryConfig {
+            server: "test".to_string(),
+            history_dir: None,
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+            panes: Default::default(),
+        };
+        Engine::new(EngineConfig { nodes, ..EngineConfig::default() })
+    }
+
+    #[tokio::test]
+    async fn answers_and_events_do_not_stay_in_a_stream_that_keeps_what_it_is_not_told_to_hand_on() {
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        let (read, write) = tokio::io::split(server);
+        let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
+        let link = Link { read, write, hung_up: Box::pin(std::future::pending()) };
+        let serving = Arc::new(Serving::new(engine()));
+        let served = tokio::spawn(serve(link, serving.clone()));
+        let (read, mut write) = tokio::io::split(client);
+        let mut lines = BufReader::new(read).lines();
+        let mut ask = async |line: &str, wanted: &str| {
+            write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await;
+            let line = line.expect("it stayed in the stream").unwrap().unwrap();
+            assert!(line.contains(wanted), "{line}");
+        };
+        ask(r#"{"command_type":"PING"}"#, "pong").await;
+        ask(r#"{"command_type":"SUBSCRIBE","params":{"types":["NODE_CREATED"]}}"#, "subscribed").await;
+        let create = r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"}}"#;
+        ask(create, "NODE_CREATED").await;
+        ask("", "node_id").await;
+        serving.closing.cancel();
+        drop((lines, write));
+        served.await.unwrap();
     }
 }

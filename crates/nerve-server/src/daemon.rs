@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 /// moment.
 const LAST_BREATH: Duration = Duration::from_millis(150);
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
+/// More than any lock file has.
+const LOCK_BYTES: u64 = 512;
 
 /// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
 #[derive(Debug)]
@@ -29,7 +32,18 @@ pub struct Claim {
     pub name: String,
     /// Where it listens.
     pub socket: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+/// Where a server listens beside its Unix socket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// For lines over TCP.
+    pub tcp: Option<SocketAddr>,
+    /// For HTTP.
+    pub http: Option<SocketAddr>,
+    /// Both over TLS.
+    pub tls: bool,
 }
 
 impl Claim {
@@ -47,7 +61,24 @@ impl Claim {
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(ServerError::io("set the mode of", &socket))?;
         listener.set_nonblocking(true).map_err(ServerError::io("set up", &socket))?;
-        Ok((Claim { name: name.to_string(), socket, _lock: lock }, listener))
+        Ok((Claim { name: name.to_string(), socket, lock }, listener))
+    }
+
+    /// Writes where the server listens into its lock file, for [`addresses`].
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn announce(&mut self, addresses: &Addresses) -> Result<(), ServerError> {
+        let Addresses { tcp, http, tls } = addresses;
+        let line = |what: &str, address: &SocketAddr| format!("{what} {address}\n");
+        let mut text: String = tcp.iter().map(|address| line("tcp", address)).collect();
+        text.extend(http.iter().map(|address| line("http", address)));
+        if *tls {
+            text.push_str("tls\n");
+        }
+        self.lock
+            .write_all(text.as_bytes())
+            .map_err(ServerError::io("write", &self.socket.with_extension("lock")))
     }
 }
 
@@ -56,6 +87,16 @@ impl Drop for Claim {
         // The lock is still held, so the socket is still ours. The lock file stays: removing it would race with a server that
         // has just opened it.
         let _ = fs::remove_file(&self.socket);
+    }
+}
+
+impl Addresses {
+    /// As `tcp://…` and `http://…`, with TLS `tls://…` and `https://…`.
+    pub fn urls(&self) -> Vec<String> {
+        let (tcp, http) = if self.tls { ("tls", "https") } else { ("tcp", "http") };
+        let url = |scheme: &str, address: &SocketAddr| format!("{scheme}://{address}");
+        let tcp = self.tcp.iter().map(|address| url(tcp, address));
+        tcp.chain(self.http.iter().map(|address| url(http, address))).collect()
     }
 }
 
@@ -119,6 +160,28 @@ pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
     }
 }
 
+/// Where the server that holds a name listens beside its socket, as far as its lock file says so.
+///
+/// # Errors
+/// See [`holder`].
+pub fn addresses(places: &Places, name: &str) -> Result<Addresses, ServerError> {
+    let mut addresses = Addresses::default();
+    if holder(places, name)? == Held::Free {
+        return Ok(addresses);
+    }
+    let path = places.lock(name)?;
+    let text =
+        File::open(&path).and_then(|mut file| text_of(&mut file)).map_err(ServerError::io("read", &path))?;
+    for line in text.lines().skip(1) {
+        match line.split_once(' ') {
+            Some(("tcp", address)) => addresses.tcp = address.parse().ok(),
+            Some(("http", address)) => addresses.http = address.parse().ok(),
+            _ => addresses.tls |= line == "tls",
+        }
+    }
+    Ok(addresses)
+}
+
 fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError> {
     let mut file = OpenOptions::new()
         .read(true)
@@ -173,11 +236,17 @@ fn write_identity(lock: &mut File) -> std::io::Result<()> {
 }
 
 fn read_identity(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
-    file.rewind().ok()?;
-    file.take(64).read_to_string(&mut text).ok()?;
-    let (pid, start) = text.trim().split_once(' ')?;
+    let text = text_of(file).ok()?;
+    let (pid, start) = text.lines().next()?.split_once(' ')?;
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
+}
+
+/// What a lock file says: who holds the name, then where it listens.
+fn text_of(file: &mut File) -> std::io::Result<String> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.take(LOCK_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -194,15 +263,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        let (claim, _listener) = Claim::take(&places, "a").unwrap();
+        let (mut claim, _listener) = Claim::take(&places, "a").unwrap();
         assert_eq!(fs::metadata(&claim.socket).unwrap().mode() & 0o777, 0o600);
         let Held::By(Some(who)) = holder(&places, "a").unwrap() else { panic!("not held") };
         assert_eq!(who.pid, std::process::id());
         assert!(who.is_same_process());
         let again = Claim::take(&places, "a").unwrap_err();
         assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
+        assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
+        let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true };
+        claim.announce(&listens).unwrap();
+        assert_eq!(addresses(&places, "a").unwrap(), listens);
+        assert_eq!(holder(&places, "a").unwrap(), Held::By(Some(who)));
         let socket = claim.socket.clone();
         drop(claim);
+        assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
         assert!(!socket.exists());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
         drop(Claim::take(&places, "a").unwrap());

@@ -121,7 +121,7 @@ impl ServerError {
                 "it must be yours with mode 0600: chmod 600 {0}; 'nerve token rotate' makes a new token",
                 path.display()
             )),
-            ServerError::BadTls { .. } => Some("both must be PEM files, the key not encrypted".to_string()),
+            ServerError::BadTls { .. } => Some("both must be PEM files, the key not encrypted and with mode 0600".to_string()),
             ServerError::Name(_) | ServerError::Io { .. } => None,
         }
     }

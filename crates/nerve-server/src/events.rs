@@ -172,22 +172,15 @@ impl Queue {
     /// The next lines to send, if there are any: an event, under its old name too if that was asked for, and before it how many
     /// were dropped.
     pub(crate) fn try_next(&self) -> Option<Vec<u8>> {
-        let mut waiting = lock(&self.waiting);
-        let dropped = std::mem::take(&mut waiting.dropped);
-        let event = waiting.events.pop();
-        drop(waiting);
-        let mut lines = Vec::new();
-        if dropped > 0 {
-            let before = event.as_ref().map(|event| event.seq);
-            lines.extend_from_slice(&convert::event_line(convert::events_dropped(dropped, before)));
-        }
+        let (dropped, event) = self.pop()?;
+        let mut lines = dropped.map(|(_, line)| line).unwrap_or_default();
         if let Some(event) = event {
             lines.extend_from_slice(&event.line);
-            if let Some(old) = self.filter.aliases.then(|| event.event.under_old_name()).flatten() {
-                lines.extend_from_slice(&convert::event_line(old));
+            if let Some(old) = self.under_old_name(&event) {
+                lines.extend_from_slice(&old);
             }
         }
-        (!lines.is_empty()).then_some(lines)
+        Some(lines)
     }
 
     /// Waits for the next lines to send. Nothing is lost if the wait is given up.
@@ -199,7 +192,49 @@ impl Queue {
             self.filled.notified().await;
         }
     }
+
+    /// The same as [`Queue::try_next`], each line by itself with its number.
+    pub(crate) fn try_next_events(&self) -> Option<Vec<(u64, Vec<u8>)>> {
+        let (dropped, event) = self.pop()?;
+        let mut lines: Vec<(u64, Vec<u8>)> = dropped.into_iter().collect();
+        if let Some(event) = event {
+            lines.push((event.seq, event.line.clone()));
+            lines.extend(self.under_old_name(&event).map(|old| (event.seq, old)));
+        }
+        Some(lines)
+    }
+
+    /// The same as [`Queue::next`], each line by itself with its number.
+    pub(crate) async fn next_events(&self) -> Vec<(u64, Vec<u8>)> {
+        loop {
+            if let Some(events) = self.try_next_events() {
+                return events;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// The line that says how many were dropped, if any were, and the event after them, if one waits.
+    fn pop(&self) -> Option<Popped> {
+        let mut waiting = lock(&self.waiting);
+        let dropped = std::mem::take(&mut waiting.dropped);
+        let event = waiting.events.pop();
+        drop(waiting);
+        let told = (dropped > 0).then(|| {
+            let told = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
+            (told.seq, convert::event_line(told))
+        });
+        (told.is_some() || event.is_some()).then_some((told, event))
+    }
+
+    fn under_old_name(&self, event: &Published) -> Option<Vec<u8>> {
+        let old = self.filter.aliases.then(|| event.event.under_old_name()).flatten()?;
+        Some(convert::event_line(old))
+    }
 }
+
+/// A line with its number, and an event.
+type Popped = (Option<(u64, Vec<u8>)>, Option<Arc<Published>>);
 
 /// Events, oldest first, within limits.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@
 //! | [`server`] | from start to stop: what it listens on, the way down |
 //! | [`access`] | tokens, TLS, and which addresses need it |
 //! | `unix`, `tcp`, `http` | the ways in |
+//! | `entry` | the first line over TCP: the token |
 //! | `in_process` | the same for one client in the same process |
 //! | `connection` | one client: requests side by side, replies and events in order |
 //! | `requests` | a request given to the engine |
@@ -37,6 +38,7 @@ pub mod access;
 mod connection;
 mod convert;
 pub mod daemon;
+mod entry;
 pub mod error;
 mod events;
 mod http;
@@ -72,6 +74,11 @@ pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerEr
 /// A finished turn as EXECUTE_INPUT answers it: for programs that use an engine without a server.
 pub fn execute_data(response: Response) -> ExecuteData {
     convert::execute_data(response)
+}
+
+/// The description of the HTTP interface, as OpenAPI 3.1 in JSON: what `GET /openapi.json` answers.
+pub fn openapi() -> String {
+    http::document()
 }
 
 /// Ends when the process is told to end. The signals are listened for from the call on, not from the first poll: call it before

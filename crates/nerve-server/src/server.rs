@@ -11,14 +11,15 @@ use nerve_core::engine::Engine;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
+use crate::access::Strangers;
 use crate::access::address;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
-use crate::daemon::Claim;
+use crate::daemon::{Addresses, Claim};
 use crate::error::ServerError;
 use crate::paths::Places;
 use crate::serving::Serving;
-use crate::tcp::{Network, Port};
+use crate::tcp::Network;
 use crate::unix;
 
 /// How long nodes may take to stop. They stop side by side, and each is ended by force long before.
@@ -39,6 +40,8 @@ pub struct ServerConfig {
     pub tcp: Option<SocketAddr>,
     /// HTTP, WebSocket and SSE. Port 0: any.
     pub http: Option<SocketAddr>,
+    /// Names by which clients may call it over HTTP, beside `localhost` and addresses: without port, any case.
+    pub http_names: Vec<String>,
     /// What clients over TCP and HTTP must know.
     pub token: TokenFile,
     /// For TCP and HTTP both.
@@ -57,6 +60,7 @@ impl ServerConfig {
             max_connections: 1024,
             tcp: None,
             http: None,
+            http_names: Vec::new(),
             tls: None,
             insecure: false,
         }
@@ -82,19 +86,25 @@ impl Server {
         for address in config.tcp.iter().chain(&config.http) {
             address::check(*address, config.tls.is_some(), config.insecure)?;
         }
-        let (claim, listener) = Claim::take(&config.places, &config.name)?;
+        let (mut claim, listener) = Claim::take(&config.places, &config.name)?;
         let network = Network::open(config)?;
+        claim.announce(&network.as_ref().map(Network::addresses).unwrap_or_default())?;
         Ok(Server { claim, listener, network, max_connections: config.max_connections })
+    }
+
+    /// Where it listens beside its Unix socket, with the ports the system chose.
+    pub fn addresses(&self) -> Addresses {
+        self.network.as_ref().map(Network::addresses).unwrap_or_default()
     }
 
     /// Where it listens for lines over TCP.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
-        self.network.as_ref()?.tcp.as_ref().map(Port::address)
+        self.addresses().tcp
     }
 
     /// Where it listens for HTTP.
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.network.as_ref()?.http.as_ref().map(Port::address)
+        self.addresses().http
     }
 
     /// Answers until a client sends SHUTDOWN or `stop` ends; then stops all nodes, tells the clients, closes, and frees the name.
@@ -106,7 +116,8 @@ impl Server {
         let Server { claim, listener, network, max_connections } = self;
         let listener = unix::Listener::new(listener, &claim.socket)?;
         tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
-        let clients = Clients { tracker: TaskTracker::new(), most: max_connections };
+        let clients =
+            Clients { tracker: TaskTracker::new(), strangers: Strangers::default(), most: max_connections };
         let serving = Arc::new(Serving::new(engine));
         let forwarding = tokio::spawn(forward_events(serving.clone()));
         let others = async {
@@ -135,15 +146,18 @@ impl Server {
 /// The clients of a server, whichever way they came.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
+    /// One task for each, strangers too.
     pub(crate) tracker: TaskTracker,
-    /// At one time.
+    /// Those that have not shown a token yet. They are bounded by themselves and take no place of another.
+    pub(crate) strangers: Strangers,
+    /// At one time, strangers not counted.
     pub(crate) most: usize,
 }
 
 impl Clients {
     /// No further client is taken now.
     pub(crate) fn is_full(&self) -> bool {
-        self.tracker.len() >= self.most
+        self.tracker.len().saturating_sub(self.strangers.len()) >= self.most
     }
 
     /// What one more is told.

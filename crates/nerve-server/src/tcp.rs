@@ -1,36 +1,39 @@
-//! TCP: ports that take clients, with TLS or without, and the wire's lines over them.
+//! Ports of TCP that take clients, with TLS or without.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
-use tokio::io::AsyncWriteExt;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::access::{Door, Stranger};
+use crate::access::{Door, Notices, Stranger};
 use crate::connection::{self, Link};
-use crate::convert::{self, Authenticate};
+use crate::daemon::Addresses;
+use crate::entry;
 use crate::error::ServerError;
 use crate::http;
-use crate::server::{CLOSE_PATIENCE, Clients, ServerConfig};
+use crate::server::{Clients, ServerConfig};
 use crate::serving::Serving;
 use crate::unix::ACCEPT_PAUSE;
 
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may take to show its token.
-const TOKEN_PATIENCE: Duration = Duration::from_secs(10);
-/// The longest first line, in bytes: a token fits.
-const FIRST_LINE: usize = 4096;
+/// A connection that is silent for so long is asked whether it is still there …
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+/// … again and again after so long …
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// … and closed when so many probes are not answered.
+const PROBES: u32 = 3;
 
 /// What a server listens on beside its Unix socket.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) tcp: Option<Port>,
     pub(crate) http: Option<Port>,
+    setup: http::Setup,
     door: Arc<Door>,
 }
 
@@ -42,28 +45,39 @@ impl Network {
         }
         config.token.obtain()?;
         let port = |address: Option<SocketAddr>, alpn: &[&[u8]]| {
+            let Some(address) = address else { return Ok(None) };
             let tls = config.tls.as_ref().map(|files| files.load(alpn)).transpose()?;
-            address.map(|address| Port::open(address, tls.map(TlsAcceptor::from))).transpose()
+            Port::open(address, tls.map(TlsAcceptor::from)).map(Some)
         };
         let (tcp, http) = (port(config.tcp, &[])?, port(config.http, &[b"http/1.1"])?);
-        Ok(Some(Network { tcp, http, door: Arc::new(Door::new(config.token.clone())) }))
+        let setup = http::Setup { names: config.http_names.clone(), recordings: config.places.recordings() };
+        Ok(Some(Network { tcp, http, setup, door: Arc::new(Door::new(config.token.clone())) }))
+    }
+
+    /// Where it listens.
+    pub(crate) fn addresses(&self) -> Addresses {
+        let address = |port: &Option<Port>| port.as_ref().map(Port::address);
+        let tls = self.tcp.iter().chain(&self.http).any(|port| port.tls.is_some());
+        Addresses { tcp: address(&self.tcp), http: address(&self.http), tls }
     }
 
     /// Takes clients until this is dropped.
     pub(crate) async fn serve(self, serving: &Arc<Serving>, clients: &Clients) -> Result<(), ServerError> {
-        let Network { tcp, http, door } = self;
+        let Network { tcp, http, setup, door } = self;
         let lines = async {
             let Some(port) = tcp else { return std::future::pending().await };
             let (serving, door) = (serving.clone(), door.clone());
-            port.accept(clients, &door.clone(), move |visitor| {
-                serve_lines(visitor, serving.clone(), door.clone())
+            let host = clients.clone();
+            port.accept(clients, move |visitor| {
+                entry::serve(visitor, serving.clone(), door.clone(), host.clone())
             })
             .await
         };
         let requests = async {
             let Some(port) = http else { return std::future::pending().await };
-            let site = http::Site::new(serving.clone(), door.clone(), port.address());
-            port.accept(clients, &door, move |visitor| http::serve(visitor, site.clone())).await
+            let site =
+                http::Site::new(serving.clone(), clients.clone(), door.clone(), port.address(), &setup);
+            port.accept(clients, move |visitor| http::serve(visitor, site.clone())).await
         };
         tokio::select! {
             outcome = lines => outcome,
@@ -76,7 +90,7 @@ impl Network {
 pub(crate) struct Visitor {
     pub(crate) link: Link,
     pub(crate) peer: SocketAddr,
-    /// Dropped when the client has shown it.
+    /// Dropped when the client has shown it. Until then the connection may be closed to make place for another.
     pub(crate) stranger: Stranger,
 }
 
@@ -108,7 +122,7 @@ impl Port {
     }
 
     /// Takes clients until this is dropped; each is served in a task of its own, after the handshake.
-    async fn accept<F, S>(self, clients: &Clients, door: &Arc<Door>, serve: F) -> Result<(), ServerError>
+    async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
     where
         F: Fn(Visitor) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
@@ -116,6 +130,7 @@ impl Port {
         let failed = |source| ServerError::Port { address: self.address, source };
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
         tracing::info!(address = %self.address, tls = self.tls.is_some(), "listening");
+        let (crowded, broken) = (Notices::new(), Arc::new(Notices::new()));
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -125,15 +140,27 @@ impl Port {
                     continue;
                 }
             };
-            let Some(stranger) = door.stranger().filter(|_| !clients.is_full()) else {
-                tracing::warn!(%peer, "too many connections: one was turned away");
-                continue;
-            };
-            let (tls, serve) = (self.tls.clone(), serve.clone());
-            clients.tracker.spawn(async move {
+            let (stranger, another_went) = clients.strangers.take(peer.ip());
+            if another_went && let Some(untold) = crowded.next() {
+                tracing::warn!(%peer, untold, "too many connections without a token: the oldest was closed");
+            }
+            let (tls, serve, broken) = (self.tls.clone(), serve.clone(), broken.clone());
+            let pushed_out = stranger.pushed_out();
+            let served = async move {
                 match set_up(stream, tls).await {
                     Ok(link) => serve(Visitor { link, peer, stranger }).await,
-                    Err(error) => tracing::info!(%peer, %error, "a connection came to nothing"),
+                    Err(error) => {
+                        if let Some(untold) = broken.next() {
+                            tracing::info!(%peer, %error, untold, "a connection came to nothing");
+                        }
+                    }
+                }
+            };
+            clients.tracker.spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = pushed_out.cancelled() => {}
+                    () = served => {}
                 }
             });
         }
@@ -143,6 +170,7 @@ impl Port {
 async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
     // A request is one small write, and so is its answer.
     stream.set_nodelay(true)?;
+    probe(&stream)?;
     let Some(tls) = tls else { return Link::tcp(stream) };
     let watch = connection::watch_tcp(&stream)?;
     let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
@@ -150,39 +178,10 @@ async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<
     Ok(Link::over(stream, watch))
 }
 
-/// Lets in a client that shows the token in its first message, and serves it as on the Unix socket.
-async fn serve_lines(visitor: Visitor, serving: Arc<Serving>, door: Arc<Door>) {
-    let Visitor { link: Link { read, mut write, hung_up }, peer, stranger } = visitor;
-    let mut lines = LineReader::with_limit(read, FIRST_LINE);
-    let first = tokio::select! {
-        first = tokio::time::timeout(TOKEN_PATIENCE, lines.next()) => first,
-        () = serving.closing.cancelled() => return,
-    };
-    let request = match first {
-        Ok(Ok(Frame::Line(line))) => convert::authenticate(&line),
-        Ok(Ok(Frame::TooLong { .. })) => {
-            Err(convert::error_line("no message before AUTHENTICATE may be so long"))
-        }
-        Ok(Ok(Frame::Eof { .. }) | Err(_)) => return,
-        Err(_) => Err(convert::error_line(format!("no AUTHENTICATE within {} s", TOKEN_PATIENCE.as_secs()))),
-    };
-    let answer = match request {
-        Ok(Authenticate { token, answer }) => match door.knock(token.as_deref(), peer.ip()).await {
-            Ok(()) => Ok(answer.authenticated()),
-            Err(error) => Err(answer.failed(error)),
-        },
-        Err(line) => Err(line),
-    };
-    let (line, is_in) = match answer {
-        Ok(line) => (line, true),
-        Err(line) => (line, false),
-    };
-    let written = tokio::time::timeout(CLOSE_PATIENCE, write.write_all(&line)).await;
-    if !is_in || !matches!(written, Ok(Ok(()))) {
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, write.shutdown()).await;
-        return;
-    }
-    drop(stranger);
-    lines.set_limit(MAX_LINE_BYTES);
-    connection::talk(lines, write, hung_up, serving).await;
+/// A machine that is switched off does not say so: the kernel asks it, and ends a connection that is gone (tcp(7), SO_KEEPALIVE).
+fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)
 }

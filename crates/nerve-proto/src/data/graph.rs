@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Of CREATE_GRAPH and GET_GRAPH: what is known of a registered graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphInfo {
     /// Its id.
     pub graph_id: String,
@@ -21,6 +22,7 @@ pub struct GraphInfo {
 
 /// Of LIST_GRAPHS.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphsData {
     /// Ids, sorted.
     pub graphs: Vec<String>,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Entries of a node's audit log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryData {
     /// The node.
     pub node_id: String,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 /// What is known of a node (seed node-refactoring REQ-N0).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeInfo {
     /// Its id.
     pub id: String,
@@ -23,6 +24,7 @@ pub struct NodeInfo {
 
 /// Of GET_NODE: a [`NodeInfo`] whose id is called `node_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeData {
     /// Its id.
     pub node_id: String,
@@ -55,6 +57,7 @@ impl From<NodeData> for NodeInfo {
 
 /// Of CREATE_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedData {
     /// The new node.
     pub node_id: String,
@@ -62,6 +65,7 @@ pub struct CreatedData {
 
 /// Of FORK_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkedData {
     /// The new node.
     pub node_id: String,
@@ -71,6 +75,7 @@ pub struct ForkedData {
 
 /// Of LIST_NODES.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListNodesData {
     /// Ids, sorted.
     pub nodes: Vec<String>,
@@ -81,6 +86,7 @@ pub struct ListNodesData {
 
 /// Of STOP_NODE and SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StoppedData {
     /// Done.
     pub stopped: bool,
@@ -88,6 +94,7 @@ pub struct StoppedData {
 
 /// Of RUN_COMMAND.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunData {
     /// The command was typed.
     pub executed: bool,
@@ -95,6 +102,7 @@ pub struct RunData {
 
 /// Of SEND_INTERRUPT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterruptedData {
     /// The interrupt was sent.
     pub interrupted: bool,
@@ -102,6 +110,7 @@ pub struct InterruptedData {
 
 /// Of WRITE_DATA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WrittenData {
     /// Bytes.
     pub written: u64,
@@ -109,6 +118,7 @@ pub struct WrittenData {
 
 /// Of GET_BUFFER.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BufferData {
     /// Text of the terminal.
     pub buffer: String,
@@ -116,6 +126,7 @@ pub struct BufferData {
 
 /// Of WAIT_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateData {
     /// The state the wait ended in.
     pub state: String,
@@ -123,6 +134,7 @@ pub struct StateData {
 
 /// Of EXPLAIN_NODE: a node's state, and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainData {
     /// Its id.
     pub node_id: String,
@@ -150,6 +162,7 @@ pub struct ExplainData {
 
 /// A turn that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TurnData {
     /// Its number on the node, from 1.
     pub turn: u64,

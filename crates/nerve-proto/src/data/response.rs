@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 /// Of EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecuteData {
     /// The answer.
     pub response: ResponseData,
@@ -19,6 +20,7 @@ pub struct ExecuteData {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ResponseData {
     /// All text of the turn as the terminal showed it.
@@ -51,6 +53,7 @@ pub struct ResponseData {
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SectionData {
     /// `text`, `thinking`, `tool_call`, `error`, `interrupted`.
     #[serde(rename = "type")]
@@ -65,6 +68,7 @@ pub struct SectionData {
 
 /// Tokens, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokensData {
     /// Of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use super::response::ResponseData;
 
 /// Of EXECUTE_INPUT with `async`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcceptedData {
     /// What GET_RESULT is asked for.
     pub result_id: String,
@@ -15,6 +16,7 @@ pub struct AcceptedData {
 
 /// Of GET_RESULT and CANCEL_RESULT. Times are seconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ResultData {
     /// Its id.
@@ -64,6 +66,7 @@ pub struct ResultData {
 
 /// Who is told of an execution's end, and what came of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WebhookData {
     /// Scheme, host and port of the URL.
@@ -81,6 +84,7 @@ pub struct WebhookData {
 
 /// A try to deliver.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AttemptData {
     /// When it began.
@@ -95,6 +99,7 @@ pub struct AttemptData {
 
 /// Of LIST_RESULTS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultsData {
     /// Newest first, without their responses.
     pub results: Vec<ResultData>,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 /// Of GET_RUN, and of EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN with `detach`: a run as it is now.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunInfo {
     /// Its id.
     pub run_id: String,
@@ -52,6 +53,7 @@ pub struct RunInfo {
 
 /// A step of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunStep {
     /// Its path.
     pub step_id: String,
@@ -79,6 +81,7 @@ pub struct RunStep {
 
 /// A gate that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateInfo {
     /// The step's path.
     pub step_id: String,
@@ -97,6 +100,7 @@ pub struct GateInfo {
 
 /// Of LIST_RUNS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunsData {
     /// Newest first, without their steps.
     pub runs: Vec<RunInfo>,
@@ -105,6 +109,7 @@ pub struct RunsData {
 /// Of EXECUTE_GRAPH, RUN_GRAPH and RESUME_RUN: a run that has ended, with what came of it. Of one that failed or was cancelled it stands
 /// in the `data` of the error.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEndedData {
     /// The graph's id.
     pub graph_id: String,
@@ -138,6 +143,7 @@ pub struct RunEndedData {
 
 /// Of CANCEL_GRAPH.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelledData {
     /// At least one run was told to stop.
     pub cancelled: bool,

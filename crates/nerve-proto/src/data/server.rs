@@ -7,6 +7,7 @@ use super::run::RunEndedData;
 
 /// The `data` of a result that is a failure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorData {
     /// Which kind: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
     #[serde(default)]
@@ -33,6 +34,7 @@ pub struct ErrorData {
 
 /// A budget that is used up.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExceededData {
     /// `Token limit exceeded: 12/10` …
     pub reason: String,
@@ -56,6 +58,7 @@ impl ErrorData {
 
 /// What is known of a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionInfo {
     /// Its name, unique on the server.
     pub name: String,
@@ -78,6 +81,7 @@ pub struct SessionInfo {
 
 /// Of LIST_SESSIONS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionsData {
     /// All sessions.
     pub sessions: Vec<SessionInfo>,
@@ -85,6 +89,7 @@ pub struct SessionsData {
 
 /// Of START_SESSION and STOP_SESSION.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LifecycleData {
     /// Nodes that were started or stopped.
     pub nodes: Vec<String>,
@@ -95,6 +100,7 @@ pub struct LifecycleData {
 
 /// A node that could not be started or stopped with the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotDone {
     /// The node.
     pub node_id: String,
@@ -104,6 +110,7 @@ pub struct NotDone {
 
 /// Of SUBSCRIBE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubscribedData {
     /// Always true.
     pub subscribed: bool,
@@ -114,6 +121,7 @@ pub struct SubscribedData {
 
 /// Of PING.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PongData {
     /// Always true.
     pub pong: bool,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The model of a chat node, and how it is talked to. What is absent has its default. There is no key in it: it names the variable
 /// that has one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChatParams {
     /// The model's name, as its API knows it.
     pub model: String,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// What a prompt, or all prompts of a node, have to do with a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConversationParams {
     /// The workspace; given with `chat` or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +24,7 @@ pub struct ConversationParams {
 
 /// One thing that was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageParams {
     /// `user` or `assistant`.
     pub role: String,

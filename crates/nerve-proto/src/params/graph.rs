@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 /// The fields of the graph may stand beside the options, as the first nerve's clients send them; `graph_id` is the graph's id then.
 /// What is no option is taken for a field of the graph. Written is always `definition`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Given")]
 pub struct ExecuteGraphParams {
     /// The graph, as a graph file has it: an object.
@@ -31,6 +32,7 @@ pub struct ExecuteGraphParams {
 
 /// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraphParams`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Registered")]
 pub struct CreateGraphParams {
     /// The graph, as a graph file has it: an object.
@@ -42,6 +44,7 @@ pub struct CreateGraphParams {
 
 /// RUN_GRAPH: runs a registered graph.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunGraphParams {
     /// The graph.
     pub graph_id: String,
@@ -67,6 +70,7 @@ pub struct RunGraphParams {
 
 /// GET_GRAPH, DELETE_GRAPH.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphParams {
     /// The graph.
     pub graph_id: String,
@@ -77,6 +81,7 @@ pub struct GraphParams {
 
 /// LIST_GRAPHS: all of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListGraphsParams {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +90,7 @@ pub struct ListGraphsParams {
 
 /// EXECUTE_GRAPH as it comes.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Given {
     definition: Option<Map<String, Value>>,
     session_id: Option<String>,
@@ -103,6 +109,7 @@ struct Given {
 
 /// CREATE_GRAPH as it comes.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Registered {
     definition: Option<Map<String, Value>>,
     session_id: Option<String>,

@@ -12,6 +12,7 @@ use super::value::{CommandLine, NodeChoice, Seconds, States};
 
 /// CREATE_NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateNodeParams {
     /// The new node's id: 1–32 of `a-z 0-9 -`.
     pub node_id: String,
@@ -125,6 +126,7 @@ impl CreateNodeParams {
 
 /// START_NODE, STOP_NODE, GET_NODE, SEND_INTERRUPT, EXPLAIN_NODE, CLEAR_BUFFER: a node and nothing more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeParams {
     /// The node.
     pub node_id: String,
@@ -135,6 +137,7 @@ pub struct NodeParams {
 
 /// FORK_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkNodeParams {
     /// The node to start from.
     pub source_id: String,
@@ -150,6 +153,7 @@ pub struct ForkNodeParams {
 
 /// RUN_COMMAND.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunCommandParams {
     /// The node.
     pub node_id: String,
@@ -162,6 +166,7 @@ pub struct RunCommandParams {
 
 /// EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecuteInputParams {
     /// The node.
     pub node_id: String,
@@ -217,6 +222,7 @@ impl ExecuteInputParams {
 
 /// WRITE_DATA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriteDataParams {
     /// The node.
     pub node_id: String,
@@ -229,6 +235,7 @@ pub struct WriteDataParams {
 
 /// RESIZE_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResizeNodeParams {
     /// The node.
     pub node_id: String,
@@ -243,6 +250,7 @@ pub struct ResizeNodeParams {
 
 /// GET_BUFFER.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetBufferParams {
     /// The node.
     pub node_id: String,
@@ -256,6 +264,7 @@ pub struct GetBufferParams {
 
 /// WAIT_NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitNodeParams {
     /// The node.
     pub node_id: String,
@@ -272,6 +281,7 @@ pub struct WaitNodeParams {
 
 /// ANSWER_NODE: a choice, or `cancel` to leave the dialog without one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerNodeParams {
     /// The node.
     pub node_id: String,

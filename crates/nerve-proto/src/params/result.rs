@@ -6,6 +6,7 @@ use super::value::Seconds;
 
 /// Who is told over HTTP when an execution has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WebhookParams {
     /// Where to POST: `http://` or `https://`.
     pub url: String,
@@ -16,6 +17,7 @@ pub struct WebhookParams {
 
 /// GET_RESULT.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetResultParams {
     /// The result.
     pub result_id: String,
@@ -29,6 +31,7 @@ pub struct GetResultParams {
 
 /// LIST_RESULTS.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListResultsParams {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +46,7 @@ pub struct ListResultsParams {
 
 /// CANCEL_RESULT.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelResultParams {
     /// The result.
     pub result_id: String,

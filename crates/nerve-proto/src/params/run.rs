@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 /// CANCEL_GRAPH: one run by its id, or all runs of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelGraphParams {
     /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,6 +17,7 @@ pub struct CancelGraphParams {
 
 /// GET_RUN.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetRunParams {
     /// The run.
     pub run_id: String,
@@ -26,6 +28,7 @@ pub struct GetRunParams {
 
 /// RESUME_RUN: goes on with a run whose server died.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumeRunParams {
     /// The run.
     pub run_id: String,
@@ -42,6 +45,7 @@ pub struct ResumeRunParams {
 
 /// ANSWER_GATE.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerGateParams {
     /// The run.
     pub run_id: String,

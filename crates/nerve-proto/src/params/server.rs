@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// AUTHENTICATE: the first message over TCP. Nothing is answered before it.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuthenticateParams {
     /// What `nerve token show` prints.
     #[serde(default)]
@@ -18,6 +19,7 @@ impl std::fmt::Debug for AuthenticateParams {
 
 /// SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShutdownParams {
     /// Leave hosted nodes running.
     #[serde(default)]
@@ -26,6 +28,7 @@ pub struct ShutdownParams {
 
 /// SUBSCRIBE: from now on this connection gets only the events that match. Without it a connection gets all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubscribeParams {
     /// Only of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// CREATE_SESSION.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreateSessionParams {
     /// Its name, unique on the server: 1–32 of `a-z 0-9 -`.
     pub name: String,
@@ -17,6 +18,7 @@ pub struct CreateSessionParams {
 
 /// GET_SESSION, DELETE_SESSION, START_SESSION, STOP_SESSION. Given by `name` or by `session_id`; neither is the default session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionParams {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +37,7 @@ impl SessionParams {
 
 /// LIST_NODES: all of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListNodesParams {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]

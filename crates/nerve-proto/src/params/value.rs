@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A command as given: one text (split like a shell would, without running one) or a list of arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum CommandLine {
     /// To be split into words.
@@ -27,6 +28,7 @@ impl<'de> Deserialize<'de> for CommandLine {
 
 /// States to wait for: `created`, `starting`, `ready`, `busy`, `blocked`, `suspended`, `stopping`, `stopped`. One alone may stand without a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct States(pub Vec<String>);
 
@@ -75,6 +77,7 @@ impl<'de> Visitor<'de> for TextOrList {
 
 /// A length of time in seconds, fractions allowed, from 0 to [`Seconds::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Seconds(f64);
 
@@ -124,6 +127,7 @@ impl<'de> Deserialize<'de> for Seconds {
 
 /// An answer of a dialog: its place, from 1, or a part of its label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum NodeChoice {
     /// The choice that stands at this place, 1-based.

@@ -1,21 +1,21 @@
 //! The door of a server for clients that come over a network.
 //!
-//! Who knows the token comes in at once, whatever others do. Who does not is answered later each time, so that guessing and filling the log are
-//! slow; and only so many may stand before the door.
+//! Who knows the token comes in at once, whatever others do. Who does not is answered later each time, so that guessing is slow; so many
+//! wait for such an answer, and no more: further ones get none. What is logged of it is bounded too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_core::error::{EngineError, ErrorKind};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::notices::Notices;
+use super::origin::Origin;
 use super::token::TokenFile;
 
-/// Connections whose client has not shown a token yet.
-const STRANGERS: usize = 256;
 /// Wrong tokens that wait for their answer.
 const HELD_OFF: usize = 64;
 /// The longest an answer to a wrong token takes.
@@ -24,16 +24,17 @@ const LONGEST: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(250);
 /// How long a wrong token counts.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Addresses whose failures are counted; more are counted as one.
-const ADDRESSES: usize = 1024;
+/// Networks whose failures are counted; more are counted as one.
+const ORIGINS: usize = 1024;
 
 /// Holds a server's token against what clients give.
 #[derive(Debug)]
 pub(crate) struct Door {
     token: TokenFile,
-    strangers: Arc<Semaphore>,
     held_off: Semaphore,
-    failures: Mutex<HashMap<Option<IpAddr>, Failures>>,
+    failures: Mutex<HashMap<Option<Origin>, Failures>>,
+    refused: Notices,
+    unreadable: Notices,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,28 +43,28 @@ struct Failures {
     last: Instant,
 }
 
-/// A client before the door. It stands there until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Stranger(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
-
 impl Door {
     pub(crate) fn new(token: TokenFile) -> Door {
-        let strangers = Arc::new(Semaphore::new(STRANGERS));
-        Door { token, strangers, held_off: Semaphore::new(HELD_OFF), failures: Mutex::default() }
-    }
-
-    /// A place before the door; `None`: too many stand there.
-    pub(crate) fn stranger(&self) -> Option<Stranger> {
-        self.strangers.clone().try_acquire_owned().ok().map(Stranger)
+        Door {
+            token,
+            held_off: Semaphore::new(HELD_OFF),
+            failures: Mutex::default(),
+            refused: Notices::new(),
+            unreadable: Notices::new(),
+        }
     }
 
     /// Lets in who gives the token. Anybody else waits for the answer.
     ///
     /// # Errors
-    /// The token is missing or wrong (`authentication_error`), or the server's own cannot be read.
+    /// The token is missing or wrong (`authentication_error`); too many wait for that answer already (`rate_limit_error`, at once: the
+    /// connection is best closed); or the server's own token cannot be read.
     pub(crate) async fn knock(&self, given: Option<&[u8]>, from: IpAddr) -> Result<(), EngineError> {
+        // Small, and on a local disk: read each time, a new one counts at once.
         let token = self.token.read().map_err(|error| {
-            tracing::error!(%error, "the token cannot be read: nobody is let in over the network");
+            if let Some(untold) = self.unreadable.next() {
+                tracing::error!(%error, untold, "the token cannot be read: nobody is let in over the network");
+            }
             EngineError::new(ErrorKind::Internal, "the server cannot read its token")
                 .hint("see the server's log")
         })?;
@@ -72,34 +73,39 @@ impl Door {
             Some(_) => "the token is wrong",
             None => "there is no token",
         };
-        tracing::warn!(%from, problem, "a client was not let in");
-        // With too many waiting already, the answer comes at once: to wait would be to keep what they cost.
-        if let Ok(_place) = self.held_off.try_acquire() {
-            tokio::time::sleep(self.failed(from)).await;
+        if let Some(untold) = self.refused.next() {
+            tracing::warn!(%from, problem, untold, "a client was not let in");
         }
+        let delay = self.failed(from.into());
+        let Ok(_place) = self.held_off.try_acquire() else {
+            return Err(EngineError::new(ErrorKind::RateLimit, "too many wrong tokens at once"));
+        };
+        tokio::time::sleep(delay).await;
         Err(EngineError::new(ErrorKind::Authentication, problem)
             .hint("'nerve token show' on the server's machine prints it"))
     }
 
     /// Counts a failure; says how long its answer takes.
-    fn failed(&self, from: IpAddr) -> Duration {
+    fn failed(&self, from: Origin) -> Duration {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if failures.len() >= ADDRESSES {
+        if failures.len() >= ORIGINS {
             failures.retain(|_, of| now.duration_since(of.last) < REMEMBERED);
         }
-        let address = Some(from).filter(|_| failures.len() < ADDRESSES || failures.contains_key(&Some(from)));
-        let of = failures.entry(address).or_insert(Failures { count: 0, last: now });
+        let origin = Some(from).filter(|_| failures.len() < ORIGINS || failures.contains_key(&Some(from)));
+        let of = failures.entry(origin).or_insert(Failures { count: 0, last: now });
         if now.duration_since(of.last) >= REMEMBERED {
             of.count = 0;
         }
         *of = Failures { count: of.count.saturating_add(1), last: now };
-        (STEP * of.count.min(1000)).min(LONGEST)
+        STEP.saturating_mul(of.count).min(LONGEST)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn door() -> (tempfile::TempDir, Door, String) {
@@ -131,20 +137,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_addresses_do_not_fill_the_memory() {
-        let (_dir, door, _) = door();
-        for n in 0..3 * ADDRESSES as u32 {
-            door.failed(IpAddr::from(n.to_be_bytes()));
+    async fn only_so_many_wait_and_the_right_token_is_not_among_them() {
+        let (_dir, door, token) = door();
+        let door = Arc::new(door);
+        let from: IpAddr = "10.0.0.1".parse().unwrap();
+        let mut guesses = tokio::task::JoinSet::new();
+        for _ in 0..10 * HELD_OFF {
+            let door = door.clone();
+            guesses.spawn(async move { door.knock(Some(b"guess"), from).await.unwrap_err() });
         }
-        assert!(door.failures.lock().unwrap().len() <= ADDRESSES + 1);
+        let start = Instant::now();
+        let mut at_once = 0;
+        while at_once < 9 * HELD_OFF {
+            let error = guesses.join_next().await.unwrap().unwrap();
+            assert_eq!(error.kind.as_str(), "rate_limit_error");
+            at_once += 1;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        door.knock(Some(token.as_bytes()), from).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        for error in guesses.join_all().await {
+            assert_eq!(error.kind.as_str(), "authentication_error");
+        }
+        assert!(start.elapsed() <= LONGEST + Duration::from_millis(1));
     }
 
     #[tokio::test]
-    async fn only_so_many_stand_before_the_door() {
+    async fn a_server_that_cannot_read_its_token_lets_nobody_in() {
+        let (dir, door, token) = door();
+        std::fs::remove_file(dir.path().join("token")).unwrap();
+        let error = door.knock(Some(token.as_bytes()), IpAddr::from([127, 0, 0, 1])).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Internal);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_addresses_do_not_fill_the_memory() {
         let (_dir, door, _) = door();
-        let standing: Vec<Stranger> = std::iter::from_fn(|| door.stranger()).collect();
-        assert_eq!(standing.len(), STRANGERS);
-        drop(standing);
-        assert!(door.stranger().is_some());
+        for n in 0..3 * ORIGINS as u32 {
+            door.failed(IpAddr::from(n.to_be_bytes()).into());
+        }
+        assert!(door.failures.lock().unwrap().len() <= ORIGINS + 1);
     }
 }

@@ -6,10 +6,18 @@
 //! | [`tls`] | certificate and key of a server |
 //! | [`address`] | which addresses need TLS |
 //! | `door` | who knows the token comes in; who does not is held off |
+//! | `strangers` | who has not shown it yet; few, and the oldest goes first |
+//! | `origin` | from which network a client comes |
+//! | `notices` | what of all that is logged |
 
 pub mod address;
 mod door;
+mod notices;
+mod origin;
+mod strangers;
 pub mod tls;
 pub mod token;
 
-pub(crate) use door::{Door, Stranger};
+pub(crate) use door::Door;
+pub(crate) use notices::Notices;
+pub(crate) use strangers::{Stranger, Strangers};

@@ -1,5 +1,7 @@
 //! The certificate and the key with which a server shows who it is.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,9 +23,12 @@ impl TlsFiles {
     /// Reads both: what a server needs for TLS 1.2 and 1.3. `alpn`: the protocols it speaks inside.
     ///
     /// # Errors
-    /// A file cannot be read or holds no such thing, or the key is not the certificate's.
+    /// A file cannot be read or holds no such thing, everybody may read the key, or it is not the certificate's.
     pub fn load(&self, alpn: &[&[u8]]) -> Result<Arc<rustls::ServerConfig>, ServerError> {
         let certs = self.certs()?;
+        if fs::metadata(&self.key).is_ok_and(|meta| meta.mode() & 0o007 != 0) {
+            return Err(bad(&self.key, "private key", &"every user of this machine may read it"));
+        }
         let key =
             PrivateKeyDer::from_pem_file(&self.key).map_err(|error| bad(&self.key, "private key", &error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
+use tempfile::NamedTempFile;
 
 use crate::error::ServerError;
 use crate::paths::private_directory;
@@ -77,17 +78,15 @@ impl TokenFile {
             Err(ServerError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
             read => return read,
         }
-        self.folder()?;
         let token = Token::random(&self.path)?;
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path);
-        match made {
-            Ok(mut file) => {
-                writeln!(file, "{}", token.reveal()).map_err(ServerError::io("write", &self.path))?;
-                Ok(token)
-            }
+        let file = self.written(&token)?;
+        match file.persist_noclobber(&self.path) {
+            Ok(_) => Ok(token),
             // Somebody else has just made it.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => self.read(),
-            Err(source) => Err(ServerError::Io { what: "create", path: self.path.clone(), source }),
+            Err(failed) if failed.error.kind() == std::io::ErrorKind::AlreadyExists => self.read(),
+            Err(failed) => {
+                Err(ServerError::Io { what: "create", path: self.path.clone(), source: failed.error })
+            }
         }
     }
 
@@ -119,17 +118,24 @@ impl TokenFile {
     /// # Errors
     /// It cannot be written.
     pub fn rotate(&self) -> Result<Token, ServerError> {
-        let folder = self.folder()?;
         let token = Token::random(&self.path)?;
-        let write = || -> std::io::Result<()> {
-            // Made with mode 0600.
-            let mut file = tempfile::NamedTempFile::new_in(&folder)?;
+        let file = self.written(&token)?;
+        file.persist(&self.path)
+            .map_err(|failed| failed.error)
+            .map_err(ServerError::io("write", &self.path))?;
+        Ok(token)
+    }
+
+    /// A file that holds a token, on the disk, with mode 0600, and not yet in its place: whoever reads there finds a whole token or none.
+    fn written(&self, token: &Token) -> Result<NamedTempFile, ServerError> {
+        let folder = self.folder()?;
+        let write = || -> std::io::Result<NamedTempFile> {
+            let mut file = NamedTempFile::new_in(&folder)?;
             writeln!(file, "{}", token.reveal())?;
             file.as_file().sync_all()?;
-            file.persist(&self.path).map(drop).map_err(|error| error.error)
+            Ok(file)
         };
-        write().map_err(ServerError::io("write", &self.path))?;
-        Ok(token)
+        write().map_err(ServerError::io("write", &self.path))
     }
 
     /// The folder it is in, made if it is not there.
@@ -203,6 +209,18 @@ mod tests {
         assert!(!old.is(new.reveal().as_bytes()));
         assert!(file.read().unwrap().is(new.reveal().as_bytes()));
         assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn many_who_make_one_at_the_same_time_all_get_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("token"));
+        let tokens: Vec<Token> = std::thread::scope(|scope| {
+            let made: Vec<_> = (0..16).map(|_| scope.spawn(|| file.obtain().unwrap())).collect();
+            made.into_iter().map(|made| made.join().unwrap()).collect()
+        });
+        assert!(tokens.iter().all(|token| token.is(tokens[0].reveal().as_bytes())));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::{graph, line_of, result, seconds, value};
 
+/// The longest message of an error, in bytes: it may repeat a name that is megabytes long.
+const LONGEST_MESSAGE: usize = 16 * 1024;
+
 /// What the answer to one request must carry, whatever comes of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
@@ -101,7 +104,12 @@ impl Answer {
 /// What an error's message and `data` say.
 fn error_data(error: EngineError) -> (String, data::ErrorData) {
     // What a graph had done is told by its run.
-    let EngineError { kind, message, hint, screen, choices, delivery, of_run } = error;
+    let EngineError { kind, mut message, hint, screen, choices, delivery, of_run } = error;
+    if message.len() > LONGEST_MESSAGE {
+        let end = (0..=LONGEST_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
+        message.truncate(end.unwrap_or(0));
+        message.push('…');
+    }
     let data = data::ErrorData {
         error_type: kind.as_str().to_string(),
         hint,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, TestServer};
+use super::harness::{Client, TestServer};
 
 /// Sends a line, expects an error with these words, and that the connection goes on.
 async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
@@ -29,6 +29,18 @@ async fn what_is_no_request_gets_an_error_and_the_connection_goes_on() {
     refused(client, b"{}", &["type"]).await;
     let deep = format!("{{\"type\":\"command\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     refused(client, deep.as_bytes(), &["deep"]).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_of_megabytes_is_not_repeated_whole() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let name = "é".repeat(2 << 20);
+    let line = format!(r#"{{"command_type":"GET_NODE","params":{{"node_id":"{name}"}},"request_id":"1"}}"#);
+    let reply = refused(client, line.as_bytes(), &["no node", "ééé"]).await;
+    let length = reply["error"].as_str().unwrap().len();
+    assert!(length < 20_000, "an error of {length} bytes");
     server.stop().await;
 }
 

@@ -1,18 +1,20 @@
 //! A server in a directory of its own, and clients that speak raw lines.
 
+use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
+use nerve_server::access::token::TokenFile;
 use nerve_server::error::ServerError;
 use nerve_server::paths::Places;
 use nerve_server::server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -42,37 +44,96 @@ pub(crate) fn engine(places: &Places) -> Engine {
     })
 }
 
-/// A running server. It stops when dropped; [`TestServer::stop`] waits for that.
-pub(crate) struct TestServer {
+/// What the clients of a test come over: the same tests run over each.
+pub(crate) trait Transport: Sized {
+    /// The server is to listen there.
+    fn listen(_config: &mut ServerConfig) {}
+    /// A client that is let in.
+    async fn connect(server: &Served<Self>) -> Client;
+}
+
+/// The Unix socket.
+pub(crate) struct Unix;
+
+impl Transport for Unix {
+    async fn connect(server: &Served<Unix>) -> Client {
+        Client::connect(&server.socket).await
+    }
+}
+
+/// TCP on loopback, in the clear.
+pub(crate) struct Tcp;
+
+impl Transport for Tcp {
+    fn listen(config: &mut ServerConfig) {
+        config.tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    }
+
+    async fn connect(server: &Served<Tcp>) -> Client {
+        let mut client = Client::tcp(server.tcp()).await;
+        let answer = client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
+        assert_eq!(answer["authenticated"], true);
+        client
+    }
+}
+
+/// A running server whose clients come over its Unix socket.
+pub(crate) type TestServer = Served<Unix>;
+/// A running server whose clients come over TCP.
+pub(crate) type TcpServer = Served<Tcp>;
+
+/// A running server. It stops when dropped; [`Served::stop`] waits for that.
+pub(crate) struct Served<T> {
     pub(crate) home: TempDir,
     pub(crate) socket: PathBuf,
     pub(crate) task: JoinHandle<Result<(), ServerError>>,
+    tcp: Option<SocketAddr>,
+    token: TokenFile,
     stop: CancellationToken,
+    over: PhantomData<T>,
 }
 
-impl TestServer {
-    pub(crate) fn start() -> TestServer {
-        TestServer::start_with(|_| {})
+impl<T: Transport> Served<T> {
+    pub(crate) fn start() -> Served<T> {
+        Served::start_with(|_| {})
     }
 
-    pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> TestServer {
-        TestServer::start_in(tempfile::tempdir().unwrap(), change)
+    pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Served<T> {
+        Served::start_in(tempfile::tempdir().unwrap(), change)
     }
 
-    fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> TestServer {
+    fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> Served<T> {
         let places = places(home.path());
         let mut config = ServerConfig::new("test", places.clone());
+        T::listen(&mut config);
         change(&mut config);
         let server = Server::bind(&config).unwrap();
+        let (tcp, token) = (server.tcp_address(), config.token);
         let engine = engine(&places);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
-        TestServer { socket: places.socket("test").unwrap(), home, task, stop }
+        let socket = places.socket("test").unwrap();
+        Served { socket, home, task, tcp, token, stop, over: PhantomData }
     }
 
     pub(crate) async fn client(&self) -> Client {
-        Client::connect(&self.socket).await
+        T::connect(self).await
+    }
+
+    /// Where it listens for lines over TCP.
+    pub(crate) fn tcp(&self) -> SocketAddr {
+        self.tcp.unwrap()
+    }
+
+    /// What clients over TCP must know now.
+    pub(crate) fn token(&self) -> String {
+        self.token.read().unwrap().reveal().to_string()
+    }
+
+    /// A new token in place of that.
+    pub(crate) fn rotate_token(&self) -> String {
+        self.token.rotate().unwrap().reveal().to_string()
     }
 
     pub(crate) async fn stop(self) {
@@ -86,10 +147,10 @@ impl TestServer {
     }
 
     /// Stops it and starts another one in its place.
-    pub(crate) async fn restart(self) -> TestServer {
+    pub(crate) async fn restart(self) -> Served<T> {
         self.stop.cancel();
         ended(self.task).await;
-        TestServer::start_in(self.home, |_| {})
+        Served::start_in(self.home, |_| {})
     }
 }
 
@@ -99,15 +160,28 @@ async fn ended(task: JoinHandle<Result<(), ServerError>>) {
 
 /// One connection.
 pub(crate) struct Client {
-    read: BufReader<OwnedReadHalf>,
-    write: Option<OwnedWriteHalf>,
+    read: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    write: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     next_id: u32,
 }
 
 impl Client {
     pub(crate) async fn connect(socket: &Path) -> Client {
         let (read, write) = UnixStream::connect(socket).await.unwrap().into_split();
-        Client { read: BufReader::new(read), write: Some(write), next_id: 0 }
+        Client::over(read, write)
+    }
+
+    /// One that has not shown the token yet.
+    pub(crate) async fn tcp(address: SocketAddr) -> Client {
+        let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
+        Client::over(read, write)
+    }
+
+    pub(crate) fn over(
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Client {
+        Client { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next_id: 0 }
     }
 
     /// Sends bytes as they are, a line end after them.

@@ -1,14 +1,20 @@
-//! The server over its real Unix socket, spoken to in raw lines.
+//! The server over its real Unix socket and over TCP, spoken to in raw lines.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+#![expect(clippy::duplicate_mod, reason = "the same tests run over the Unix socket and over TCP")]
 
 mod harness;
 
+mod access;
 mod bad_input;
 mod chat;
 mod forks;
 mod graphs;
+mod http;
 mod in_process;
 mod lifecycle;
 mod matrix;
 mod results;
+mod tcp;
+mod tls;
 mod traffic;
+mod unix_only;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, DEADLINE, TestServer};
+use super::harness::{Client, TestServer};
 
 /// A node over the mock-free shell that is on every machine.
 async fn shell(client: &mut Client, node: &str) {
@@ -118,30 +118,6 @@ async fn a_client_that_leaves_during_a_turn_in_a_terminal_does_not_leave_it_busy
 }
 
 #[tokio::test]
-async fn a_connection_that_waits_for_an_answer_ends_when_its_client_leaves() {
-    let server = TestServer::start_with(|config| config.max_connections = 1);
-    let mut leaver = server.client().await;
-    shell(&mut leaver, "sh").await;
-    leaver.done("SUBSCRIBE", json!({ "types": [] })).await;
-    leaver.send("WAIT_NODE", json!({ "node_id": "sh", "until": "blocked", "timeout": 1000 })).await;
-    leaver.send("PING", json!({})).await;
-    assert_eq!(leaver.line().await.unwrap()["data"]["pong"], true);
-    drop(leaver);
-    // There is room for one: the next is served as soon as the first is gone.
-    let served = async {
-        loop {
-            let mut next = server.client().await;
-            next.try_send("PING").await;
-            if next.line().await.is_some_and(|line| line["success"] == true) {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(DEADLINE, served).await.expect("the connection was kept");
-    server.stop().await;
-}
-
-#[tokio::test]
 async fn a_listener_that_sends_no_more_still_gets_its_events() {
     let server = TestServer::start();
     let mut listener = server.client().await;
@@ -153,39 +129,6 @@ async fn a_listener_that_sends_no_more_still_gets_its_events() {
     client.done("SHUTDOWN", json!({})).await;
     listener.event("SERVER_SHUTDOWN").await;
     assert_eq!(listener.line().await, None);
-}
-
-#[tokio::test]
-async fn a_slow_reader_loses_events_is_told_how_many_and_holds_nobody_up() {
-    let server = TestServer::start();
-    let mut slow = server.client().await;
-    slow.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
-    let mut busy = server.client().await;
-    busy.done("SUBSCRIBE", json!({ "types": [] })).await;
-    // Node names and so events are small: enough of them to fill socket buffers and queue.
-    let started = Instant::now();
-    for round in 0..3000 {
-        let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });
-        busy.done("CREATE_NODE", node.clone()).await;
-        busy.done("STOP_NODE", node).await;
-    }
-    assert!(started.elapsed() < DEADLINE, "a slow reader held up others");
-    let last = "n2999";
-    let (mut seen, mut dropped) = (0, 0);
-    loop {
-        let event = slow.line().await.unwrap();
-        if event["event_type"] == "EVENTS_DROPPED" {
-            dropped += event["data"]["dropped"].as_u64().unwrap();
-        } else {
-            seen += 1;
-        }
-        if event["event_type"] == "NODE_STOPPED" && event["node_id"] == last {
-            break;
-        }
-    }
-    assert!(dropped > 0, "the test made too few events");
-    assert_eq!(seen + dropped, 6000);
-    server.stop().await;
 }
 
 #[tokio::test]

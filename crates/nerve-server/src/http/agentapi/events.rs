@@ -1,0 +1,101 @@
+//! Messages and states as agentapi's events: first all there are, then what changes.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Agent;
+use crate::events::{Filter, Queue};
+use crate::http::problem::Problem;
+
+/// A comment is sent when nothing else was for so long.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Streams until the client leaves, the node is gone or the server goes down.
+pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
+    let node = agent.node.get("node_id").and_then(Value::as_str).map(str::to_string);
+    // Before the first look: what happens after it is not to be missed.
+    let queue = agent.shared.serving.hub.subscribe(Filter { node, ..Filter::default() }, None);
+    let closing = agent.shared.serving.closing.clone();
+    let mut reader = Reader {
+        agent,
+        queue,
+        closing,
+        waiting: VecDeque::new(),
+        told: 0,
+        status: Value::Null,
+        ended: false,
+    };
+    reader.look().await?;
+    let stream = futures_util::stream::unfold(reader, |mut reader| async move {
+        let chunk = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
+    });
+    let mut response = Body::from_stream(stream).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    Ok(response)
+}
+
+struct Reader {
+    agent: Agent,
+    queue: Arc<Queue>,
+    closing: CancellationToken,
+    waiting: VecDeque<Bytes>,
+    /// Messages up to this id have been told.
+    told: u64,
+    status: Value,
+    ended: bool,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(chunk) = self.waiting.pop_front() {
+                return Some(chunk);
+            }
+            if self.ended {
+                return None;
+            }
+            tokio::select! {
+                _ = self.queue.next_events() => {}
+                () = self.closing.cancelled() => return None,
+                () = tokio::time::sleep(HEARTBEAT) => self.waiting.push_back(Bytes::from_static(b": heartbeat\n\n")),
+            }
+            // One look for all that has happened.
+            while self.queue.try_next_events().is_some() {}
+            self.ended = self.look().await.is_err();
+        }
+    }
+
+    /// Compares what is with what was told.
+    async fn look(&mut self) -> Result<(), Problem> {
+        let status = self.agent.status().await?;
+        for message in self.agent.messages().await? {
+            if message.id > self.told {
+                self.told = message.id;
+                let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
+                self.waiting.push_back(event("message_update", &update));
+            }
+        }
+        if status != self.status {
+            self.waiting.push_back(event("status_change", &status));
+            self.status = status;
+        }
+        Ok(())
+    }
+}
+
+fn event(name: &str, data: &impl Serialize) -> Bytes {
+    let mut text = format!("event: {name}\ndata: ");
+    // Values have no way to fail.
+    let _ = write!(text, "{}\n\n", serde_json::to_string(data).unwrap_or_default());
+    text.into()
+}

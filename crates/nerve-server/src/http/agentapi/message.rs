@@ -1,0 +1,58 @@
+//! What was said, as agentapi has it, from entries of a node's history.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One thing that one of the two said.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Message {
+    /// Rises with time, with gaps.
+    pub(super) id: u64,
+    pub(super) content: String,
+    /// `user` or `agent`.
+    pub(super) role: &'static str,
+    /// RFC 3339, in UTC.
+    pub(super) time: String,
+}
+
+impl Message {
+    /// The prompt and the answer of a turn. What was only typed is no message.
+    pub(super) fn of(entry: &Value) -> Vec<Message> {
+        if !["send", "send_stream"].iter().any(|op| entry["op"] == *op) {
+            return Vec::new();
+        }
+        let text = |field: &str| entry[field].as_str().unwrap_or_default().to_string();
+        let seq = entry["seq"].as_u64().unwrap_or_default();
+        let prompt = Message { id: 2 * seq, content: text("input"), role: "user", time: text("ts_start") };
+        let sections = entry["response"]["sections"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let said = |section: &&Value| section["type"] == "text";
+        let parts: Vec<&str> =
+            sections.iter().filter(said).filter_map(|section| section["content"].as_str()).collect();
+        let time = if entry["ts_end"].is_string() { text("ts_end") } else { text("ts_start") };
+        let answer = Message { id: 2 * seq + 1, content: parts.join("\n\n"), role: "agent", time };
+        vec![prompt, answer]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_is_two_messages_and_what_is_typed_is_none() {
+        let entry = json!({
+            "seq": 3, "op": "send", "ts_start": "a", "ts_end": "b", "input": "hi",
+            "response": { "sections": [{ "type": "thinking", "content": "x" }, { "type": "text", "content": "yes" }] },
+        });
+        let messages = Message::of(&entry);
+        assert_eq!((messages[0].id, messages[0].role, messages[0].content.as_str()), (6, "user", "hi"));
+        assert_eq!(
+            (messages[1].id, messages[1].content.as_str(), messages[1].time.as_str()),
+            (7, "yes", "b")
+        );
+        assert_eq!(Message::of(&json!({ "seq": 4, "op": "write", "input": "x" })), []);
+        assert_eq!(Message::of(&json!({})), []);
+    }
+}

@@ -1,0 +1,157 @@
+//! A node as agentapi shows an agent (<https://github.com/coder/agentapi>), so that its clients can talk to one of nerve's by another URL.
+
+mod events;
+mod message;
+
+use axum::extract::{RawPathParams, Request, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use nerve_proto::CommandType;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use self::message::Message;
+use super::operation::{Operation, Own};
+use super::problem::Problem;
+use super::resource::{command, json_body, raw_query};
+use super::{Shared, body, query};
+use crate::events::Filter;
+
+/// Turns of which the messages are shown: the last ones.
+const TURNS: usize = 500;
+/// How long an agent may take to begin with a message.
+const BEGIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Answers as agentapi does.
+pub(crate) async fn serve(
+    operation: &'static Operation,
+    what: Own,
+    State(shared): State<Shared>,
+    path: RawPathParams,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, sent) = request.into_parts();
+    let agent = Agent::new(shared, operation, &path, &parts.uri)?;
+    match what {
+        Own::AgentMessages => Ok(json_body(json!({ "messages": agent.messages().await? }).to_string())),
+        Own::AgentMessage => agent.send(&body::read(sent).await?).await,
+        Own::AgentEvents => events::stream(agent).await,
+        _ => Ok(json_body(agent.status().await?.to_string())),
+    }
+}
+
+/// A node that is spoken to in agentapi's words.
+#[derive(Debug, Clone)]
+struct Agent {
+    shared: Shared,
+    /// Its id, and its session if one was named.
+    node: Map<String, Value>,
+}
+
+/// What is said to it.
+#[derive(Deserialize)]
+struct Said {
+    content: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl Agent {
+    fn new(shared: Shared, operation: &Operation, path: &RawPathParams, uri: &Uri) -> Result<Agent, Problem> {
+        let mut node = query::read(operation.query(), &raw_query(uri)?)?;
+        node.extend(path.iter().map(|(name, text)| (name.to_string(), Value::from(text))));
+        Ok(Agent { shared, node })
+    }
+
+    /// Gives the engine a command about the node.
+    async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
+        let mut params = self.node.clone();
+        if let Value::Object(more) = more {
+            params.extend(more);
+        }
+        let result = command(name, params, &self.shared).await?;
+        if result.success { Ok(result.data) } else { Err(Problem::of(result)) }
+    }
+
+    /// `stable`: it waits for somebody; a dialog too.
+    async fn status(&self) -> Result<Value, Problem> {
+        let node = self.ask(CommandType::GetNode, Value::Null).await?;
+        let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
+        let kind = node["metadata"].get("profile").unwrap_or(&node["type"]);
+        let status = if works { "running" } else { "stable" };
+        Ok(json!({ "agent_type": kind, "status": status, "transport": "pty" }))
+    }
+
+    /// What was said by both, from the node's history.
+    async fn messages(&self) -> Result<Vec<Message>, Problem> {
+        // A node that keeps none has said nothing; one that is not there is an error.
+        self.ask(CommandType::GetNode, Value::Null).await?;
+        let history =
+            self.ask(CommandType::GetHistory, json!({ "inputs_only": true, "last": TURNS })).await?;
+        let entries = history["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(entries.iter().flat_map(Message::of).collect())
+    }
+
+    async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
+        let said: Said = serde_json::from_slice(sent).map_err(|error| {
+            Problem::invalid(format!("body: {}", query::short(&error.to_string())))
+                .hint("{\"content\":\"…\",\"type\":\"user\"}")
+        })?;
+        match said.kind.as_str() {
+            "user" => self.prompt(&said.content).await?,
+            "raw" => drop(self.ask(CommandType::WriteData, json!({ "data": said.content })).await?),
+            other => {
+                let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
+                return Err(Problem::invalid(detail));
+            }
+        }
+        Ok(json_body(json!({ "ok": true }).to_string()))
+    }
+
+    /// Sends a prompt and waits until the agent has begun with it.
+    async fn prompt(&self, text: &str) -> Result<(), Problem> {
+        let state = self.ask(CommandType::GetNode, Value::Null).await?["state"].take();
+        if state != "ready" {
+            let detail = format!("the agent is {}, not ready", state.as_str().unwrap_or("unknown"));
+            return Err(Problem::new(StatusCode::CONFLICT, "busy", detail)
+                .hint("wait until its status is stable; answer a dialog with a message of type raw"));
+        }
+        let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
+        let session = self.node.get("session_id").and_then(Value::as_str);
+        let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
+        let events = self.shared.serving.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
+        let begun =
+            self.ask(CommandType::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
+        let result = begun.await?["result_id"].take();
+        let deadline = Instant::now() + BEGIN;
+        let late =
+            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent has not begun in time");
+        loop {
+            for (_, line) in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
+                let event: Value = serde_json::from_slice(&line).unwrap_or_default();
+                match event["event_type"].as_str() {
+                    Some("NODE_BUSY") => return Ok(()),
+                    Some("RESULT_READY") if event["data"]["result_id"] == result => {
+                        return self.ended(&result).await;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// A prompt that has ended before it was seen to begin: there was an answer, or it could not be sent.
+    async fn ended(&self, result: &Value) -> Result<(), Problem> {
+        let ended = command(
+            CommandType::GetResult,
+            Map::from_iter([("result_id".to_string(), result.clone())]),
+            &self.shared,
+        );
+        let data = ended.await?.data;
+        match data.get("response").is_none_or(Value::is_null).then(|| data["error"].as_str()).flatten() {
+            Some(error) => Err(Problem::new(StatusCode::CONFLICT, "delivery_error", error)),
+            None => Ok(()),
+        }
+    }
+}

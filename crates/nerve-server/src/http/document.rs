@@ -1,0 +1,255 @@
+//! The table of operations as OpenAPI 3.1.
+
+use nerve_proto::{data, params};
+use schemars::Schema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::operation::{Does, Mapped, Operation, Own};
+use super::operations::OPERATIONS;
+use super::query::{Kind, Query};
+
+/// The description of the HTTP interface, as JSON with line breaks; the same for every server of this version.
+pub(crate) fn document() -> String {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    let mut generator = settings.into_generator();
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let described = describe(operation, &mut generator);
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.to_ascii_lowercase()] = described;
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Problem".to_string(), problem());
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "nerve",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Drives, records and orchestrates terminal agents. `nerve token show` prints the token.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let mut described = json!({
+        "operationId": operation_id(operation),
+        "tags": [operation.tag()],
+        "summary": operation.summary,
+    });
+    if operation.open {
+        described["security"] = json!([]);
+    }
+    let mut parameters: Vec<Value> = operation.placeholders().map(in_path).collect();
+    parameters.extend(operation.query().iter().map(in_query));
+    if !parameters.is_empty() {
+        described["parameters"] = Value::from(parameters);
+    }
+    let sent = match &operation.does {
+        Does::Command(mapped) => {
+            mapped.body.map(|schema| (body(operation, schema(generator)), requires(mapped)))
+        }
+        Does::Own(Own::Line, _) => Some((
+            json!({ "type": "object", "required": ["command_type"], "properties": {
+            "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
+            "request_id": { "type": ["string", "integer", "null"] },
+        } }),
+            true,
+        )),
+        Does::Own(Own::Shutdown, _) => {
+            Some((generator.subschema_for::<params::ShutdownParams>().into(), false))
+        }
+        Does::Own(Own::AgentMessage, _) => {
+            let kind = json!({ "enum": ["user", "raw"] });
+            let properties = json!({ "content": { "type": "string" }, "type": kind });
+            let schema =
+                json!({ "type": "object", "required": ["content", "type"], "properties": properties });
+            Some((schema, true))
+        }
+        Does::Own(..) => None,
+    };
+    if let Some((schema, required)) = sent {
+        described["requestBody"] =
+            json!({ "required": required, "content": { "application/json": { "schema": schema } } });
+    }
+    described["responses"] = responses(operation, generator);
+    described
+}
+
+/// The body of a fork or a prompt must be there, that of a run need not.
+fn requires(mapped: &Mapped) -> bool {
+    use nerve_proto::CommandType::{AnswerNode, ResumeRun, RunGraph, WaitNode};
+    !matches!(mapped.command, AnswerNode | ResumeRun | RunGraph | WaitNode)
+}
+
+/// With `async` or `detach`.
+fn may_be_later(mapped: &Mapped) -> bool {
+    use nerve_proto::CommandType::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
+    matches!(mapped.command, ExecuteGraph | ExecuteInput | ResumeRun | RunGraph)
+}
+
+/// The params of a command without those that the path has.
+fn body(operation: &Operation, schema: Schema) -> Value {
+    let mut schema = Value::from(schema);
+    for name in operation.placeholders() {
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.shift_remove(name);
+        }
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
+            required.retain(|field| field != name);
+        }
+    }
+    schema
+}
+
+fn in_path(name: &str) -> Value {
+    json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+}
+
+fn in_query(query: &Query) -> Value {
+    let schema = match query.kind {
+        Kind::Text | Kind::List => json!({ "type": "string" }),
+        Kind::Number => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Seconds => json!({ "type": "number", "minimum": 0 }),
+    };
+    json!({ "name": query.name, "in": "query", "description": query.about, "schema": schema })
+}
+
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
+    let json = |schema: Value| json!({ "application/json": { "schema": schema } });
+    let (status, done, content) = match &operation.does {
+        Does::Command(mapped) => {
+            let mut schema = Value::from((mapped.data)(generator));
+            if mapped.list.is_some() {
+                let next = json!({ "type": "object", "properties": { "next": {
+                    "description": "The cursor of the next page; null: there is none.", "type": ["string", "null"],
+                } } });
+                schema = json!({ "allOf": [schema, next] });
+            }
+            (if mapped.made.is_some() { "201" } else { "200" }, "Done", json(schema))
+        }
+        Does::Own(what, _) => match what {
+            Own::Socket => ("101", "The connection is a WebSocket", Value::Null),
+            Own::Events => ("200", "Events until the client leaves", json!({ "text/event-stream": {} })),
+            Own::Page => ("200", "The page", json!({ "text/html": {} })),
+            Own::Line => ("200", "The result, of a failure too", json(json!({ "type": "object" }))),
+            Own::Shutdown => {
+                ("200", "It goes down", json(generator.subschema_for::<data::StoppedData>().into()))
+            }
+            Own::AgentEvents => ("200", "Events as of agentapi", json!({ "text/event-stream": {} })),
+            Own::Health
+            | Own::Document
+            | Own::Recordings
+            | Own::AgentStatus
+            | Own::AgentMessages
+            | Own::AgentMessage => ("200", "Done", json(json!({ "type": "object" }))),
+        },
+    };
+    let mut good = json!({ "description": done });
+    if !content.is_null() {
+        good["content"] = content;
+    }
+    let later = matches!(&operation.does, Does::Command(mapped) if may_be_later(mapped));
+    let problem =
+        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let mut responses = json!({ status: good.clone() });
+    if later {
+        responses["202"] = good;
+        responses["202"]["description"] = Value::from("It has begun, and nobody waits for its end");
+    }
+    responses["default"] = json!({ "description": "An error", "content": problem });
+    responses
+}
+
+fn problem() -> Value {
+    json!({
+        "description": "An error (RFC 9457).",
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "error_type", "request_id"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "error_type": { "type": "string" },
+            "hint": { "description": "What to do about it.", "type": "string" },
+            "request_id": { "type": "string" },
+            "data": { "description": "More about it: screen, choices, delivery, a run.", "type": "object" },
+            "warnings": { "type": "array", "items": { "type": "string" } },
+        },
+    })
+}
+
+/// `post_nodes_node_id_execute`.
+fn operation_id(operation: &Operation) -> String {
+    let words =
+        operation.path.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(operation.method.to_ascii_lowercase().as_str()).chain(words).collect::<Vec<_>>().join("_")
+}
+
+impl Operation {
+    /// The first word of its path.
+    pub(crate) fn tag(&self) -> &'static str {
+        match &self.does {
+            Does::Own(
+                Own::Health
+                | Own::Document
+                | Own::Page
+                | Own::Line
+                | Own::Shutdown
+                | Own::Socket
+                | Own::Events,
+                _,
+            ) => "server",
+            Does::Own(..) | Does::Command(_) => self.path.split('/').nth(1).unwrap_or_default(),
+        }
+    }
+
+    /// Names in its path that stand for something.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_operation_has_an_id_of_its_own() {
+        let text = document();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let mut ids = HashSet::new();
+        for operation in OPERATIONS {
+            let described = &document["paths"][operation.path][operation.method.to_ascii_lowercase()];
+            assert!(ids.insert(described["operationId"].as_str().unwrap().to_string()), "{described}");
+        }
+        let mut references = text.split("\"$ref\": \"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        assert!(references.clone().count() > 20);
+        assert_eq!(references.find(|to| document.pointer(to.trim_start_matches('#')).is_none()), None);
+    }
+
+    #[test]
+    fn what_the_path_has_is_not_asked_for_in_the_body() {
+        let document: Value = serde_json::from_str(&document()).unwrap();
+        let body = &document["paths"]["/nodes/{node_id}/execute"]["post"]["requestBody"];
+        let schema = &body["content"]["application/json"]["schema"];
+        assert_eq!(schema["required"], json!(["text"]), "{schema}");
+        assert!(schema["properties"]["node_id"].is_null() && !schema["properties"]["timeout"].is_null());
+    }
+}

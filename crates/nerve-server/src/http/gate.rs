@@ -1,0 +1,199 @@
+//! Who may come in: looked at before any route, and before the body is read.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use tokio_util::task::TaskTracker;
+
+use super::operations;
+use super::problem::Problem;
+use super::request_id::{self, RequestId};
+use super::{Shared, hosts};
+use crate::access::Stranger;
+use crate::server::Clients;
+
+/// The longest path, query and headers together, in bytes. What is not even read of a longer one is hyper's to say.
+const HEAD: usize = 32 * 1024;
+/// What a page may name as a protocol of its WebSocket to show the token: browsers let it set no header.
+const TOKEN_PROTOCOL: &str = "nerve.token.";
+
+/// One connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Guest {
+    pub(crate) peer: IpAddr,
+    stranger: Arc<Mutex<Option<Stranger>>>,
+    /// WebSockets outlive the connection that they were made of.
+    pub(crate) sockets: TaskTracker,
+}
+
+impl Guest {
+    pub(crate) fn new(peer: IpAddr, stranger: Stranger) -> Guest {
+        Guest { peer, stranger: Arc::new(Mutex::new(Some(stranger))), sockets: TaskTracker::new() }
+    }
+
+    /// It has shown the token: from now on it counts among the clients, if they are not too many.
+    fn come_in(&self, clients: &Clients) -> Result<(), Problem> {
+        let mut stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner);
+        if stranger.is_some() && clients.is_full() {
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.too_many()));
+        }
+        stranger.take();
+        Ok(())
+    }
+}
+
+/// Lets a request in or refuses it, and gives the answer what all answers have.
+pub(crate) async fn gate(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let id = shared.ids.of(&parts.headers);
+    let (method, path) = (parts.method.clone(), parts.uri.path().to_string());
+    let admitted = match parts.extensions.get::<Guest>().cloned() {
+        Some(guest) => admit(&shared, &guest, &parts).await,
+        None => Err(Problem::internal("a request came from nowhere")),
+    };
+    let response = match admitted {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(problem) => problem.into_response(),
+    };
+    let is_head = method == Method::HEAD;
+    let response = finish(response, &id, is_head);
+    tracing::debug!(%id, %method, path, status = response.status().as_u16(), "answered");
+    response
+}
+
+async fn admit(shared: &Shared, guest: &Guest, request: &Parts) -> Result<(), Problem> {
+    let lines = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len()) > HEAD {
+        let detail = format!("path and headers hold at most {HEAD} bytes");
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+    }
+    let host = host(request)?;
+    if !shared.hosts.takes(&host) {
+        return Err(Problem::forbidden(format!(
+            "{:?} is no name of this server",
+            super::query::short(host.as_str())
+        ))
+        .hint("call it localhost or by an address, or start it with --http-name"));
+    }
+    let mut origins = request.headers.get_all(header::ORIGIN).iter();
+    if !origins.all(|origin| hosts::is_own(origin.as_bytes(), &host)) {
+        return Err(Problem::forbidden("requests of pages of other servers are refused"));
+    }
+    if operations::is_open(&request.method, request.uri.path()) {
+        return Ok(());
+    }
+    let given = token(&request.headers);
+    shared.door.knock(given.as_deref(), guest.peer).await.map_err(|error| Problem::not_let_in(&error))?;
+    guest.come_in(&shared.clients)
+}
+
+/// Whom the request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie.
+fn host(request: &Parts) -> Result<Authority, Problem> {
+    let mut all = request.headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (all.next(), all.next()) else {
+        return Err(Problem::invalid("there must be one Host"));
+    };
+    let host = Authority::try_from(host.as_bytes()).map_err(|_| Problem::invalid("Host: not a host"))?;
+    match request.uri.authority() {
+        Some(named) if named.as_str() != host.as_str() => Err(Problem::invalid("Host: not that of the URL")),
+        _ => Ok(host),
+    }
+}
+
+/// What is shown as a token. Of two none counts.
+fn token(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (Some(given), None) => {
+            let (scheme, token) = given.as_bytes().split_at_checked("Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_vec())
+        }
+        (None, _) if headers.contains_key(header::UPGRADE) => protocols(headers)
+            .find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL))
+            .map(|token| token.into()),
+        _ => None,
+    }
+}
+
+/// What a client of a WebSocket would speak.
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// The protocol to answer with: a browser that named some gives up if none is taken.
+pub(crate) fn protocol(headers: &HeaderMap) -> Option<String> {
+    let is_ours = |protocol: &&str| *protocol == "nerve" || protocol.starts_with(TOKEN_PROTOCOL);
+    // The name without a token if it is there.
+    protocols(headers).filter(is_ours).min_by_key(|protocol| protocol.len()).map(str::to_string)
+}
+
+fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        let allow = response.headers_mut().remove(header::ALLOW);
+        response = problem.render(id);
+        if let Some(allow) = allow {
+            response.headers_mut().insert(header::ALLOW, allow);
+        }
+        if is_head {
+            *response.body_mut() = axum::body::Body::empty();
+        }
+    }
+    let headers = response.headers_mut();
+    if let Some(id) = id.header() {
+        headers.insert(request_id::HEADER, id);
+    }
+    let fixed = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Of a path that leads nowhere.
+pub(crate) async fn not_found(request: Request) -> Problem {
+    let path = super::query::short(request.uri().path());
+    Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
+}
+
+/// Of a path that takes other methods.
+pub(crate) async fn wrong_method(request: Request) -> Problem {
+    let detail = format!("{} is not for this path", request.method());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(HeaderName, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    #[test]
+    fn a_token_is_shown_in_one_header_or_to_a_websocket_as_a_protocol() {
+        let bearer = headers(&[(header::AUTHORIZATION, "bearer abc")]);
+        assert_eq!(token(&bearer).unwrap(), b"abc");
+        for none in ["Basic abc", "Bearer", "abc", ""] {
+            assert_eq!(token(&headers(&[(header::AUTHORIZATION, none)])), None, "{none:?}");
+        }
+        let protocols = (header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc, nerve");
+        let socket = headers(&[(header::UPGRADE, "websocket"), protocols.clone()]);
+        assert_eq!(token(&socket).unwrap(), b"abc");
+        assert_eq!(protocol(&socket).unwrap(), "nerve");
+        assert_eq!(token(&headers(&[protocols])), None);
+        let mut two = headers(&[(header::AUTHORIZATION, "Bearer abc")]);
+        two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer def"));
+        assert_eq!(token(&two), None);
+    }
+}

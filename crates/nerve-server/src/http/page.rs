@@ -1,0 +1,190 @@
+//! Lists in pages. A page goes on after the last item of the one before, so that what is added or removed meanwhile neither repeats nor
+//! skips others.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+use super::query::{Kind, Query, short};
+
+/// Items of a page where nothing is said.
+const USUAL: u64 = 100;
+/// The most a page has.
+const MOST: u64 = 1000;
+/// The longest cursor: a time and an id fit.
+const CURSOR_BYTES: usize = 256;
+
+pub(crate) const LIMIT: Query =
+    Query::same("limit", Kind::Number, "Items of the page, from 1 to 1000; 100 if absent.");
+pub(crate) const CURSOR: Query =
+    Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
+
+/// A list in an answer of the wire.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List {
+    /// The field with the items.
+    items: &'static str,
+    /// The field with only their ids, if there is one.
+    ids: Option<&'static str>,
+    /// The field of an item that is its id.
+    id: &'static str,
+    /// The field of an item that is its time: the newest come first. Without one, order is by id.
+    time: Option<&'static str>,
+}
+
+pub(crate) const NODES: List = List { items: "nodes_info", ids: Some("nodes"), id: "id", time: None };
+pub(crate) const SESSIONS: List = List { items: "sessions", ids: None, id: "name", time: None };
+pub(crate) const GRAPHS: List =
+    List { items: "graphs_info", ids: Some("graphs"), id: "graph_id", time: None };
+pub(crate) const RUNS: List = List { items: "runs", ids: None, id: "run_id", time: Some("started_at") };
+pub(crate) const RESULTS: List =
+    List { items: "results", ids: None, id: "result_id", time: Some("created_at") };
+pub(crate) const RECORDINGS: List =
+    List { items: "recordings", ids: None, id: "id", time: Some("started_at") };
+
+/// Which page is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Page {
+    limit: usize,
+    after: Option<Place>,
+}
+
+/// Where an item stands in its list.
+#[derive(Debug, Clone, PartialEq)]
+struct Place {
+    /// Seconds since the Unix epoch; 0 in lists without times.
+    time: f64,
+    id: String,
+}
+
+impl Place {
+    fn cursor(&self) -> String {
+        format!("{}~{}", self.time, self.id)
+    }
+
+    fn parse(cursor: &str) -> Option<Place> {
+        let (time, id) = cursor.split_once('~')?;
+        let time = time.parse::<f64>().ok().filter(|time| time.is_finite())?;
+        (cursor.len() <= CURSOR_BYTES).then(|| Place { time, id: id.to_string() })
+    }
+
+    /// Newest first, then by id.
+    fn cmp(&self, other: &Place) -> Ordering {
+        other.time.total_cmp(&self.time).then_with(|| self.id.cmp(&other.id))
+    }
+}
+
+impl Page {
+    /// Takes the page out of the params, for the wire knows nothing of it.
+    ///
+    /// # Errors
+    /// The limit is out of its range, the cursor not one of ours.
+    pub(crate) fn take(params: &mut Map<String, Value>) -> Result<Page, Problem> {
+        let limit = params.shift_remove("limit").as_ref().and_then(Value::as_u64).unwrap_or(USUAL);
+        if !(1..=MOST).contains(&limit) {
+            return Err(Problem::invalid(format!("query parameter limit: {limit} is not from 1 to {MOST}")));
+        }
+        let after = match params.shift_remove("cursor") {
+            Some(Value::String(cursor)) => Some(Place::parse(&cursor).ok_or_else(|| {
+                Problem::invalid(format!("query parameter cursor: {:?} is none", short(&cursor)))
+                    .hint("take what 'next' of the page before says")
+            })?),
+            _ => None,
+        };
+        Ok(Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), after })
+    }
+
+    /// Leaves of a list what is on the page, and says in `next` where it goes on: null at the end.
+    pub(crate) fn cut(&self, list: List, data: &mut Map<String, Value>) {
+        let Some(Value::Array(items)) = data.get_mut(list.items).map(Value::take) else { return };
+        let mut items: Vec<(Place, Value)> =
+            items.into_iter().map(|item| (list.place(&item), item)).collect();
+        items.sort_by(|(a, _), (b, _)| a.cmp(b));
+        if let Some(after) = &self.after {
+            items.retain(|(place, _)| place.cmp(after) == Ordering::Greater);
+        }
+        let more = items.len() > self.limit;
+        items.truncate(self.limit);
+        let next = items.last().filter(|_| more).map(|(place, _)| place.cursor());
+        if let Some(ids) = list.ids {
+            data.insert(ids.to_string(), items.iter().map(|(place, _)| place.id.as_str()).collect());
+        }
+        data.insert(list.items.to_string(), items.into_iter().map(|(_, item)| item).collect());
+        data.insert("next".to_string(), next.map_or(Value::Null, Value::from));
+    }
+}
+
+impl List {
+    fn place(self, item: &Value) -> Place {
+        let time = self.time.and_then(|field| item.get(field)?.as_f64()).unwrap_or(0.0);
+        let id = item.get(self.id).and_then(Value::as_str).unwrap_or_default();
+        Place { time, id: id.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    fn page(limit: u64, cursor: &Value) -> Page {
+        Page::take(&mut object(json!({ "limit": limit, "cursor": cursor }))).unwrap()
+    }
+
+    #[test]
+    fn pages_have_every_item_once_even_if_some_come_and_go() {
+        let all = |n: u32| -> Vec<Value> {
+            (0..n)
+                .map(|n| json!({ "run_id": format!("r{n}"), "started_at": f64::from(n / 2) + 0.1 }))
+                .collect()
+        };
+        let mut seen = Vec::new();
+        let mut cursor = Value::Null;
+        for n in 20.. {
+            // New ones come first, and are not on later pages.
+            let mut data = object(json!({ "runs": all(n) }));
+            page(3, &cursor).cut(RUNS, &mut data);
+            seen.extend(data["runs"].as_array().unwrap().iter().map(|run| run["run_id"].clone()));
+            cursor = data["next"].take();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 20, "{seen:?}");
+        assert_eq!(
+            (&seen[0], &seen[1], &seen[2], &seen[19]),
+            (&json!("r18"), &json!("r19"), &json!("r16"), &json!("r1"))
+        );
+    }
+
+    #[test]
+    fn the_ids_beside_a_list_are_those_of_the_page() {
+        let items: Vec<Value> = ["a", "b", "c"].iter().map(|id| json!({ "id": id })).collect();
+        let mut data = object(json!({ "nodes": ["a", "b", "c"], "nodes_info": items }));
+        page(2, &Value::Null).cut(NODES, &mut data);
+        assert_eq!(data["nodes"], json!(["a", "b"]));
+        let next = data["next"].clone();
+        let mut data = object(json!({ "nodes": [], "nodes_info": [{ "id": "b" }, { "id": "c" }] }));
+        page(2, &next).cut(NODES, &mut data);
+        assert_eq!((&data["nodes"], &data["next"]), (&json!(["c"]), &Value::Null));
+    }
+
+    #[test]
+    fn limits_and_cursors_are_checked() {
+        for bad in [
+            json!({ "limit": 0 }),
+            json!({ "limit": 1001 }),
+            json!({ "cursor": "x" }),
+            json!({ "cursor": "nan~a" }),
+        ] {
+            assert!(Page::take(&mut object(bad.clone())).is_err(), "{bad}");
+        }
+        assert_eq!(Page::take(&mut Map::new()).unwrap(), Page { limit: 100, after: None });
+    }
+}

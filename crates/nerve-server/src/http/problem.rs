@@ -1,0 +1,184 @@
+//! What went wrong, as `application/problem+json` (RFC 9457).
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use nerve_core::error::EngineError;
+use nerve_proto::ResultMessage;
+use serde_json::{Map, Value, json};
+
+use super::request_id::RequestId;
+
+/// An answer that is an error. It gets its body where the request's id is known.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    error_type: String,
+    pub(crate) detail: String,
+    pub(crate) hint: Option<String>,
+    /// What else an error of the wire has: screen, choices, delivery, a run …
+    data: Box<Map<String, Value>>,
+    warnings: Vec<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, error_type: &str, detail: impl Into<String>) -> Problem {
+        Problem {
+            status,
+            error_type: error_type.to_string(),
+            detail: detail.into(),
+            hint: None,
+            data: Box::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The request is wrong.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "invalid_request_error", detail)
+    }
+
+    /// A bug.
+    pub(crate) fn internal(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
+    }
+
+    /// Whoever asks may not.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "permission_error", detail)
+    }
+
+    /// What the door said to one who is not let in.
+    pub(crate) fn not_let_in(error: &EngineError) -> Problem {
+        let error_type = error.kind.as_str();
+        let status = match error_type {
+            "authentication_error" => StatusCode::UNAUTHORIZED,
+            "rate_limit_error" => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let problem = Problem::new(status, error_type, error.message.clone());
+        Problem { hint: error.hint.clone(), ..problem }
+    }
+
+    /// A command that failed.
+    pub(crate) fn of(result: ResultMessage) -> Problem {
+        let Value::Object(mut data) = result.data else {
+            return Problem::internal(result.error.unwrap_or_default());
+        };
+        let mut text = |field: &str| match data.shift_remove(field) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let (error_type, hint) = (text("error_type").unwrap_or_default(), text("hint"));
+        let detail = result.error.unwrap_or_default();
+        let problem = Problem::new(status_of(&error_type), &error_type, detail);
+        Problem { hint, data: Box::new(data), warnings: result.warnings, ..problem }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Problem {
+        Problem { hint: Some(hint.into()), ..self }
+    }
+
+    /// The answer, body and all.
+    pub(crate) fn render(&self, id: &RequestId) -> Response {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+            "error_type": self.error_type,
+            "request_id": id.as_str(),
+        });
+        if let Value::Object(fields) = &mut body {
+            let mut add = |field: &str, value: Option<Value>| {
+                if let Some(value) = value {
+                    fields.insert(field.to_string(), value);
+                }
+            };
+            add("hint", self.hint.clone().map(Value::from));
+            add("data", (!self.data.is_empty()).then(|| Value::Object(*self.data.clone())));
+            add("warnings", (!self.warnings.is_empty()).then(|| Value::from(self.warnings.clone())));
+        }
+        let mut response = Response::new(Body::from(body.to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nerve\""));
+        }
+        // Who guesses is not to do it over one connection, and what is left of a body is not to be read.
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    /// Without a body: [`Problem::render`] makes it.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// The status of a command that failed. Errors of what nerve itself asks (a program, a model's API) are those of a gateway: 401 is for
+/// nerve's own token.
+fn status_of(error_type: &str) -> StatusCode {
+    match error_type {
+        "invalid_request_error" => StatusCode::BAD_REQUEST,
+        "not_found_error" => StatusCode::NOT_FOUND,
+        "already_exists_error"
+        | "node_stopped"
+        | "blocked"
+        | "busy"
+        | "interrupted"
+        | "cancelled"
+        | "budget_exceeded" => StatusCode::CONFLICT,
+        "process_error" | "too_large" => StatusCode::UNPROCESSABLE_ENTITY,
+        "timeout" => StatusCode::GATEWAY_TIMEOUT,
+        "delivery_error"
+        | "api_error"
+        | "authentication_error"
+        | "permission_error"
+        | "rate_limit_error"
+        | "network_error" => StatusCode::BAD_GATEWAY,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_core::error::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn only_bugs_are_internal_errors() {
+        for kind in [
+            ErrorKind::InvalidRequest,
+            ErrorKind::NotFound,
+            ErrorKind::AlreadyExists,
+            ErrorKind::Process,
+            ErrorKind::NodeStopped,
+            ErrorKind::Blocked,
+            ErrorKind::Busy,
+            ErrorKind::Timeout,
+            ErrorKind::Interrupted,
+            ErrorKind::Delivery,
+            ErrorKind::Cancelled,
+            ErrorKind::Budget,
+            ErrorKind::Api,
+            ErrorKind::Authentication,
+            ErrorKind::Permission,
+            ErrorKind::RateLimit,
+            ErrorKind::Network,
+        ] {
+            let status = status_of(kind.as_str());
+            assert!(status.is_client_error() || status.as_u16() > 500, "{kind:?}: {status}");
+            assert_ne!(status, StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(status_of(ErrorKind::Internal.as_str()), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}

@@ -1,0 +1,152 @@
+//! What stands behind the `?` of a request: checked against what an operation knows, so that a misspelt word is told and not passed over.
+
+use serde_json::{Map, Value};
+
+use super::problem::Problem;
+
+/// A parameter in the query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    /// In the query.
+    pub(crate) name: &'static str,
+    /// In the wire's params.
+    pub(crate) param: &'static str,
+    pub(crate) kind: Kind,
+    /// In words.
+    pub(crate) about: &'static str,
+}
+
+/// What a parameter's text stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    /// Whole, not negative.
+    Number,
+    /// `true` or `false`, `1` or `0`; nothing is true.
+    Bool,
+    /// A number, fractions allowed.
+    Seconds,
+    /// Texts with commas between them.
+    List,
+}
+
+/// Of `/events`.
+pub(crate) const EVENTS: &[Query] = &[
+    Query::of("node", "node_id", Kind::Text, "Only of this node."),
+    Query::of("session", "session_id", Kind::Text, "Only of this session."),
+    Query::of("run", "run_id", Kind::Text, "Only of this run of a graph."),
+    Query::same("types", Kind::List, "Only of these types, with commas between them."),
+    Query::same("since", Kind::Number, "Also those after this seq; the header Last-Event-ID counts more."),
+    Query::same("aliases", Kind::Bool, "Also each event under its older name."),
+];
+
+impl Query {
+    pub(crate) const fn of(
+        name: &'static str,
+        param: &'static str,
+        kind: Kind,
+        about: &'static str,
+    ) -> Query {
+        Query { name, param, kind, about }
+    }
+
+    /// One that has the same name on the wire.
+    pub(crate) const fn same(name: &'static str, kind: Kind, about: &'static str) -> Query {
+        Query::of(name, name, kind, about)
+    }
+
+    fn read(&self, text: &str) -> Result<Value, Problem> {
+        let wrong = |expected: &str| {
+            Problem::invalid(format!(
+                "query parameter {}: expected {expected}, got {:?}",
+                self.name,
+                short(text)
+            ))
+        };
+        match self.kind {
+            Kind::Text => Ok(Value::from(text)),
+            Kind::Number => text.parse::<u64>().map(Value::from).map_err(|_| wrong("a whole number")),
+            Kind::Bool => match text {
+                "" | "true" | "1" => Ok(Value::Bool(true)),
+                "false" | "0" => Ok(Value::Bool(false)),
+                _ => Err(wrong("true or false")),
+            },
+            Kind::Seconds => match text.parse::<f64>() {
+                Ok(seconds) if seconds.is_finite() => Ok(Value::from(seconds)),
+                _ => Err(wrong("a number of seconds")),
+            },
+            Kind::List => Ok(text.split(',').filter(|word| !word.is_empty()).collect()),
+        }
+    }
+}
+
+/// Reads a query into the wire's params.
+///
+/// # Errors
+/// A parameter that is not known or there twice, or a value of the wrong kind.
+pub(crate) fn read(known: &[Query], given: &[(String, String)]) -> Result<Map<String, Value>, Problem> {
+    let mut params = Map::new();
+    for (name, text) in given {
+        let Some(query) = known.iter().find(|query| query.name == name || query.param == name) else {
+            return Err(unknown(name, known));
+        };
+        if params.insert(query.param.to_string(), query.read(text)?).is_some() {
+            return Err(Problem::invalid(format!("query parameter {} is there twice", query.name)));
+        }
+    }
+    Ok(params)
+}
+
+fn unknown(name: &str, known: &[Query]) -> Problem {
+    let problem = Problem::invalid(format!("unknown query parameter {:?}", short(name)));
+    if ["token", "access_token", "api_key"].contains(&name) {
+        return problem.hint("a token in a URL ends up in logs: send it as 'Authorization: Bearer …'");
+    }
+    match known.is_empty() {
+        true => problem.hint("there are none here"),
+        false => {
+            let names: Vec<&str> = known.iter().map(|query| query.name).collect();
+            problem.hint(format!("there are {}", names.join(", ")))
+        }
+    }
+}
+
+/// The beginning of a text: enough to tell it again.
+pub(crate) fn short(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn given(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+    }
+
+    #[test]
+    fn values_get_the_types_of_the_wire() {
+        let pairs = given(&[("node", "a"), ("types", "NODE_READY,,ERROR"), ("since", "7"), ("aliases", "")]);
+        let params = read(EVENTS, &pairs).unwrap();
+        let wanted = json!({ "node_id": "a", "types": ["NODE_READY", "ERROR"], "since": 7, "aliases": true });
+        assert_eq!(Value::Object(params), wanted);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (pairs, word) in [
+            (given(&[("since", "-1")]), "since"),
+            (given(&[("aliases", "perhaps")]), "true or false"),
+            (given(&[("snice", "1")]), "snice"),
+            (given(&[("node", "a"), ("node_id", "b")]), "twice"),
+        ] {
+            let problem = read(EVENTS, &pairs).unwrap_err();
+            assert!(problem.detail.contains(word), "{problem:?}");
+        }
+        let problem = read(EVENTS, &given(&[("token", "s3cret")])).unwrap_err();
+        assert!(problem.hint.as_ref().unwrap().contains("Authorization"), "{problem:?}");
+        assert!(!format!("{problem:?}").contains("s3cret"));
+    }
+}

@@ -1,0 +1,72 @@
+//! The table of operations as a page for people: no scripts, nothing from elsewhere.
+
+use std::fmt::Write as _;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
+
+use super::operation::{Does, Operation};
+use super::operations::OPERATIONS;
+
+const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>nerve over HTTP</title>\
+<meta name=\"viewport\" content=\"width=device-width\"><style>\
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}\
+code{font-size:.9em}table{border-collapse:collapse;width:100%}td{border-top:1px solid #ddd;padding:.3rem .6rem .3rem 0;vertical-align:top}\
+td:first-child{white-space:nowrap}small{color:#666}\
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}td{border-color:#444}a{color:#8cf}small{color:#aaa}}\
+</style></head><body><h1>nerve over HTTP</h1>\
+<p>Every request needs <code>Authorization: Bearer TOKEN</code>, except those marked <em>open</em>; \
+<code>nerve token show</code> prints the token. Errors are <code>application/problem+json</code>. \
+For programs: <a href=\"/openapi.json\">openapi.json</a>.</p>";
+
+/// The page.
+pub(crate) fn page() -> Response {
+    let mut page = HEAD.to_string();
+    let mut tag = "";
+    for operation in OPERATIONS {
+        if operation.tag() != tag {
+            let end = if tag.is_empty() { "" } else { "</table>" };
+            tag = operation.tag();
+            // Writing to a String has no way to fail.
+            let _ = write!(page, "{end}<h2>{tag}</h2><table>");
+        }
+        row(operation, &mut page);
+    }
+    page.push_str("</table></body></html>\n");
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(
+                "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'",
+            ),
+        ),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    ];
+    (headers, Body::from(page)).into_response()
+}
+
+fn row(operation: &Operation, page: &mut String) {
+    let _ = write!(
+        page,
+        "<tr><td><code>{} {}</code></td><td>{}",
+        operation.method, operation.path, operation.summary
+    );
+    if operation.open {
+        page.push_str(" <em>(open)</em>");
+    }
+    if let Does::Command(mapped) = &operation.does {
+        let _ = write!(page, "<br><small>{}", mapped.command);
+        if let (Some(_), params) = (mapped.body, mapped.command) {
+            let _ = write!(page, "; the params of {params} in the body");
+        }
+        page.push_str("</small>");
+    }
+    let names: Vec<String> =
+        operation.query().iter().map(|query| format!("<code>{}</code>", query.name)).collect();
+    if !names.is_empty() {
+        let _ = write!(page, "<br><small>? {}</small>", names.join(", "));
+    }
+    page.push_str("</td></tr>");
+}

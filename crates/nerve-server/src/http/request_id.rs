@@ -1,0 +1,77 @@
+//! What a request is called, in its answer and in the log: what the client called it, or a name made up.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header, both ways.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest that is taken from a client, in bytes.
+const MAX: usize = 128;
+
+/// Of one request: 1–128 printable characters of ASCII.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestId(String);
+
+/// Makes up ids that no other request of this machine has.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    prefix: u64,
+    next: AtomicU64,
+}
+
+impl Ids {
+    pub(crate) fn new() -> Ids {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ids { prefix: u64::try_from(now.as_micros()).unwrap_or_default(), next: AtomicU64::new(1) }
+    }
+
+    /// The client's own id if it is fit to be repeated, else a new one.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> RequestId {
+        let given = headers.get(HEADER).and_then(|given| given.to_str().ok());
+        match given
+            .filter(|id| (1..=MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            Some(id) => RequestId(id.to_string()),
+            None => RequestId(format!("{:x}-{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+}
+
+impl RequestId {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.0).ok()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_id_comes_back_if_it_is_fit_to() {
+        let ids = Ids::new();
+        let of = |id: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HEADER, HeaderValue::from_bytes(id).unwrap());
+            ids.of(&headers).as_str().to_string()
+        };
+        assert_eq!(of(b"build-7/a:b"), "build-7/a:b");
+        for unfit in [&b""[..], b"a b", b"\xff", "x".repeat(129).as_bytes()] {
+            assert_ne!(of(unfit).as_bytes(), unfit);
+        }
+        assert_ne!(of(b""), of(b""));
+    }
+}

@@ -1,0 +1,159 @@
+//! Commands of the wire as resources: path, query and body become params, the result becomes a status and a body.
+
+use axum::body::Body;
+use axum::extract::{Query, RawPathParams, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, Uri, header};
+use nerve_proto::{CommandType, Message, ResultMessage};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::operation::Mapped;
+use super::page::Page;
+use super::problem::Problem;
+use super::{Shared, body, query};
+use crate::requests;
+use crate::serving::Serving;
+
+/// Names and texts behind the `?`, as they stand there.
+pub(crate) type RawQuery = Vec<(String, String)>;
+
+/// Does what an operation says.
+pub(crate) async fn serve(
+    mapped: &'static Mapped,
+    State(shared): State<Shared>,
+    path: RawPathParams,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, sent) = request.into_parts();
+    let mut params = query::read(mapped.query, &raw_query(&parts.uri)?)?;
+    let page = match mapped.list {
+        Some(list) => Some((list, Page::take(&mut params)?)),
+        None => None,
+    };
+    for (name, text) in &path {
+        params.insert(name.to_string(), Value::from(text));
+    }
+    let sent = body::read(sent).await?;
+    if mapped.body.is_some() {
+        join(&mut params, object(&sent)?)?;
+    } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
+        return Err(Problem::invalid("nothing is taken in the body here"));
+    }
+    if mapped.command == CommandType::ListResults {
+        // Pages are made here.
+        params.insert("last".to_string(), Value::from(u32::MAX));
+    }
+    let later = ["async", "detach"].iter().any(|option| params.get(*option) == Some(&Value::Bool(true)));
+    let mut result = command(mapped.command, params, &shared).await?;
+    if !result.success {
+        return Err(Problem::of(result));
+    }
+    if let (Some((list, page)), Value::Object(data)) = (page, &mut result.data) {
+        page.cut(list, data);
+    }
+    Ok(answer(mapped, later, &parts.uri, result))
+}
+
+/// The query, decoded.
+pub(crate) fn raw_query(uri: &Uri) -> Result<RawQuery, Problem> {
+    Query::<RawQuery>::try_from_uri(uri)
+        .map(|Query(query)| query)
+        .map_err(|error| Problem::invalid(format!("the query cannot be read: {error}")))
+}
+
+/// The object in a body; an empty body is an empty object.
+fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(Map::new());
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        let what = error.to_string();
+        match what.contains("recursion limit") {
+            true => Problem::invalid("body: nested deeper than 127 levels"),
+            false => Problem::invalid(format!("body: expected a JSON object: {}", query::short(&what))),
+        }
+    })
+}
+
+/// Adds what is in the body to what is in path and query. They may say the same, and must not say different things.
+fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(), Problem> {
+    for (name, value) in body {
+        match params.get(&name) {
+            Some(said) if !value.is_null() && *said != value => {
+                return Err(Problem::invalid(format!(
+                    "{}: the body says another than the URL",
+                    query::short(&name)
+                )));
+            }
+            Some(_) => {}
+            None => {
+                params.insert(name, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives a command to the engine.
+pub(crate) async fn command(
+    command: CommandType,
+    params: Map<String, Value>,
+    shared: &Shared,
+) -> Result<ResultMessage, Problem> {
+    let request = json!({ "type": "command", "command_type": command.as_str(), "params": params });
+    let line = line(request.to_string().into_bytes(), shared).await?;
+    match serde_json::from_slice(&line) {
+        Ok(Message::Result(result)) => Ok(result),
+        Ok(Message::Error(error)) => Err(Problem::invalid(error.error)),
+        Ok(Message::Event(_)) | Err(_) => {
+            Err(Problem::internal("the answer cannot be read: this is a bug in nerve"))
+        }
+    }
+}
+
+/// Gives a line to the engine as a connection would. If this is dropped, nobody waits any more.
+pub(crate) async fn line(line: Vec<u8>, shared: &Shared) -> Result<Vec<u8>, Problem> {
+    let gone = CancellationToken::new();
+    let _guard = gone.clone().drop_guard();
+    let serving: std::sync::Arc<Serving> = shared.serving.clone();
+    // A task of its own: what is begun and changes something goes on when its client leaves.
+    let task = tokio::spawn(async move { requests::answer(&line, &serving, &gone).await });
+    match task.await {
+        Ok(Some(line)) => Ok(line),
+        Ok(None) | Err(_) => {
+            Err(Problem::internal("the request ended without an answer: this is a bug in nerve"))
+        }
+    }
+}
+
+fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage) -> Response {
+    let ResultMessage { mut data, warnings, .. } = result;
+    let made = mapped.made.and_then(|field| Some(data.get(field)?.as_str()?.to_string()));
+    // Who asks for a channel is told of a channel (seed channel-history §8.3).
+    if uri.path().starts_with("/channels/")
+        && let Some(Value::String(note)) = data.get_mut("note")
+    {
+        *note = note.replace("this node", "this channel");
+    }
+    if let (false, Value::Object(data)) = (warnings.is_empty(), &mut data) {
+        data.insert("warnings".to_string(), Value::from(warnings));
+    }
+    let mut response = json_body(data.to_string());
+    if later {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
+    if let Some(made) = made {
+        *response.status_mut() = StatusCode::CREATED;
+        let folder = uri.path().split('/').nth(1).unwrap_or_default();
+        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{made}")) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+    }
+    response
+}
+
+/// An answer that is JSON already.
+pub(crate) fn json_body(json: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], json.into()).into_response()
+}

@@ -1,0 +1,162 @@
+//! Events as server-sent events: `data` is the wire's line, `id` its `seq`, so that a reader that comes again goes on where it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use nerve_proto::{Message, ResultMessage};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::operation::Operation;
+use super::problem::Problem;
+use super::query;
+use super::resource::raw_query;
+use crate::convert::{self, Request as Understood};
+use crate::events::Queue;
+
+/// A comment is sent when nothing else was for so long, so that whoever is between does not hang up.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// What a browser waits before it comes again, in milliseconds.
+const RETRY: u64 = 2000;
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Streams what is asked for until the client leaves or the server goes down.
+pub(crate) async fn serve(
+    operation: &'static Operation,
+    State(shared): State<Shared>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let mut params = query::read(operation.query(), &raw_query(request.uri())?)?;
+    // A browser that comes again asks for the same URL: what it has seen since is in the header.
+    if let Some(seen) = last_event_id(request.headers())? {
+        params.insert("since".to_string(), Value::from(seen));
+    }
+    let (filter, since) = subscription(params)?;
+    shared.serving.hub.forward();
+    let newest = shared.serving.hub.last_seq();
+    let mut head = format!("retry: {RETRY}\n");
+    let since = match since {
+        // Its numbers are of a server that is gone: of this one it has seen nothing.
+        Some(since) if since > newest => {
+            head.push_str(&format!(
+                ": {since} is later than the newest event, {newest}: this server has started anew; what it still has follows\nid: 0\n"
+            ));
+            Some(0)
+        }
+        Some(since) => Some(since),
+        None => {
+            head.push_str(&format!(": from here on\nid: {newest}\n"));
+            // Not `None`: nothing that happens between the two is to be lost.
+            Some(newest)
+        }
+    };
+    head.push('\n');
+    let queue = shared.serving.hub.subscribe(filter, since);
+    let reader = Reader { head: Some(head.into()), queue, closing: shared.serving.closing.clone() };
+    let stream = futures_util::stream::unfold(reader, |mut reader| async move {
+        let chunk = reader.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
+    });
+    let mut response = Body::from_stream(stream).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // nginx would collect them.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
+    match id.to_str().unwrap_or("?").trim() {
+        "" => Ok(None),
+        id => id.parse().map(Some).map_err(|_| {
+            Problem::invalid(format!(
+                "Last-Event-ID: expected the seq of an event, got {:?}",
+                query::short(id)
+            ))
+        }),
+    }
+}
+
+/// Reads params as SUBSCRIBE does.
+fn subscription(params: Map<String, Value>) -> Result<(crate::events::Filter, Option<u64>), Problem> {
+    let line = json!({ "command_type": "SUBSCRIBE", "params": params }).to_string();
+    match convert::request(line.as_bytes()) {
+        Ok(Understood::Subscribe { filter, since, .. }) => Ok((filter, since)),
+        Err(line) => match serde_json::from_slice(&line) {
+            Ok(Message::Result(result)) => Err(Problem::of(result)),
+            _ => Err(Problem::of(ResultMessage::ok(None, Value::Null))),
+        },
+        Ok(_) => Err(Problem::internal("no subscription: this is a bug in nerve")),
+    }
+}
+
+struct Reader {
+    /// What comes before all events.
+    head: Option<Bytes>,
+    queue: Arc<Queue>,
+    closing: CancellationToken,
+}
+
+impl Reader {
+    /// The next bytes to send; `None` at the end. Asked for only when the last ones have left, so a client that does not read fills its
+    /// own queue and nothing else.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(head) = self.head.take() {
+            return Some(head);
+        }
+        let events = tokio::select! {
+            biased;
+            events = self.queue.next_events() => events,
+            () = self.closing.cancelled() => self.queue.try_next_events()?,
+            () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": heartbeat\n\n")),
+        };
+        let mut bytes = Vec::new();
+        for (seq, line) in events {
+            if seq > 0 {
+                bytes.extend_from_slice(format!("id: {seq}\n").as_bytes());
+            }
+            bytes.extend_from_slice(b"data: ");
+            bytes.extend_from_slice(line.trim_ascii_end());
+            bytes.extend_from_slice(b"\n\n");
+        }
+        Some(bytes.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_core::command::{EngineEvent, EventKind};
+    use nerve_term::event::TsNs;
+    use tokio::sync::broadcast;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::events::{Filter, Hub};
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_filled_with_heartbeats_and_the_end_comes_after_the_last_event() {
+        let (events, receiver) = broadcast::channel(8);
+        let hub = Hub::new(receiver);
+        let closing = CancellationToken::new();
+        let queue = hub.subscribe(Filter::default(), None);
+        let mut reader = Reader { head: None, queue, closing: closing.clone() };
+        for _ in 0..3 {
+            let started = Instant::now();
+            assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
+            assert_eq!(started.elapsed(), HEARTBEAT);
+        }
+        let kind = EventKind::ServerShutdown;
+        events.send(EngineEvent { seq: 7, at: TsNs(0), node: None, session: None, kind }).unwrap();
+        hub.forward();
+        closing.cancel();
+        let last = String::from_utf8(reader.next().await.unwrap().to_vec()).unwrap();
+        assert!(last.starts_with("id: 7\ndata: {") && last.ends_with("}\n\n"), "{last:?}");
+        assert_eq!(reader.next().await, None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Who is let in over TCP, and what others can do: nothing, and nothing to those who are.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Client, DEADLINE, TcpServer};
+
+/// Sends one line as the first; gives back what comes until the connection is closed.
+async fn first_line(address: SocketAddr, line: &[u8]) -> Vec<Value> {
+    let mut client = Client::tcp(address).await;
+    client.send_raw(line).await;
+    let mut lines = Vec::new();
+    while let Some(line) = client.line().await {
+        lines.push(line);
+    }
+    lines
+}
+
+fn hello(token: &Value) -> Vec<u8> {
+    json!({ "type": "command", "command_type": "AUTHENTICATE", "params": { "token": token }, "request_id": "a" })
+        .to_string()
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn a_wrong_a_missing_and_a_truncated_token_get_one_error_and_the_end() {
+    let server = TcpServer::start();
+    let token = server.token();
+    let longer = format!("{token}0");
+    for given in [
+        json!("wrong"),
+        json!(token[1..]),
+        json!(token[..token.len() - 1]),
+        json!(longer),
+        json!(""),
+        json!(null),
+    ] {
+        let lines = first_line(server.tcp(), &hello(&given)).await;
+        assert_eq!(lines.len(), 1, "{given}: {lines:?}");
+        assert_eq!(lines[0]["request_id"], "a");
+        assert_eq!(lines[0]["success"], false);
+        assert_eq!(lines[0]["data"]["error_type"], "authentication_error", "{given}: {lines:?}");
+    }
+    server.client().await.done("PING", json!({})).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn before_the_token_nothing_is_answered_done_or_told() {
+    let server = TcpServer::start();
+    let mut inside = server.client().await;
+    let command = json!({ "type": "command", "command_type": "CREATE_NODE", "request_id": "c",
+        "params": { "node_id": "x", "backend": "bash" } });
+    let lines = first_line(server.tcp(), command.to_string().as_bytes()).await;
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0]["data"]["error_type"], "authentication_error");
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(1500), "]".repeat(1500));
+    for line in
+        [&b"hello"[..], b"[1]", b"{}", b"\xff\xfe", b"GET / HTTP/1.1", deep.as_bytes(), &hello(&json!(5))]
+    {
+        let lines = first_line(server.tcp(), line).await;
+        assert_eq!(lines.len(), 1, "{}: {lines:?}", String::from_utf8_lossy(line));
+        assert!(lines[0]["error"].is_string(), "{lines:?}");
+    }
+    // A wrong token, and a command behind it.
+    let both = [hello(&json!("wrong")), b"\n".to_vec(), command.to_string().into_bytes()].concat();
+    assert_eq!(first_line(server.tcp(), &both).await.len(), 1);
+    assert_eq!(inside.done("LIST_NODES", json!({})).await["nodes"], json!([]));
+    // And no event comes to one who has not shown it.
+    let mut outside = Client::tcp(server.tcp()).await;
+    inside.done("CREATE_NODE", json!({ "node_id": "y", "backend": "bash" })).await;
+    outside.send_raw(hello(&json!(server.token()))).await;
+    assert_eq!(outside.line().await.unwrap()["data"]["authenticated"], true);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_line_that_is_too_long_is_not_read_to_its_end() {
+    let server = TcpServer::start();
+    for size in [4097, 17 * 1024 * 1024] {
+        let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
+        // The server may close before it has all of it.
+        let _ = stream.write_all(&vec![b'x'; size]).await;
+        let mut said = Vec::new();
+        let read =
+            tokio::time::timeout(DEADLINE, stream.read_to_end(&mut said)).await.expect("it reads on and on");
+        if size < 10_000 {
+            read.unwrap();
+            assert!(String::from_utf8_lossy(&said).contains("4096"), "{said:?}");
+        }
+    }
+    server.client().await.done("PING", json!({})).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn half_a_line_and_silence_is_ended_after_ten_seconds_and_holds_nobody_up() {
+    let server = TcpServer::start();
+    let mut half = TcpStream::connect(server.tcp()).await.unwrap();
+    half.write_all(b"{\"command_type\":\"AUTH").await.unwrap();
+    let mut silent = Client::tcp(server.tcp()).await;
+    server.client().await.done("PING", json!({})).await;
+    let start = Instant::now();
+    let mut said = String::new();
+    half.read_to_string(&mut said).await.unwrap();
+    assert!(said.contains("no AUTHENTICATE within 10 s"), "{said}");
+    assert!((Duration::from_secs(8)..DEADLINE).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!(silent.line().await.unwrap()["error"].as_str().unwrap().contains("10 s"));
+    assert_eq!(silent.line().await, None);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_token_counts_at_once_and_who_is_in_stays_in() {
+    let server = TcpServer::start();
+    let mut inside = server.client().await;
+    let old = server.token();
+    let new = server.rotate_token();
+    let lines = first_line(server.tcp(), &hello(&json!(old))).await;
+    assert_eq!(lines[0]["data"]["error_type"], "authentication_error");
+    let mut client = Client::tcp(server.tcp()).await;
+    client.done("AUTHENTICATE", json!({ "token": new })).await;
+    client.done("PING", json!({})).await;
+    inside.done("PING", json!({})).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn many_wrong_tokens_do_not_delay_the_right_one() {
+    let server = TcpServer::start();
+    let mut guesses = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        guesses
+            .spawn(first_line_or_reset(server.tcp(), hello(&json!("a wrong one, and as long as it likes"))));
+    }
+    // Some of them are held off, up to five seconds; the others are closed at once.
+    let mut closed = 0;
+    while closed < 100 {
+        closed += usize::from(guesses.join_next().await.unwrap().unwrap().is_empty());
+    }
+    let start = Instant::now();
+    server.client().await.done("PING", json!({})).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    guesses.abort_all();
+    server.stop().await;
+}
+
+async fn first_line_or_reset(address: SocketAddr, line: Vec<u8>) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let _ = stream.write_all(&[line, b"\n".to_vec()].concat()).await;
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said).await;
+    String::from_utf8(said).unwrap()
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_without_a_token_keep_nobody_out() {
+    let many = room_for(10_000);
+    eprintln!("{many} connections");
+    let server = TcpServer::start_with(|config| config.max_connections = 8);
+    let mut inside = server.client().await;
+    let mut opened = Vec::new();
+    for number in 0..many {
+        opened.push(TcpStream::connect(server.tcp()).await.unwrap());
+        if number % 1000 == 999 {
+            inside.done("PING", json!({})).await;
+            server.client().await.done("PING", json!({})).await;
+        }
+    }
+    let start = Instant::now();
+    let mut late = server.client().await;
+    late.done("PING", json!({})).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    // The first of them was closed for the others.
+    let mut byte = [0];
+    let first = tokio::time::timeout(DEADLINE, opened[0].read(&mut byte)).await.expect("it was kept");
+    assert!(matches!(first, Ok(0) | Err(_)));
+    drop(opened);
+    inside.done("PING", json!({})).await;
+    server.stop().await;
+}
+
+/// As many connections as this process may open, at most `wanted`. The server's ends of them are in this process too, and few at a time.
+fn room_for(wanted: usize) -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where that is not allowed, it is as it was.
+    let _ = setrlimit(Resource::Nofile, limit);
+    let room = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let many = usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(700).min(wanted);
+    assert!(many > 300, "only {room} descriptors: raise 'ulimit -n'");
+    many
+}
+
+#[tokio::test]
+async fn one_client_too_many_is_told_so_whichever_way_it_comes() {
+    let server = TcpServer::start_with(|config| config.max_connections = 2);
+    let mut first = server.client().await;
+    let mut second = Client::connect(&server.socket).await;
+    first.done("PING", json!({})).await;
+    second.done("PING", json!({})).await;
+    let mut strangers = Vec::new();
+    for _ in 0..20 {
+        strangers.push(Client::tcp(server.tcp()).await);
+    }
+    let lines = first_line(server.tcp(), &hello(&json!(server.token()))).await;
+    assert!(lines[0]["error"].as_str().unwrap().contains("too many connections"), "{lines:?}");
+    assert_eq!(lines[0]["data"]["error_type"], "busy");
+    let mut third = Client::connect(&server.socket).await;
+    assert!(third.line().await.unwrap()["error"].as_str().unwrap().contains("too many connections"));
+    drop(second);
+    let served = async {
+        loop {
+            let lines =
+                Client::tcp(server.tcp()).await.ask("AUTHENTICATE", json!({ "token": server.token() })).await;
+            if lines["success"] == true {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, served).await.expect("its place was kept");
+    server.stop().await;
+}

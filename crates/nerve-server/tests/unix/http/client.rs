@@ -1,0 +1,158 @@
+//! A server that listens for HTTP, and the smallest client that shows what it answers.
+
+use std::net::SocketAddr;
+
+use nerve_server::access::token::TokenFile;
+use nerve_server::error::ServerError;
+use nerve_server::server::{Server, ServerConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{DEADLINE, engine, places};
+
+pub(super) struct HttpServer {
+    pub(super) address: SocketAddr,
+    pub(super) token: String,
+    pub(super) home: TempDir,
+    task: JoinHandle<Result<(), ServerError>>,
+    stop: CancellationToken,
+}
+
+impl HttpServer {
+    pub(super) fn start() -> HttpServer {
+        HttpServer::start_with(|_| {})
+    }
+
+    pub(super) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> HttpServer {
+        let home = tempfile::tempdir().unwrap();
+        let places = places(home.path());
+        let mut config = ServerConfig::new("test", places.clone());
+        config.http = Some("127.0.0.1:0".parse().unwrap());
+        change(&mut config);
+        let server = Server::bind(&config).unwrap();
+        let address = server.http_address().unwrap();
+        let token = TokenFile::new(places.token()).read().unwrap().reveal().to_string();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(server.run(engine(&places), stop.clone().cancelled_owned()));
+        HttpServer { address, token, home, task, stop }
+    }
+
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+
+    pub(super) fn begin_to_stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub(super) async fn ended(self) {
+        tokio::time::timeout(DEADLINE, self.task).await.expect("the server did not end").unwrap().unwrap();
+    }
+
+    pub(super) async fn connect(&self) -> BufReader<TcpStream> {
+        BufReader::new(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// The head of a request of a client that may come in, without the blank line.
+    pub(super) fn head(&self, method: &str, path: &str) -> String {
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n",
+            self.address, self.token
+        )
+    }
+
+    /// Sends bytes on a connection of their own and reads the answer.
+    pub(super) async fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
+        let mut stream = self.connect().await;
+        // A server that refuses closes while the rest is still being sent.
+        let _ = stream.write_all(bytes.as_ref()).await;
+        Answer::read(&mut stream).await
+    }
+
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+        let head = self.head(method, path);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.raw(format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, Value::Null).await
+    }
+
+    /// The same; it must succeed.
+    pub(super) async fn done(&self, method: &str, path: &str, body: Value) -> Value {
+        let answer = self.ask(method, path, body).await;
+        assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+        answer.json()
+    }
+
+    /// A shell that runs each prompt.
+    pub(super) async fn bash(&self, id: &str) {
+        self.done("POST", "/nodes", json!({ "node_id": id, "backend": "bash" })).await;
+    }
+}
+
+/// An answer with everything that is in it.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Reads an answer with a length.
+    pub(super) async fn read(stream: &mut BufReader<TcpStream>) -> Answer {
+        let (status, head) = read_head(stream).await;
+        let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        tokio::time::timeout(DEADLINE, stream.read_exact(&mut body)).await.expect("no body").unwrap();
+        Answer { status, head, body }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.head, name)
+    }
+
+    /// Checks that it is an error, whole and of this kind, and gives back what it says.
+    pub(super) fn problem(&self, status: u16, error_type: &str) -> String {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem = self.json();
+        assert_eq!(
+            (&problem["status"], &problem["error_type"]),
+            (&json!(status), &json!(error_type)),
+            "{problem}"
+        );
+        assert_eq!(problem["request_id"].as_str(), self.header("x-request-id"), "{self:?}");
+        format!("{} {}", problem["detail"].as_str().unwrap(), problem["hint"].as_str().unwrap_or_default())
+    }
+}
+
+/// Reads the head of an answer; status 0 if the connection ended before it.
+pub(super) async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, String) {
+    let mut head = String::new();
+    loop {
+        let line = stream.read_line(&mut head);
+        match tokio::time::timeout(DEADLINE, line).await.expect("no answer came") {
+            Ok(0) | Err(_) => return (0, head),
+            Ok(2) => break,
+            Ok(_) => {}
+        }
+    }
+    (head[9..12].parse().unwrap(), head)
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}

@@ -1,0 +1,145 @@
+//! Who may come in over HTTP, and who may not.
+
+use super::client::HttpServer;
+use serde_json::{Value, json};
+
+fn request(path: &str, headers: &[(&str, &str)]) -> String {
+    let lines: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("GET {path} HTTP/1.1\r\n{}Connection: close\r\n\r\n", lines.concat())
+}
+
+#[tokio::test]
+async fn without_the_whole_token_nothing_is_told() {
+    let server = HttpServer::start();
+    let host = server.address.to_string();
+    let token = server.token.as_str();
+    let cut = format!("Bearer {}", &token[..token.len() - 1]);
+    let longer = format!("Bearer {token}0");
+    let basic = format!("Basic {token}");
+    let mut tries = Vec::new();
+    for given in ["", "Bearer", "Bearer ", &cut, &longer, &basic, token] {
+        tries.push(request("/nodes", &[("Host", &host), ("Authorization", given)]));
+    }
+    for path in ["/nodes", "/api/command", "/api/events", "/events", "/nowhere"] {
+        tries.push(request(path, &[("Host", &host)]));
+    }
+    // Side by side: each is answered later than the one before.
+    for answer in futures_util::future::join_all(tries.iter().map(|bytes| server.raw(bytes))).await {
+        let told = answer.problem(401, "authentication_error");
+        assert!(told.contains("nerve token show"), "{told}");
+        assert!(!told.contains(token));
+        assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+    }
+    let good = format!("Bearer {token}");
+    let answer = server.raw(request("/nodes", &[("Host", &host), ("Authorization", &good)])).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_token_counts_at_once() {
+    let server = HttpServer::start();
+    assert_eq!(server.get("/nodes").await.status, 200);
+    let file =
+        nerve_server::access::token::TokenFile::new(crate::harness::places(server.home.path()).token());
+    file.rotate().unwrap();
+    server.get("/nodes").await.problem(401, "authentication_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_foreign_host_or_origin_is_refused_even_with_the_token() {
+    let server = HttpServer::start_with(|config| config.http_names = vec!["nerve.example".to_string()]);
+    let host = server.address.to_string();
+    let port = server.address.port();
+    let bearer = format!("Bearer {}", server.token);
+    let localhost = format!("localhost:{port}");
+    let named = format!("nerve.example:{port}");
+    let token = ("Authorization", bearer.as_str());
+    for good in [host.as_str(), &localhost, "localhost", "[::1]:1", &named] {
+        let answer = server.raw(request("/nodes", &[("Host", good), token])).await;
+        assert_eq!(answer.status, 200, "{good}: {answer:?}");
+    }
+    for bad in ["evil.example", "localhost.evil.example", "10.0.0.1", "nerve.example.evil.example"] {
+        for path in ["/nodes", "/health", "/docs", "/api/events", "/events"] {
+            let answer = server.raw(request(path, &[("Host", bad), token])).await;
+            answer.problem(403, "permission_error");
+        }
+    }
+    let own = format!("http://{localhost}");
+    let answer = server.raw(request("/nodes", &[("Host", &localhost), token, ("Origin", &own)])).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+    for bad in ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil.example"] {
+        for path in ["/nodes", "/health", "/api/events", "/events"] {
+            let answer = server.raw(request(path, &[("Host", &localhost), token, ("Origin", bad)])).await;
+            answer.problem(403, "permission_error");
+            assert_eq!(answer.header("access-control-allow-origin"), None);
+        }
+    }
+    let two = server.raw(request("/nodes", &[("Host", &host), ("Host", "localhost"), token])).await;
+    assert_eq!(two.status, 400);
+    let none = server.raw(request("/nodes", &[token])).await;
+    assert_eq!(none.status, 400);
+    // The first line counts more than Host.
+    let line = format!(
+        "GET http://evil.example/nodes HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(server.raw(line).await.status, 400);
+    // What a browser asks before it sends a request of another page's: there is no yes.
+    let asked = format!(
+        "OPTIONS /nodes HTTP/1.1\r\nHost: {localhost}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(server.raw(asked).await.status, 403);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn health_and_the_descriptions_are_there_for_anybody_and_say_nothing_else() {
+    let server = HttpServer::start();
+    server.bash("secret-node").await;
+    let host = server.address.to_string();
+    let health = server.raw(request("/health", &[("Host", &host)])).await;
+    assert_eq!(health.json(), json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
+    let docs = server.raw(request("/docs", &[("Host", &host)])).await;
+    let page = String::from_utf8(docs.body.clone()).unwrap();
+    assert!(
+        page.contains("/nodes/{node_id}/execute")
+            && !page.contains("<script")
+            && !page.contains("secret-node")
+    );
+    assert!(!page.contains("//"), "something comes from elsewhere");
+    assert!(docs.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    let description = server.raw(request("/openapi.json", &[("Host", &host)])).await;
+    assert_eq!(description.json()["openapi"], "3.1.0");
+    let mut stream = server.connect().await;
+    tokio::io::AsyncWriteExt::write_all(
+        &mut stream,
+        format!("HEAD /nodes HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )
+    .await
+    .unwrap();
+    assert_eq!(super::client::read_head(&mut stream).await.0, 401);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_is_called_what_its_client_calls_it() {
+    let server = HttpServer::start();
+    let head = server.head("GET", "/nodes/nobody");
+    let answer = server.raw(format!("{head}X-Request-Id: build-7\r\nConnection: close\r\n\r\n")).await;
+    answer.problem(404, "not_found_error");
+    assert_eq!(answer.header("x-request-id"), Some("build-7"));
+    let own = server.get("/nodes").await;
+    let other = server.get("/nodes").await;
+    assert!(
+        own.header("x-request-id").is_some() && own.header("x-request-id") != other.header("x-request-id")
+    );
+    assert_eq!(own.header("cache-control"), Some("no-store"));
+    let token = server.get(&format!("/nodes?token={}", server.token)).await;
+    let told = token.problem(400, "invalid_request_error");
+    assert!(told.contains("Authorization") && !told.contains(&server.token), "{told}");
+    let none: Value = server.get("/nodes").await.json();
+    assert_eq!(none["nodes"], json!([]));
+    server.stop().await;
+}

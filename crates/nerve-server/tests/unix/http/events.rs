@@ -1,0 +1,177 @@
+//! Events over HTTP: SSE.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use super::client::{HttpServer, read_head};
+use crate::harness::DEADLINE;
+
+/// A stream of events, read line by line.
+struct Events {
+    stream: BufReader<TcpStream>,
+}
+
+impl Events {
+    async fn open(server: &HttpServer, path: &str, headers: &str) -> Events {
+        let mut stream = server.connect().await;
+        let head = format!("{}{headers}\r\n", server.head("GET", path));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (status, head) = read_head(&mut stream).await;
+        assert_eq!(status, 200, "{head}");
+        assert!(head.contains("text/event-stream"), "{head}");
+        Events { stream }
+    }
+
+    /// The next line of the stream itself, whatever its chunks are; `None` at the end.
+    async fn line(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            let read = tokio::time::timeout(DEADLINE, self.stream.read_line(&mut line)).await;
+            if read.expect("no line came").unwrap_or(0) == 0 {
+                return None;
+            }
+            let text = line.trim_end();
+            // Sizes of chunks are hexadecimal numbers alone on a line; the last is 0.
+            if text == "0" {
+                return None;
+            }
+            let is_size = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if !text.is_empty() && !is_size {
+                return Some(text.to_string());
+            }
+        }
+    }
+
+    /// The next event with its id; `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut id = String::new();
+        while let Some(line) = self.line().await {
+            assert!(Instant::now() < deadline, "no event came");
+            if let Some(found) = line.strip_prefix("id: ") {
+                id = found.to_string();
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some((id, serde_json::from_str(data).unwrap()));
+            }
+        }
+        None
+    }
+}
+
+fn kind(event: &Option<(String, Value)>) -> &str {
+    event.as_ref().map_or("the end", |(_, event)| event["event_type"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn events_come_as_they_happen_with_their_number_and_filtered() {
+    let server = HttpServer::start();
+    let mut all = Events::open(&server, "/events", "").await;
+    let mut some =
+        Events::open(&server, "/events?node=b&types=NODE_CREATED,NODE_STOPPED&aliases=true", "").await;
+    assert!(all.line().await.unwrap().starts_with("retry: "));
+    server.bash("a").await;
+    server.bash("b").await;
+    let first = all.next().await;
+    assert_eq!(kind(&first), "NODE_CREATED");
+    let (id, event) = first.unwrap();
+    assert_eq!((id, &event["node_id"]), (event["seq"].to_string(), &json!("a")));
+    let created = some.next().await;
+    assert_eq!((kind(&created), &created.as_ref().unwrap().1["node_id"]), ("NODE_CREATED", &json!("b")));
+    assert_eq!(kind(&some.next().await), "CHANNEL_CREATED");
+    server.done("DELETE", "/nodes/b", Value::Null).await;
+    assert_eq!(kind(&some.next().await), "NODE_STOPPED");
+    server.get("/events?types=NODE_EXPLODED").await.problem(400, "invalid_request_error");
+    server.get("/events?since=-1").await.problem(400, "invalid_request_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_again_goes_on_where_it_was() {
+    let server = HttpServer::start();
+    for id in ["a", "b", "c"] {
+        server.bash(id).await;
+    }
+    let mut past = Events::open(&server, "/events?since=0&types=NODE_CREATED", "").await;
+    let mut ids = Vec::new();
+    for id in ["a", "b", "c"] {
+        let (seq, event) = past.next().await.unwrap();
+        assert_eq!(event["node_id"], id);
+        ids.push(seq);
+    }
+    // A browser asks for the same URL again; its header counts more.
+    let header = format!("Last-Event-ID: {}\r\n", ids[1]);
+    let mut again = Events::open(&server, "/events?since=0&types=NODE_CREATED", &header).await;
+    assert_eq!(again.next().await.unwrap().0, ids[2]);
+    let head = server.head("GET", "/events");
+    let bad = server.raw(format!("{head}Last-Event-ID: yesterday\r\nConnection: close\r\n\r\n")).await;
+    bad.problem(400, "invalid_request_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_from_the_future_gets_what_this_server_has() {
+    let server = HttpServer::start();
+    server.bash("a").await;
+    let mut events = Events::open(&server, "/events?types=NODE_CREATED", "Last-Event-ID: 99999\r\n").await;
+    assert!(events.line().await.unwrap().starts_with("retry"));
+    assert!(events.line().await.unwrap().contains("started anew"));
+    // A reader that leaves before the first event does not ask for the future again.
+    assert_eq!(events.line().await.unwrap(), "id: 0");
+    assert_eq!(events.next().await.unwrap().1["node_id"], "a");
+    server.bash("b").await;
+    assert_eq!(events.next().await.unwrap().1["node_id"], "b");
+    let huge = format!("Last-Event-ID: {}\r\n", u64::MAX);
+    let mut events = Events::open(&server, "/events?types=NODE_CREATED", &huge).await;
+    assert_eq!(events.next().await.unwrap().1["node_id"], "a");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_loses_events_is_told_and_holds_nobody_up() {
+    let server = HttpServer::start();
+    let mut slow = Events::open(&server, "/events?types=GATE_ASKED,GATE_ANSWERED", "").await;
+    let mut quick = Events::open(&server, "/events?types=GATE_ANSWERED", "").await;
+    // Events with a long question in them: more than the buffers of both sides and the queue hold together.
+    let gate = json!({ "id": "g", "gate": { "question": "x".repeat(500_000), "choices": ["yes"] } });
+    let graph = json!({ "definition": { "graph": "ask", "steps": [gate] }, "detach": true });
+    for _ in 0..40 {
+        let run = server.done("POST", "/runs", graph.clone()).await;
+        let path = format!("/runs/{}/answer", run["run_id"].as_str().unwrap());
+        let deadline = Instant::now() + DEADLINE;
+        while server.ask("POST", &path, json!({ "choice": "yes" })).await.status != 200 {
+            assert!(Instant::now() < deadline, "somebody held it up");
+        }
+        assert_eq!(kind(&quick.next().await), "GATE_ANSWERED");
+    }
+    let (mut seen, mut dropped, mut last) = (0, 0, 0);
+    while seen + dropped < 80 {
+        let (id, event) = slow.next().await.expect("the stream ended");
+        let seq = event["seq"].as_u64().unwrap();
+        assert!(seq >= last && id == seq.to_string(), "{id} {seq} {last}");
+        last = seq;
+        match event["event_type"] == "EVENTS_DROPPED" {
+            true => dropped += event["data"]["dropped"].as_u64().unwrap(),
+            false => seen += 1,
+        }
+    }
+    assert!(dropped > 0, "the test made too few events");
+    assert_eq!(seen + dropped, 80);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_goes_down_says_so_and_ends_all_streams() {
+    let server = HttpServer::start();
+    let mut one = Events::open(&server, "/events?types=SERVER_SHUTDOWN", "").await;
+    let mut two = Events::open(&server, "/events?types=", "").await;
+    let down = server.done("POST", "/api/shutdown", json!({ "keep_nodes": false })).await;
+    assert_eq!(down["stopped"], true);
+    assert_eq!(kind(&one.next().await), "SERVER_SHUTDOWN");
+    assert_eq!(kind(&one.next().await), "the end");
+    assert_eq!(kind(&two.next().await), "the end");
+    tokio::time::timeout(Duration::from_secs(5), server.ended()).await.unwrap();
+}

@@ -1,0 +1,181 @@
+//! Requests that are too much, too deep, too slow or half.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::client::{Answer, HttpServer};
+use crate::harness::DEADLINE;
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_before_it_is_read() {
+    let server = HttpServer::start();
+    let head = server.head("POST", "/api/command");
+    let started = Instant::now();
+    // It says so and sends nothing: the answer comes at once.
+    let answer = server.raw(format!("{head}Content-Length: 17000000000\r\n\r\n")).await;
+    answer.problem(413, "too_large");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    // It does not say so.
+    let mut stream = server.connect().await;
+    stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).await.unwrap();
+    let chunk = [&b"100000\r\n"[..], &vec![b' '; 1 << 20], b"\r\n"].concat();
+    for _ in 0..17 {
+        if stream.write_all(&chunk).await.is_err() {
+            break;
+        }
+    }
+    // The answer may be lost where the rest of the body is still on its way; the connection ends either way.
+    let answer = tokio::time::timeout(DEADLINE, Answer::read(&mut stream)).await.unwrap();
+    assert!([0, 413].contains(&answer.status), "{answer:?}");
+    // Who has no token is not read at all.
+    let host = server.address;
+    let answer = server
+        .raw(format!("POST /api/command HTTP/1.1\r\nHost: {host}\r\nContent-Length: 16000000\r\n\r\n"))
+        .await;
+    answer.problem(401, "authentication_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn deep_and_broken_json_is_an_error_that_says_so() {
+    let server = HttpServer::start();
+    let deep = format!("{{\"node_id\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    for (path, body, word) in [
+        ("/nodes", deep.as_bytes(), "deep"),
+        ("/nodes", b"{\"node_id\":", "JSON"),
+        ("/nodes", b"[1]", "object"),
+        ("/nodes", b"{\"node_id\":\"\xff\"}", "unicode"),
+        ("/nodes", b"{\"node_id\":7}", "node_id"),
+        ("/nodes", b"{}", "node_id"),
+        ("/nodes/a/execute", b"{}", "text"),
+        ("/nodes/a/execute", b"{\"node_id\":\"b\",\"text\":\"x\"}", "node_id"),
+        ("/nodes/a/interrupt", b"{\"x\":1}", "body"),
+    ] {
+        let head = format!(
+            "{}Content-Length: {}\r\nConnection: close\r\n\r\n",
+            server.head("POST", path),
+            body.len()
+        );
+        let told = server.raw([head.as_bytes(), body].concat()).await.problem(400, "invalid_request_error");
+        assert!(told.contains(word), "{path}: {told}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn heads_that_are_no_heads_end_their_connection_only() {
+    let server = HttpServer::start();
+    let long = format!("{}X: {}\r\n\r\n", server.head("GET", "/nodes"), "x".repeat(100_000));
+    let many = format!("{}{}\r\n", server.head("GET", "/nodes"), "X: y\r\n".repeat(200));
+    let smuggled = format!(
+        "{}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n",
+        server.head("POST", "/nodes")
+    );
+    let endless = format!("{}X: {}", server.head("GET", "/nodes"), "x".repeat(1 << 20));
+    let path = format!("{}\r\n", server.head("GET", &format!("/nodes/{}", "x".repeat(60_000))));
+    for (bytes, statuses) in [
+        (long.as_bytes(), &[431][..]),
+        (path.as_bytes(), &[431, 414]),
+        // It is still being sent when the answer comes, which may be lost with it.
+        (endless.as_bytes(), &[431, 0]),
+        (many.as_bytes(), &[431, 400]),
+        (smuggled.as_bytes(), &[400]),
+        (b"hello\r\n\r\n", &[400]),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", &[400, 0]),
+        (b"{\"type\":\"command\",\"command_type\":\"PING\"}\n", &[400]),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &[400, 505, 0]),
+    ] {
+        let answer = server.raw(bytes).await;
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+        assert!(statuses.contains(&answer.status), "{shown:?}: {answer:?}");
+    }
+    assert_eq!(server.get("/health").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
+    let server = HttpServer::start();
+    let mut half = Vec::new();
+    for bytes in ["", "GET /nodes HT", "GET /nodes HTTP/1.1\r\nHost: local"] {
+        let mut stream = server.connect().await;
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        half.push(stream);
+    }
+    // One that was served once and then says nothing more.
+    let mut idle = server.connect().await;
+    idle.write_all(format!("{}\r\n", server.head("GET", "/nodes")).as_bytes()).await.unwrap();
+    assert_eq!(Answer::read(&mut idle).await.status, 200);
+    half.push(idle);
+    assert_eq!(server.get("/nodes").await.status, 200);
+    for mut stream in half {
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
+        assert!(read.is_ok(), "it is still open");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_begun_goes_on_when_its_client_leaves() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let mark = server.home.path().join("mark");
+    let body = json!({ "text": format!("sleep 0.3; echo done > {}", mark.display()) }).to_string();
+    let head = server.head("POST", "/nodes/sh/execute");
+    let mut stream = server.connect().await;
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let deadline = Instant::now() + DEADLINE;
+    let busy =
+        async |server: &HttpServer| server.done("GET", "/nodes/sh", Value::Null).await["state"] == "busy";
+    while !busy(&server).await {
+        assert!(Instant::now() < deadline);
+    }
+    drop(stream);
+    while !mark.exists() {
+        assert!(Instant::now() < deadline, "the turn ended with its client");
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_when_the_server_goes_down() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let body = json!({ "text": "sleep 600" }).to_string();
+    let head = server.head("POST", "/nodes/sh/execute");
+    let mut stream = server.connect().await;
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let deadline = Instant::now() + DEADLINE;
+    while server.done("GET", "/nodes/sh", Value::Null).await["state"] != "busy" {
+        assert!(Instant::now() < deadline);
+    }
+    server.begin_to_stop();
+    let answer = Answer::read(&mut stream).await;
+    assert!(answer.status >= 200, "{answer:?}");
+    assert_eq!(answer.header("content-type").map(|kind| kind.ends_with("json")), Some(true), "{answer:?}");
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn one_more_client_than_allowed_is_told_so() {
+    let server = HttpServer::start_with(|config| config.max_connections = 2);
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = server.connect().await;
+        stream.write_all(format!("{}\r\n", server.head("GET", "/events")).as_bytes()).await.unwrap();
+        assert_eq!(super::client::read_head(&mut stream).await.0, 200);
+        held.push(stream);
+    }
+    let told = server.get("/nodes").await.problem(503, "busy");
+    assert!(told.contains("too many connections"), "{told}");
+    drop(held);
+    let deadline = Instant::now() + DEADLINE;
+    while server.get("/nodes").await.status != 200 {
+        assert!(Instant::now() < deadline);
+    }
+    server.stop().await;
+}

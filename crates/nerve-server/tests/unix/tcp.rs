@@ -1,0 +1,150 @@
+//! The same over TCP, with a token.
+
+/// The tests below take their server from here.
+mod harness {
+    pub(crate) use crate::harness::{Client, TcpServer as TestServer};
+}
+
+#[path = "bad_input.rs"]
+mod bad_input;
+#[path = "traffic.rs"]
+mod traffic;
+
+use std::time::Duration;
+
+use nerve_client::{ClientError, ExecuteOptions, NerveClient, Tls};
+use nerve_proto::EventType;
+use nerve_proto::params::CreateNodeParams;
+use nerve_server::daemon;
+use nerve_server::server::{Server, ServerConfig};
+use nerve_testkit::wait_until;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use crate::harness::{Client, DEADLINE, TcpServer, places};
+
+fn one_shot(node: &str) -> CreateNodeParams {
+    CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(node) }
+}
+
+#[tokio::test]
+async fn a_client_over_tcp_has_nodes_answers_and_events() {
+    let server = TcpServer::start();
+    let address = server.tcp().to_string();
+    let client = NerveClient::connect_tcp(&address, &server.token(), &Tls::Off).await.unwrap();
+    let mut events = client.events();
+    let node = client.create_node(&one_shot("a")).await.unwrap();
+    let answer = node.execute("echo hello", &ExecuteOptions::default()).await.unwrap();
+    assert_eq!(answer.response.text.trim(), "hello");
+    assert_eq!(events.next().await.unwrap().kind(), Some(EventType::NodeCreated));
+    client.shutdown(false).await.unwrap();
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_client_with_a_wrong_token_or_nobody_to_talk_to_is_told_so() {
+    let server = TcpServer::start();
+    let address = server.tcp().to_string();
+    let error = NerveClient::connect_tcp(&address, "wrong", &Tls::Off).await.unwrap_err();
+    assert_eq!(error.server().unwrap().error_type, "authentication_error");
+    assert!(!format!("{error} {error:?}").contains(&server.token()));
+    let token = server.token();
+    server.stop().await;
+    let error = NerveClient::connect_tcp(&address, &token, &Tls::Off).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Io { action, .. } if action.contains(&address)), "{error}");
+    assert!(!format!("{error} {error:?}").contains(&token));
+    let error = NerveClient::connect_tcp("nowhere", &token, &Tls::Off).await.unwrap_err();
+    assert!(matches!(error, ClientError::Protocol(_)), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_sent_right_behind_the_token_is_answered() {
+    let server = TcpServer::start();
+    let mut client = Client::tcp(server.tcp()).await;
+    let hello =
+        json!({ "command_type": "AUTHENTICATE", "params": { "token": server.token() }, "request_id": "0" });
+    let more: String = (1..=500)
+        .map(|n| {
+            format!(
+                "\n{}",
+                json!({ "command_type": "PING", "params": { "x": "y".repeat(200) }, "request_id": n })
+            )
+        })
+        .collect();
+    client.send_raw(format!("\n \r\n{hello}{more}")).await;
+    assert_eq!(client.reply().await["data"]["authenticated"], true);
+    let mut answered: Vec<u64> = Vec::new();
+    for _ in 0..500 {
+        answered.push(client.reply().await["request_id"].as_u64().unwrap());
+    }
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(1..=500));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn where_it_listens_can_be_asked_for_and_is_free_afterwards() {
+    let server = TcpServer::start();
+    let (address, places) = (server.tcp(), places(server.home.path()));
+    let listens = daemon::addresses(&places, "test").unwrap();
+    assert_eq!((listens.tcp, listens.http, listens.tls), (Some(address), None, false));
+    assert_eq!(listens.urls(), [format!("tcp://{address}")]);
+    let config = ServerConfig { tcp: Some(address), ..ServerConfig::new("other", places.clone()) };
+    let error = Server::bind(&config).unwrap_err();
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    let mut client = server.client().await;
+    client.done("SHUTDOWN", json!({})).await;
+    server.task.await.unwrap().unwrap();
+    assert_eq!(daemon::addresses(&places, "test").unwrap(), daemon::Addresses::default());
+    Server::bind(&config).unwrap();
+}
+
+#[tokio::test]
+async fn an_address_that_others_can_reach_needs_tls_or_the_wish_to_do_without() {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = ServerConfig::new("test", places(home.path()));
+    config.tcp = Some(([0, 0, 0, 0], 0).into());
+    let error = Server::bind(&config).unwrap_err();
+    assert!(
+        error.to_string().contains("needs TLS") && error.hint().unwrap().contains("--insecure"),
+        "{error}"
+    );
+    config.insecure = true;
+    Server::bind(&config).unwrap();
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_those_who_have_shown_no_token_or_a_wrong_one() {
+    let server = TcpServer::start();
+    let mut silent = Client::tcp(server.tcp()).await;
+    let mut wrong = Client::tcp(server.tcp()).await;
+    wrong.send("AUTHENTICATE", json!({ "token": "wrong" })).await;
+    let mut client = server.client().await;
+    let start = std::time::Instant::now();
+    client.done("SHUTDOWN", json!({})).await;
+    tokio::time::timeout(DEADLINE, server.task).await.unwrap().unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    assert_eq!(silent.line().await, None);
+    wrong.line().await;
+}
+
+#[tokio::test]
+async fn a_client_whose_machine_is_switched_off_is_noticed() {
+    let server = TcpServer::start();
+    let stream = TcpStream::connect(server.tcp()).await.unwrap();
+    let (near, far) = (stream.local_addr().unwrap().port(), server.tcp().port());
+    let (read, write) = stream.into_split();
+    let mut client = Client::over(read, write);
+    client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
+    // The kernel's table (proc_pid_net(5)): the server's end has a timer, and it is that of the probes (2).
+    let probed = || {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut ends = fields.filter(|end| {
+            end[1].ends_with(&format!(":{far:04X}")) && end[2].ends_with(&format!(":{near:04X}"))
+        });
+        ends.next().is_some_and(|end| end[5].starts_with("02:"))
+    };
+    assert!(wait_until(DEADLINE, probed));
+    server.stop().await;
+}

@@ -1,0 +1,195 @@
+//! TLS over TCP, with an authority made for the test.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nerve_client::{ClientError, NerveClient, Tls};
+use nerve_server::access::tls::TlsFiles;
+use nerve_server::error::ServerError;
+use nerve_server::server::{Server, ServerConfig};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::harness::{Client, DEADLINE, TcpServer, places};
+
+/// An authority's certificate, and in a folder a server's with its key.
+struct Authority {
+    pem: String,
+    files: TlsFiles,
+    _folder: TempDir,
+}
+
+fn authority() -> Authority {
+    let folder = tempfile::tempdir().unwrap();
+    let ca_key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = ca.self_signed(&ca_key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".to_string(), "127.0.0.1".to_string()]).unwrap();
+    let cert = params.signed_by(&key, &ca, &ca_key).unwrap();
+    let files = TlsFiles { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    fs::write(&files.cert, cert.pem()).unwrap();
+    secret(&files.key, &key.serialize_pem());
+    Authority { pem: ca.pem(), files, _folder: folder }
+}
+
+fn secret(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn server(authority: &Authority) -> TcpServer {
+    TcpServer::start_with(|config| config.tls = Some(authority.files.clone()))
+}
+
+async fn client(server: &TcpServer, authority: &Authority) -> NerveClient {
+    let tls = Tls::Authorities(authority.pem.clone().into());
+    NerveClient::connect_tcp(&server.tcp().to_string(), &server.token(), &tls).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_knows_the_authority_is_served_by_name_and_by_address() {
+    let authority = authority();
+    let server = server(&authority);
+    let tls = Tls::Authorities(authority.pem.clone().into());
+    for host in ["localhost", "127.0.0.1"] {
+        let address = format!("{host}:{}", server.tcp().port());
+        let client = NerveClient::connect_tcp(&address, &server.token(), &tls).await.unwrap();
+        assert!(client.ping().await.unwrap().pong);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_without_the_authority_sends_no_token() {
+    let known = authority();
+    let server = server(&known);
+    let (address, token) = (server.tcp().to_string(), server.token());
+    for tls in [Tls::Public, Tls::Authorities(authority().pem.into())] {
+        let error = NerveClient::connect_tcp(&address, &token, &tls).await.unwrap_err();
+        assert!(matches!(&error, ClientError::Io { action, .. } if action.contains("no TLS")), "{error}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn plain_text_at_a_tls_port_gets_no_answer_and_harms_nobody() {
+    let authority = authority();
+    let server = server(&authority);
+    let mut plain = TcpStream::connect(server.tcp()).await.unwrap();
+    let line =
+        format!("{{\"command_type\":\"AUTHENTICATE\",\"params\":{{\"token\":\"{}\"}}}}\n", server.token());
+    plain.write_all(line.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    let _ = tokio::time::timeout(DEADLINE, plain.read_to_end(&mut said)).await.expect("it was kept");
+    assert!(!String::from_utf8_lossy(&said).contains('{'), "{said:?}");
+    let error =
+        NerveClient::connect_tcp(&server.tcp().to_string(), &server.token(), &Tls::Off).await.unwrap_err();
+    assert!(!matches!(error, ClientError::Server(_)), "{error}");
+    assert!(client(&server, &authority).await.ping().await.unwrap().pong);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn handshakes_that_do_not_go_on_hold_nobody_up_and_are_ended() {
+    let authority = authority();
+    let server = server(&authority);
+    let mut stuck = Vec::new();
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
+        // The first bytes of a handshake.
+        stream.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
+        stuck.push(stream);
+    }
+    let start = Instant::now();
+    assert!(client(&server, &authority).await.ping().await.unwrap().pong);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let mut said = Vec::new();
+    let read = tokio::time::timeout(DEADLINE, stuck[0].read_to_end(&mut said)).await.expect("it was kept");
+    assert!(matches!(read, Ok(0) | Err(_)), "{said:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn large_answers_come_whole_to_a_slow_reader() {
+    let authority = authority();
+    let server = server(&authority);
+    // Little room on the way: what the server has to say fills it.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(32 * 1024).unwrap();
+    let stream = socket.connect(server.tcp()).await.unwrap();
+    let (read, write) = tokio::io::split(tls_over(stream, &authority).await);
+    let client = &mut Client::over(read, write);
+    client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
+    client.done("CREATE_NODE", json!({ "node_id": "a", "backend": "bash" })).await;
+    let text = "head -c 400000 /dev/zero | tr '\\0' x";
+    for _ in 0..4 {
+        client.done("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
+    }
+    client.done("SUBSCRIBE", json!({ "types": [] })).await;
+    let history = json!({ "node_id": "a" });
+    for _ in 0..ANSWERS {
+        client.send("GET_HISTORY", history.clone()).await;
+    }
+    // When as many have been answered to another, those are ready too, and nobody has read them.
+    let mut other = Client::connect(&server.socket).await;
+    for _ in 0..ANSWERS {
+        other.done("GET_HISTORY", history.clone()).await;
+    }
+    let mut bytes = 0;
+    for _ in 0..ANSWERS {
+        bytes += client.reply().await.to_string().len();
+    }
+    assert!(bytes > 10_000_000, "{bytes} bytes fill no socket");
+    server.stop().await;
+}
+
+/// As many large answers as one client may have under way.
+const ANSWERS: usize = 8;
+
+async fn tls_over(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+#[tokio::test]
+async fn files_that_are_no_certificate_and_key_are_refused_with_their_name() {
+    let (one, other) = (authority(), authority());
+    let home = tempfile::tempdir().unwrap();
+    let refused = |cert: &Path, key: &Path, name: &Path| {
+        let mut config = ServerConfig::new("test", places(home.path()));
+        config.tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        config.tls = Some(TlsFiles { cert: cert.to_path_buf(), key: key.to_path_buf() });
+        let error = Server::bind(&config).unwrap_err();
+        assert!(matches!(error, ServerError::BadTls { .. }), "{error}");
+        assert!(error.to_string().contains(name.to_str().unwrap()), "{error}");
+    };
+    let (cert, key) = (&one.files.cert, &one.files.key);
+    refused(key, key, key);
+    refused(cert, cert, cert);
+    refused(cert, &other.files.key, cert);
+    let missing = home.path().join("none.pem");
+    refused(&missing, key, &missing);
+    let open = home.path().join("open.pem");
+    fs::copy(key, &open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    refused(cert, &open, &open);
+}
