@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is in `crates/nerve/benches`.
-const BENCHES: [&str; 12] = [
+const BENCHES: [&str; 13] = [
     "turns",
     "answers",
     "throughput",
@@ -22,6 +22,7 @@ const BENCHES: [&str; 12] = [
     "graphs",
     "panes",
     "agents",
+    "wire",
 ];
 
 const PAGE: &str = "docs/benchmarks.md";

@@ -37,6 +37,13 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "jq", what_for: "the README's examples", present: || tools::find("jq").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || tools::find("python3").is_some() },
+    Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
+    Package { name: "python3-pytest", what_for: "testing the Python SDK", present: || has_module("pytest") },
+    Package {
+        name: "openssl",
+        what_for: "certificates for tests",
+        present: || tools::find("openssl").is_some(),
+    },
     Package {
         name: "python3-pexpect",
         what_for: "comparing with pexpect",

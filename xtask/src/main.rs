@@ -9,6 +9,8 @@ mod foreign;
 mod hermetic;
 mod lockfile;
 mod project;
+mod pypi;
+mod python;
 mod readme;
 mod reference;
 mod report;
@@ -26,7 +28,7 @@ cargo xtask COMMAND
               everything CI runs; --quick leaves out setup and the real agents
   setup       install what the tests need: Debian packages (as root), the pinned agents
   generate    write the files that are generated and committed (docs/cli.md,
-              docs/graph.schema.json)
+              docs/graph.schema.json, docs/openapi.json)
   bench [NAME …]
               run all benchmarks and write docs/benchmarks.md, or run some and print them
   agents [--versions AGENT=VERSION[,…]] [--package NAME=VERSION …] [--bin DIR] [--only AGENT]

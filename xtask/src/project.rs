@@ -42,6 +42,11 @@ impl Project {
         self.target.join("debug/nerve")
     }
 
+    /// Where the packages of PyPI are.
+    pub(crate) fn pypi(&self) -> PathBuf {
+        self.target.join("pypi")
+    }
+
     /// Where npm puts the commands of the pinned agents.
     pub(crate) fn agents_bin(&self) -> PathBuf {
         self.target.join("agents/node_modules/.bin")

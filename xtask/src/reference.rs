@@ -14,9 +14,10 @@ struct Page {
     command: &'static [&'static str],
 }
 
-const PAGES: [Page; 2] = [
+const PAGES: [Page; 3] = [
     Page { file: "docs/cli.md", command: &["cli-reference"] },
     Page { file: "docs/graph.schema.json", command: &["server", "graph", "schema"] },
+    Page { file: "docs/openapi.json", command: &["openapi"] },
 ];
 
 /// Builds the program and writes the pages.

@@ -93,6 +93,7 @@ fn environment(project: &Project, quick: bool, skips: &Path, command: &mut Comma
     // Tests find nothing in a folder that does not exist, and say that they were skipped.
     let agents = if quick { project.target.join("no-agents") } else { project.agents_bin() };
     command.env("NERVE_TEST_AGENTS", agents);
+    command.env("NERVE_TEST_PYPI", project.pypi());
     if project.ci {
         command.env("NERVE_TEST_NO_SKIP", "1");
     }

@@ -5,7 +5,7 @@ use anyhow::bail;
 use crate::project::{Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::suite::Suite;
-use crate::{agents, debian, foreign, lockfile, project, readme, reference, scripts, tools};
+use crate::{agents, debian, foreign, lockfile, project, pypi, python, readme, reference, scripts, tools};
 
 /// Options of the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     "setup",
     "fmt",
     "lock",
@@ -27,6 +27,7 @@ const STEPS: [&str; 12] = [
     "cli-reference",
     "readme",
     "examples",
+    "python",
 ];
 
 impl Options {
@@ -71,6 +72,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         report.step("cli-reference", || reference::check(project));
         report.step("readme", || readme::check(project));
         report.step("examples", || scripts::examples(project));
+        report.step("python", || python::test(project));
     }
     conclude(&report, &suite);
     Ok(report.all_passed())
@@ -104,6 +106,9 @@ fn install(project: &Project) -> anyhow::Result<Outcome> {
     let mut missing = missing_rust_tools();
     missing.extend(debian::install_missing());
     if let Err(error) = agents::install(project) {
+        missing.push(format!("{error:#}"));
+    }
+    if let Err(error) = pypi::install(project) {
         missing.push(format!("{error:#}"));
     }
     for line in &missing {

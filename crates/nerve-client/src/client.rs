@@ -16,12 +16,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
 use crate::connection::{Connection, PendingReply};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::execute::ChunkSink;
 use crate::node::RemoteNode;
+use crate::tls::{Tls, split};
 
 /// A connection to a server. Clones share it; it closes with the last of them, nodes and streams included.
 #[derive(Debug, Clone)]
@@ -36,6 +38,41 @@ impl NerveClient {
     /// [`ClientError::NotRunning`] when nobody listens there, [`ClientError::Io`] when it may not be asked.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
         Ok(NerveClient { connection: Arc::new(Connection::open(path).await?) })
+    }
+
+    /// Connects to the server that listens for lines on the TCP address `host:port` (`[…]:port` for IPv6), and shows it `token`. There is
+    /// no limit of time: put the future into a timeout.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use nerve_client::{NerveClient, Tls};
+    ///
+    /// let token = std::fs::read_to_string("/run/secrets/nerve-token")?;
+    /// let authority = Tls::Authorities(std::fs::read("ca.pem")?);
+    /// let client = NerveClient::connect_tcp("build.example.com:7070", token.trim(), &authority).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when nobody listens there or the server's certificate is not believed; a [`crate::ServerError`] of type
+    /// `authentication_error` when the token is wrong; [`ClientError::Protocol`] when the address or the certificates in `tls` cannot be
+    /// read.
+    pub async fn connect_tcp(address: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
+        let (host, port) =
+            split(address).ok_or_else(|| ClientError::Protocol(format!("{address:?} is not 'host:port'")))?;
+        let failed = |source| ClientError::Io { action: format!("cannot connect to {address}"), source };
+        let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let client = match tls {
+            Tls::Off => {
+                let (reading, writing) = stream.into_split();
+                NerveClient { connection: Arc::new(Connection::over(reading, writing)) }
+            }
+            tls => NerveClient::over(tls.connect(stream, host).await?),
+        };
+        client.request(CommandType::Authenticate, json!({ "token": token })).await?;
+        Ok(client)
     }
 
     /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client. Must be called within a

@@ -340,7 +340,12 @@ async fn write_all(
     shared: Arc<Shared>,
 ) {
     while let Some(line) = queue.recv().await {
-        if let Err(error) = socket.write_all(&line).await {
+        // TLS may keep the end of a line for itself until it is told to hand it on.
+        let written = async {
+            socket.write_all(&line).await?;
+            socket.flush().await
+        };
+        if let Err(error) = written.await {
             shared.close(Closed::broken(&error));
             return;
         }

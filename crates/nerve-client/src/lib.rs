@@ -1,4 +1,4 @@
-//! The Rust SDK: talks to a nerve server over its Unix socket. Knows the wire and nothing else of nerve.
+//! The Rust SDK: talks to a nerve server over its Unix socket or TCP. Knows the wire and nothing else of nerve.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
@@ -45,6 +45,7 @@ mod execute;
 mod graph;
 mod node;
 mod result;
+mod tls;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError};
@@ -52,3 +53,4 @@ pub use events::EventStream;
 pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
 pub use graph::RunOptions;
 pub use node::RemoteNode;
+pub use tls::Tls;

@@ -1,7 +1,6 @@
 //! `kill -9` of a host at a random moment: what its recording lacks.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/live.rs"]
 mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

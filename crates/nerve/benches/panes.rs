@@ -3,7 +3,6 @@
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/live.rs"]
-#[allow(dead_code, reason = "shared by several benchmarks, none uses all of it")]
 mod live;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "shared by several benchmarks, none uses all of it")]

@@ -53,7 +53,8 @@ impl Failure {
                 return failure.clone();
             }
             if let Some(error) = cause.downcast_ref::<ServerError>() {
-                let code = if matches!(error, ServerError::Name(_)) { USAGE } else { FAILED };
+                let usage = matches!(error, ServerError::Name(_) | ServerError::NeedsTls { .. });
+                let code = if usage { USAGE } else { FAILED };
                 return Failure { hint: error.hint(), ..Failure::new(code, error.to_string()) };
             }
             if let Some(error) = cause.downcast_ref::<ClientError>() {

@@ -10,7 +10,6 @@ mod ways;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/corpus.rs"]
 mod corpus;
-#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/live.rs"]
 mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

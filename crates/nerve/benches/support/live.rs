@@ -1,4 +1,5 @@
 //! A server as users have it: the release binary, in the foreground, with a home of its own.
+#![allow(dead_code, reason = "shared by benchmarks, none uses all of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -25,8 +26,18 @@ impl LiveServer {
 
     /// The same with more variables in its environment.
     pub(crate) fn start_with(env: &[(&str, &Path)]) -> Result<LiveServer> {
+        LiveServer::launch(&[], env)
+    }
+
+    /// The same with more options of `server start`.
+    pub(crate) fn start_listening(options: &[&str]) -> Result<LiveServer> {
+        LiveServer::launch(options, &[])
+    }
+
+    fn launch(options: &[&str], env: &[(&str, &Path)]) -> Result<LiveServer> {
         let home = Hermetic::new()?;
         let mut command = nerve(&home, &["server", "start", "--foreground"]);
+        command.args(options);
         let process = command.envs(env.iter().copied()).stderr(Stdio::null()).spawn()?;
         let server = LiveServer { home, process };
         ensure!(wait_until(PATIENCE, || server.socket().exists()), "the server does not listen");
@@ -38,7 +49,8 @@ impl LiveServer {
         Ok(NerveClient::connect(&self.socket()).await?)
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Its Unix socket.
+    pub(crate) fn socket(&self) -> PathBuf {
         self.home.nerve_home().join("run/default.sock")
     }
 

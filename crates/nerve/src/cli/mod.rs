@@ -5,10 +5,13 @@ pub(crate) mod chat;
 pub(crate) mod extract;
 pub(crate) mod graph;
 pub(crate) mod host;
+pub(crate) mod listen;
 pub(crate) mod local;
+pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod pane;
 pub(crate) mod pattern;
+pub(crate) mod proxy;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod repl;
@@ -16,6 +19,7 @@ pub(crate) mod result;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod snapshot;
+pub(crate) mod token;
 
 use clap::{Parser, Subcommand};
 
@@ -39,7 +43,9 @@ EXIT CODES
 
 ENVIRONMENT
   NERVE_HOME    one directory for sockets, logs, histories and profiles, instead of the XDG directories
-  NERVE_SERVER  the server that commands talk to, instead of 'default'
+  NERVE_SERVER  the server that commands talk to, instead of 'default'; tcp://HOST:PORT and tls://HOST:PORT too
+  NERVE_TOKEN   the token for servers over TCP, instead of the one 'nerve token show' prints
+  NERVE_TLS_CA  a file with the certificates to believe for tls://, instead of the usual authorities
   NERVE_LOG     what a server logs: error, warn, info (default), debug, or 'nerve_server=debug,info'
   NO_COLOR      no colours";
 
@@ -61,12 +67,18 @@ pub(crate) enum Command {
     Record(Box<record::RecordArgs>),
     /// Start, stop and use servers
     Server(server::ServerArgs),
+    /// Show or renew the token that clients over TCP and HTTP must know
+    Token(token::TokenArgs),
     /// Show what came of an execution that nobody waited for
     Result(result::ResultArgs),
     /// Use nodes and graphs line by line, in this process
     Repl(repl::ReplArgs),
     /// Let two nodes work on something together: developer and coach, or a debate
     Pattern(pattern::PatternArgs),
+    /// Serve nodes as tools to a client of the Model Context Protocol, over standard input and output
+    Mcp(mcp::McpArgs),
+    /// Stand between an agent and the API of its model: count, log, limit, translate
+    Proxy(Box<proxy::ProxyArgs>),
     /// List and stop the processes that own terminals
     Host(host::HostArgs),
     /// Take a snapshot of the recorded terminal and the files it works on; restore and list them
@@ -108,6 +120,9 @@ pub(crate) enum Command {
     /// Print the whole command line as Markdown
     #[command(hide = true)]
     CliReference,
+    /// Print the description of the HTTP interface (OpenAPI 3.1)
+    #[command(hide = true, name = "openapi")]
+    OpenApi,
 }
 
 #[cfg(test)]

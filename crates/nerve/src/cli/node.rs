@@ -13,7 +13,7 @@ use super::result::{ConversationArgs, TalkArgs};
 /// Which server, and how to print.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerOption {
-    /// The server to talk to
+    /// The server to talk to: its name, or tcp://HOST:PORT, or tls://HOST:PORT
     #[arg(short, long, global = true, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub(crate) server: String,
     /// Print as JSON

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::graph::GraphArgs;
+use super::listen::ListenArgs;
 use super::node::{NodeArgs, Seconds};
 use super::repl::ServerReplArgs;
 use super::session::SessionArgs;
@@ -63,15 +64,21 @@ impl NameArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The server listens on a Unix socket that only you can use. Its log is under the state directory; 'nerve doctor' says where.
+With --tcp and --http it listens on the network too, for clients that know the token ('nerve token show'). An address that is not
+loopback needs TLS. 'nerve server status' says where it listens.
 Histories go to .nerve/history under the directory the server was started in, or under NERVE_HOME.
 
 EXAMPLES
   nerve server start
   nerve server start work
-  nerve server start --foreground")]
+  nerve server start --foreground
+  nerve server start --tcp 7070 --http 7071
+  nerve server start --tcp 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem")]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     pub(crate) name: NameArgs,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
     /// Stay in the foreground and log to stderr; Ctrl+C stops it
     #[arg(long)]
     pub(crate) foreground: bool,

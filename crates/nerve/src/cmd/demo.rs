@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode};
-use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::node::factory::FactoryConfig;
+use nerve_compose::{create_socket_server, engine_config};
 use nerve_proto::EventMessage;
 use nerve_proto::data::{ExecuteData, HistoryData};
 use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
 use nerve_server::paths::Places;
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::ServerConfig;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::node::entries;
 use super::node::execute;
@@ -36,27 +34,15 @@ const PROMPTS: [&str; 3] = [
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let home = tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot make a directory")?;
     let places = Places::under(home.path());
-    let server = Server::bind(&ServerConfig::new("demo", places.clone()))?;
-    let engine = Engine::new(EngineConfig {
-        nodes: FactoryConfig {
-            server: "demo".to_string(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: Some(Places::from_env().profiles()),
-            hook_relay: std::env::current_exe().ok(),
-            hosting: None,
-            panes: Default::default(),
-        },
-        ..EngineConfig::default()
-    });
-    let stop = CancellationToken::new();
+    let mut config = engine_config("demo", &places, std::env::current_exe().ok());
+    config.nodes.profile_dir = Some(Places::from_env().profiles());
     let told_to_stop = nerve_server::stop_signal();
-    let serving = tokio::spawn(server.run(engine, stop.clone().cancelled_owned()));
+    let server = create_socket_server(&ServerConfig::new("demo", places.clone()), config)?;
     let shown = tokio::select! {
         shown = show(&args, &places) => shown,
         () = told_to_stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
-    stop.cancel();
-    serving.await.context("the server failed")??;
+    server.stop().await?;
     shown
 }
 

@@ -1,4 +1,4 @@
-//! `completions`, `man` and the hidden `cli-reference`: the declared command line in other forms.
+//! `completions`, `man` and the hidden `cli-reference` and `openapi`: what is declared in other forms.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -38,6 +38,11 @@ pub(crate) fn reference() -> Result<()> {
     );
     describe(&cli, "nerve", &mut page)?;
     out::bytes(page.as_bytes())
+}
+
+/// Prints the description of the HTTP interface.
+pub(crate) fn openapi() -> Result<()> {
+    out::bytes(nerve_server::openapi().as_bytes())
 }
 
 fn visible(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {

@@ -8,17 +8,20 @@ mod extract;
 pub(crate) mod graph;
 mod hook;
 mod host;
+mod mcp;
 mod mock;
 pub(crate) mod node;
 pub(crate) mod pane;
 mod pattern;
 mod prompt;
+mod proxy;
 mod record;
 mod recording;
 pub(crate) mod result;
 pub(crate) mod server;
 mod session;
 mod snapshot;
+mod token;
 
 use std::future::Future;
 
@@ -47,9 +50,12 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
             return on_one_core(repl::on_server(args));
         }
         Command::Server(args) => server(args)?,
+        Command::Token(args) => token::run(&args)?,
         Command::Result(args) => on_one_core(interruptible(result::run(args)))?,
         Command::Repl(args) => return on_all_cores(repl::in_process(args)),
         Command::Pattern(args) => on_one_core(pattern::run(args))?,
+        Command::Mcp(args) => mcp::run(&args)?,
+        Command::Proxy(args) => on_all_cores(proxy::run(*args))?,
         Command::Host(args) => host::run(args)?,
         Command::Snapshot(args) => snapshot::run(*args)?,
         Command::Replay(args) => return recording::replay(&args),
@@ -78,6 +84,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Man(args) => docs::man(&args)?,
         Command::Hook(args) => hook::run(&args),
         Command::CliReference => docs::reference()?,
+        Command::OpenApi => docs::openapi()?,
     }
     Ok(DONE)
 }
@@ -102,6 +109,8 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             RecordingsCommand::Repair(args) => args.json,
         },
         Command::Pattern(args) => args.server.json,
+        Command::Proxy(args) => args.prints_json(),
+        Command::Token(args) => args.json,
         Command::Result(args) => args.server.json,
         Command::Extract(args) | Command::Parse(args) => args.json,
         Command::Tmux(args) | Command::Wezterm(args) => args.json,

@@ -36,11 +36,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
-use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::node::factory::FactoryConfig;
+use nerve_compose::{create_standalone, engine_config};
 use nerve_core::session::DEFAULT;
+use nerve_server::InProcess;
 use nerve_server::paths::{Places, private_directory};
-use nerve_server::{InProcess, serve_in_process};
 
 use self::editor::{Editor, TerminalAsItWas};
 use self::names::{Lookup, SharedScene, with_scene};
@@ -75,25 +74,9 @@ pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
 
 fn serve_here() -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
-    let runs = places.runs();
-    let engine = Engine::new(EngineConfig {
-        nodes: FactoryConfig {
-            server: SERVER.to_string(),
-            history_dir: Some(places.history.clone()),
-            profile_dir: Some(places.profiles()),
-            hook_relay: std::env::current_exe().ok(),
-            hosting: None,
-            panes: Default::default(),
-        },
-        // A run without a journal cannot be resumed, and is a run all the same.
-        runs_dir: private_directory(&runs).is_ok().then_some(runs),
-        sessions_file: None,
-        conversations: Some(places.conversations()),
-        // Nobody can ask for one later.
-        results_dir: None,
-    });
-    let (stream, server) = serve_in_process(engine).context("cannot talk to the server in this process")?;
-    Ok((NerveClient::over(stream), server))
+    let config = engine_config(SERVER, &places, std::env::current_exe().ok());
+    let here = create_standalone(config).context("cannot talk to the server in this process")?;
+    Ok(here.into_parts())
 }
 
 async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> Result<u8> {

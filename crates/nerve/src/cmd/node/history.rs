@@ -11,11 +11,16 @@ use serde_json::Value;
 
 use super::{Target, entries};
 use crate::cli::node::{HistoryArgs, ServerOption, name_of};
+use crate::cmd::server::{connect, is_remote};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Prints the entries that are asked for.
 pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &HistoryArgs) -> Result<()> {
+    if is_remote(&server.server) {
+        let found = from_server(&connect(&server.server).await?, session, args).await?;
+        return print(&found, args, &found.server_name, server.json);
+    }
     let places = Places::from_env();
     let found = match NerveClient::connect(&places.socket(&server.server)?).await {
         Ok(client) => from_server(&client, session, args).await?,

@@ -1,5 +1,7 @@
 //! `nerve server`: start, stop, status, list; and the way from a name to a connection.
 
+mod listen;
+mod remote;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -10,17 +12,25 @@ use nerve_server::paths::Places;
 
 use crate::exit::{Failure, NOT_FOUND};
 
-/// Connects to a server by its name.
+/// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.
 ///
 /// # Errors
 /// Exit code 3 when it does not run.
 pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
+    if let Some((address, with_tls)) = remote::address(server) {
+        return remote::connect(address, with_tls).await;
+    }
     let socket = Places::from_env().socket(server)?;
     match NerveClient::connect(&socket).await {
         Ok(client) => Ok(client),
         Err(ClientError::NotRunning { .. }) => Err(not_running(server).into()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The server is on the other side of a network: nothing of it is in this user's folders.
+pub(crate) fn is_remote(server: &str) -> bool {
+    remote::address(server).is_some()
 }
 
 fn not_running(server: &str) -> Failure {

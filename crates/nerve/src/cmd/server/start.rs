@@ -13,11 +13,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
+use nerve_server::daemon::addresses;
 use nerve_server::paths::{Places, private_directory};
-use nerve_server::server::{Server, ServerConfig};
+use nerve_server::server::Server;
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
+use super::listen;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
@@ -32,11 +34,14 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let name = args.name.get();
     let places = Places::from_env();
     let socket = places.socket(&name)?;
+    let config = listen::config(name.clone(), places.clone(), &args.listen)?;
+    listen::warn(&config, &args.listen);
     let log_path = places.log(&name)?;
     let (log, log_start) = open_log(&log_path)?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut child = Command::new(program)
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
+        .args(listen::again(&config))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -63,14 +68,21 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     }
     warnings_in(&said).iter().for_each(|warning| out::warning(out::harmless(warning)));
     super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
-    out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))
+    out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))?;
+    for url in addresses(&places, &name)?.urls() {
+        out::line(format_args!("it listens on {url}"))?;
+    }
+    Ok(())
 }
 
 /// Serves in this process until it is told to stop.
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     let places = Places::from_env();
     log_to_stderr(!args.daemon);
-    let config = ServerConfig::new(args.name.get(), places.clone());
+    let config = listen::config(args.name.get(), places.clone(), &args.listen)?;
+    if !args.daemon {
+        listen::warn(&config, &args.listen);
+    }
     let stop = nerve_server::stop_signal();
     if args.daemon {
         // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use nerve_client::NerveClient;
 use nerve_proto::data::PongData;
-use nerve_server::daemon::{Held, holder};
+use nerve_server::daemon::{Addresses, Held, addresses, holder};
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
@@ -22,6 +22,7 @@ struct Status {
     name: String,
     socket: PathBuf,
     pid: Option<u32>,
+    addresses: Addresses,
     /// A process holds its name.
     held: bool,
     pong: Option<PongData>,
@@ -106,7 +107,8 @@ async fn look(places: &Places, name: &str) -> Result<Status> {
     };
     let asked = async { NerveClient::connect(&socket).await?.ping().await };
     let pong = tokio::time::timeout(ANSWER_PATIENCE, asked).await.ok().and_then(Result::ok);
-    Ok(Status { name: name.to_string(), socket, pid, held, pong })
+    let addresses = addresses(places, name)?;
+    Ok(Status { name: name.to_string(), socket, pid, addresses, held, pong })
 }
 
 impl Status {
@@ -125,6 +127,7 @@ impl Status {
             ("pid", self.pid.map(|pid| pid.to_string()).unwrap_or_default()),
             ("socket", self.socket.display().to_string()),
         ];
+        facts.extend(self.addresses.urls().into_iter().map(|url| ("listens on", url)));
         if let Some(pong) = &self.pong {
             facts.push(("nodes", pong.nodes.to_string()));
             facts.push(("sessions", pong.sessions.to_string()));
@@ -137,7 +140,8 @@ impl Status {
         let pong = self.pong.as_ref();
         json!({
             "name": self.name, "state": self.word(), "running": pong.is_some(), "pid": self.pid,
-            "socket": self.socket, "nodes": pong.map(|pong| pong.nodes),
+            "socket": self.socket, "tcp": self.addresses.tcp, "http": self.addresses.http, "tls": self.addresses.tls,
+            "nodes": pong.map(|pong| pong.nodes),
             "sessions": pong.map(|pong| pong.sessions), "version": pong.map(|pong| &pong.version),
         })
     }

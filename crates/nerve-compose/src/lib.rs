@@ -1,0 +1,65 @@
+//! A nerve of one's own in one call (seed node-refactoring §3.2, *compose*): for programs that embed it, and for tests of them.
+//!
+//! | call | what one gets |
+//! |---|---|
+//! | [`create_standalone`] | an engine and its client in this process: no socket, no daemon |
+//! | [`create_socket_server`] | a server on its Unix socket, and on TCP and HTTP where its config says so |
+//! | [`create_http_server`] | the same, with HTTP at an address |
+//! | [`create_anthropic_proxy`], [`create_openai_proxy`] | a proxy between an agent and the API of its model: see [`nerve_proxy`] |
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! use nerve_client::{ExecuteOptions, NerveClient};
+//! use nerve_compose::{create_standalone, engine_config};
+//! # use nerve_proto::params::{CommandLine, CreateNodeParams};
+//! # use nerve_server::paths::Places;
+//!
+//! # let home = tempfile::tempdir()?;
+//! let places = Places::under(home.path());
+//! let nerve = create_standalone(engine_config("mine", &places, None))?;
+//! let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new("sh") };
+//! let node = nerve.client().create_node(&params).await?;
+//! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
+//! assert_eq!(answer.response.text, "hello");
+//! nerve.stop().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+#![warn(missing_docs)]
+
+mod running;
+mod standalone;
+
+use std::path::PathBuf;
+
+use nerve_core::engine::EngineConfig;
+use nerve_core::node::factory::FactoryConfig;
+use nerve_server::paths::{Places, private_directory};
+
+pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
+
+pub use crate::running::{RunningServer, create_http_server, create_socket_server};
+pub use crate::standalone::{Standalone, create_standalone};
+
+/// How an engine is set up whose nodes end with this process, and whose histories, journals and conversations are where `places` says.
+///
+/// `server`: its name, 1–32 of `a-z 0-9 -`. `program`: a `nerve` program, through which agents' hooks report; without one, hooks are not
+/// used. Sessions and results of executions that nobody waits for are not kept on disk; set the fields if they should be. A folder that
+/// cannot be private is not used.
+pub fn engine_config(server: &str, places: &Places, program: Option<PathBuf>) -> EngineConfig {
+    let private = |folder: PathBuf| private_directory(&folder).is_ok().then_some(folder);
+    EngineConfig {
+        nodes: FactoryConfig {
+            server: server.to_string(),
+            history_dir: Some(places.history.clone()),
+            profile_dir: Some(places.profiles()),
+            hook_relay: program,
+            hosting: None,
+            panes: Default::default(),
+        },
+        runs_dir: private(places.runs()),
+        sessions_file: None,
+        conversations: Some(places.conversations()),
+        results_dir: None,
+    }
+}

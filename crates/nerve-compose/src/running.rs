@@ -1,0 +1,103 @@
+//! A server that runs in this process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_server::access::token::TokenFile;
+use nerve_server::error::ServerError;
+use nerve_server::server::{Server, ServerConfig};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A server that answers. It stops when this is dropped; [`RunningServer::stop`] waits for that.
+#[derive(Debug)]
+pub struct RunningServer {
+    socket: PathBuf,
+    tcp: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+    token: TokenFile,
+    task: JoinHandle<Result<(), ServerError>>,
+    stop: DropGuard,
+}
+
+/// Starts a server on its Unix socket, and on TCP and HTTP where `config` says so. Must be called within a tokio runtime.
+///
+/// # Errors
+/// See [`Server::bind`].
+pub fn create_socket_server(
+    config: &ServerConfig,
+    engine: EngineConfig,
+) -> Result<RunningServer, ServerError> {
+    let server = Server::bind(config)?;
+    let stop = CancellationToken::new();
+    Ok(RunningServer {
+        socket: config.places.socket(&config.name)?,
+        tcp: server.tcp_address(),
+        http: server.http_address(),
+        token: config.token.clone(),
+        task: tokio::spawn(server.run(Engine::new(engine), stop.clone().cancelled_owned())),
+        stop: stop.drop_guard(),
+    })
+}
+
+/// Starts a server with HTTP at `address` (port 0: any) beside its Unix socket. Must be called within a tokio runtime.
+///
+/// # Errors
+/// See [`Server::bind`]: an address other than loopback needs TLS.
+pub fn create_http_server(
+    config: &ServerConfig,
+    address: SocketAddr,
+    engine: EngineConfig,
+) -> Result<RunningServer, ServerError> {
+    create_socket_server(&ServerConfig { http: Some(address), ..config.clone() }, engine)
+}
+
+impl RunningServer {
+    /// Its Unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Where it takes lines over TCP.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.tcp
+    }
+
+    /// Where it takes HTTP.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// What clients over TCP and HTTP must know.
+    pub fn token(&self) -> &TokenFile {
+        &self.token
+    }
+
+    /// Waits until it has ended, because a client said so or a socket failed.
+    ///
+    /// # Errors
+    /// A socket could not be used.
+    pub async fn ended(self) -> Result<(), ServerError> {
+        // Held until it has ended: to drop it is to stop the server.
+        let RunningServer { task, stop: _stop, .. } = self;
+        outcome(task).await
+    }
+
+    /// Stops all nodes, tells the clients, and waits until it has ended.
+    ///
+    /// # Errors
+    /// A socket could not be used.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        let RunningServer { task, stop, .. } = self;
+        drop(stop);
+        outcome(task).await
+    }
+}
+
+async fn outcome(task: JoinHandle<Result<(), ServerError>>) -> Result<(), ServerError> {
+    task.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "the server failed");
+        Ok(())
+    })
+}

@@ -1,0 +1,363 @@
+//! The wire: round trips, throughput, fan-out of events, idle connections, over each transport.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[path = "support/live.rs"]
+mod live;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use live::LiveServer;
+use nerve_proto::framing::MAX_LINE_BYTES;
+use serde_json::Value;
+use support::{Figure, Goal, Report, Samples, memory_of};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinSet;
+
+/// Requests of one client whose round trips are timed.
+const TIMED: usize = 20_000;
+/// How long throughput is counted.
+const COUNTED: Duration = Duration::from_secs(3);
+/// Requests that a client sends before it reads their answers.
+const BATCH: usize = 32;
+/// Subscribers that get each event.
+const SUBSCRIBERS: usize = 100;
+/// Events each of them gets.
+const EVENTS: usize = 2000;
+/// Connections that are opened and left alone.
+const IDLE: usize = 500;
+/// Clients whose every answer is checked, and commands of each.
+const CHECKED: (usize, usize) = (1000, 100);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Unix,
+    Tcp,
+    Http,
+}
+
+impl Transport {
+    const ALL: [Transport; 3] = [Transport::Unix, Transport::Tcp, Transport::Http];
+
+    fn name(self) -> &'static str {
+        match self {
+            Transport::Unix => "Unix socket",
+            Transport::Tcp => "TCP",
+            Transport::Http => "HTTP",
+        }
+    }
+}
+
+/// A server, and how to come in.
+struct Target {
+    server: LiveServer,
+    tcp: SocketAddr,
+    http: SocketAddr,
+    token: String,
+}
+
+impl Target {
+    fn start() -> Result<Target> {
+        let server = LiveServer::start_listening(&["--tcp", "127.0.0.1:0", "--http", "127.0.0.1:0"])?;
+        let status: Value = serde_json::from_slice(&server.run(&["server", "status", "--json"])?.stdout)?;
+        let address =
+            |key: &str| Ok::<_, anyhow::Error>(status[key].as_str().context("no address")?.parse()?);
+        let token = String::from_utf8(server.run(&["token", "show"])?.stdout)?.trim().to_string();
+        Ok(Target { tcp: address("tcp")?, http: address("http")?, token, server })
+    }
+
+    async fn connect(&self, transport: Transport) -> Result<Client> {
+        let stream: Box<dyn Stream> = match transport {
+            Transport::Unix => Box::new(UnixStream::connect(self.server.socket()).await?),
+            Transport::Tcp => tcp(self.tcp).await?,
+            Transport::Http => tcp(self.http).await?,
+        };
+        let host = self.http;
+        let token = &self.token;
+        let head = format!(
+            "POST /api/command HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: "
+        );
+        let mut client = Client { stream: BufReader::new(stream), transport, head, line: Vec::new() };
+        if transport == Transport::Tcp {
+            let hello = format!(
+                r#"{{"command_type":"AUTHENTICATE","params":{{"token":"{token}"}},"request_id":"0"}}"#
+            );
+            client.send(hello.as_bytes()).await?;
+            client.answer().await?;
+        }
+        if transport != Transport::Http {
+            let none = br#"{"command_type":"SUBSCRIBE","params":{"types":[]},"request_id":"0"}"#;
+            client.send(none).await?;
+            client.answer().await?;
+        }
+        Ok(client)
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+async fn tcp(address: SocketAddr) -> io::Result<Box<dyn Stream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
+}
+
+/// One connection that speaks no more than it must: what is measured is the server.
+struct Client {
+    stream: BufReader<Box<dyn Stream>>,
+    transport: Transport,
+    head: String,
+    line: Vec<u8>,
+}
+
+impl Client {
+    fn frame(&self, request: &[u8], out: &mut Vec<u8>) {
+        if self.transport == Transport::Http {
+            out.extend_from_slice(self.head.as_bytes());
+            out.extend_from_slice(format!("{}\r\n\r\n", request.len()).as_bytes());
+            out.extend_from_slice(request);
+        } else {
+            out.extend_from_slice(request);
+            out.push(b'\n');
+        }
+    }
+
+    async fn send(&mut self, request: &[u8]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(512);
+        self.frame(request, &mut bytes);
+        Ok(self.stream.write_all(&bytes).await?)
+    }
+
+    async fn ping(&mut self, id: &str) -> Result<()> {
+        self.send(ping(id).as_bytes()).await
+    }
+
+    /// The next answer's bytes.
+    async fn answer(&mut self) -> Result<&[u8]> {
+        let mut length = None;
+        loop {
+            self.line.clear();
+            ensure!(self.stream.read_until(b'\n', &mut self.line).await? > 0, "the server closed");
+            if self.transport != Transport::Http {
+                return Ok(&self.line);
+            }
+            let line = self.line.trim_ascii();
+            if line.is_empty() {
+                break;
+            }
+            let name = b"content-length:";
+            if line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name) {
+                length = Some(std::str::from_utf8(line[name.len()..].trim_ascii())?.parse::<usize>()?);
+            }
+        }
+        let length = length.context("an answer without a length")?;
+        ensure!(length <= MAX_LINE_BYTES, "an answer of {length} bytes");
+        self.line.resize(length, 0);
+        self.stream.read_exact(&mut self.line).await?;
+        Ok(&self.line)
+    }
+}
+
+fn ping(id: &str) -> String {
+    format!(r#"{{"command_type":"PING","request_id":"{id}"}}"#)
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let mut report = Report::new(
+        "Wire",
+        "`PING` over each transport, by clients that do no more than they must, on the same two cores as the server. *round trip*: one \
+         client, one request at a time. *at a time*: each client waits for its answer before it asks again; *in batches*: it sends 32 \
+         requests, then reads their answers (over HTTP: pipelined). A value of throughput is of one run of 3 s.",
+    );
+    let target = Target::start()?;
+    for transport in Transport::ALL {
+        eprintln!("wire: {}", transport.name());
+        round_trips(&target, transport, &mut report).await?;
+        for clients in [1, 10, 50] {
+            let rate = throughput(&target, transport, clients, 1).await?;
+            let what = format!("{}, {clients} clients, one at a time", transport.name());
+            report.row(&what, &Figure::one(rate, "/s"));
+        }
+        let rate = throughput(&target, transport, 50, BATCH).await?;
+        let what = format!("{}, 50 clients, in batches", transport.name());
+        match transport {
+            Transport::Unix => report.goal(&what, &Figure::one(rate, "/s"), Goal::AtLeast(100_000.0)),
+            Transport::Tcp | Transport::Http => report.row(&what, &Figure::one(rate, "/s")),
+        }
+    }
+    drop(target);
+    fan_out(&mut report).await?;
+    for transport in Transport::ALL {
+        idle(transport, &mut report).await?;
+    }
+    checked(&mut report).await?;
+    report.note("`cargo bench -p nerve --bench wire`");
+    report.print();
+    Ok(())
+}
+
+async fn round_trips(target: &Target, transport: Transport, report: &mut Report) -> Result<()> {
+    let mut client = target.connect(transport).await?;
+    let mut times = Vec::with_capacity(TIMED);
+    for _ in 0..TIMED {
+        let start = Instant::now();
+        client.ping("1").await?;
+        client.answer().await?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    let times = Samples::new(times);
+    let what = format!("{}: round trip", transport.name());
+    match transport {
+        Transport::Unix => report.goal(&what, &times.median("µs"), Goal::AtMost(30.0)),
+        Transport::Tcp | Transport::Http => report.row(&what, &times.median("µs")),
+    }
+    report.row(&format!("{}: round trip, p99", transport.name()), &Figure::one(times.quantile(0.99), "µs"));
+    Ok(())
+}
+
+/// Answers a second, all clients together.
+async fn throughput(target: &Target, transport: Transport, clients: usize, batch: usize) -> Result<f64> {
+    let mut all = JoinSet::new();
+    let mut ready = Vec::new();
+    for _ in 0..clients {
+        ready.push(target.connect(transport).await?);
+    }
+    let start = Instant::now();
+    for mut client in ready {
+        all.spawn(async move {
+            let mut requests = Vec::new();
+            for _ in 0..batch {
+                client.frame(ping("1").as_bytes(), &mut requests);
+            }
+            let mut answers = 0;
+            while start.elapsed() < COUNTED {
+                client.stream.write_all(&requests).await?;
+                for _ in 0..batch {
+                    client.answer().await?;
+                }
+                answers += batch;
+            }
+            anyhow::Ok(answers)
+        });
+    }
+    let mut answers = 0;
+    while let Some(done) = all.join_next().await {
+        answers += done??;
+    }
+    Ok(answers as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Events to many subscribers: each gets all, in order.
+async fn fan_out(report: &mut Report) -> Result<()> {
+    eprintln!("wire: fan-out");
+    let target = Target::start()?;
+    let mut subscribers = Vec::new();
+    for _ in 0..SUBSCRIBERS {
+        let mut client = target.connect(Transport::Unix).await?;
+        client
+            .send(br#"{"command_type":"SUBSCRIBE","params":{"types":["NODE_CREATED"]},"request_id":"1"}"#)
+            .await?;
+        client.answer().await?;
+        subscribers.push(client);
+    }
+    let start = Instant::now();
+    let mut all = JoinSet::new();
+    for mut client in subscribers {
+        all.spawn(async move {
+            for _ in 0..EVENTS {
+                let event: Value = serde_json::from_slice(client.answer().await?)?;
+                ensure!(event["event_type"] == "NODE_CREATED", "not the event: {event}");
+            }
+            anyhow::Ok(())
+        });
+    }
+    let mut maker = target.connect(Transport::Unix).await?;
+    for number in 0..EVENTS {
+        let create = format!(
+            r#"{{"command_type":"CREATE_NODE","params":{{"node_id":"n{number}","backend":"bash"}},"request_id":"{number}"}}"#
+        );
+        maker.send(create.as_bytes()).await?;
+        let answer: Value = serde_json::from_slice(maker.answer().await?)?;
+        ensure!(answer["success"] == true, "{answer}");
+    }
+    while let Some(done) = all.join_next().await {
+        done??;
+    }
+    let events = (SUBSCRIBERS * EVENTS) as f64;
+    let what = format!("events handed to {SUBSCRIBERS} subscribers, each made by a CREATE_NODE");
+    report.row(&what, &Figure::one(events / start.elapsed().as_secs_f64(), "/s"));
+    Ok(())
+}
+
+/// What a connection that is left alone costs the server.
+async fn idle(transport: Transport, report: &mut Report) -> Result<()> {
+    eprintln!("wire: idle over {}", transport.name());
+    let target = Target::start()?;
+    let pid = target.server.process.id().to_string();
+    let mut open = Vec::new();
+    // What the server takes once is not a connection's.
+    for _ in 0..10 {
+        open.push(target.connect(transport).await?);
+    }
+    let before = memory_of(&pid, "VmRSS")?;
+    for _ in 0..IDLE {
+        let mut client = target.connect(transport).await?;
+        client.ping("1").await?;
+        client.answer().await?;
+        open.push(client);
+    }
+    let each = (memory_of(&pid, "VmRSS")? - before) * 1024.0 / IDLE as f64;
+    let what = format!("memory of an idle connection over {}", transport.name());
+    report.goal(&what, &Figure::one(each, "KiB"), Goal::AtMost(20.0));
+    Ok(())
+}
+
+/// Many clients at once, each answer checked.
+async fn checked(report: &mut Report) -> Result<()> {
+    eprintln!("wire: every answer checked");
+    let target = Target::start()?;
+    let (clients, commands) = CHECKED;
+    let mut ready = Vec::new();
+    for _ in 0..clients {
+        ready.push(target.connect(Transport::Unix).await?);
+    }
+    let start = Instant::now();
+    let mut all = JoinSet::new();
+    for (number, mut client) in ready.into_iter().enumerate() {
+        all.spawn(async move {
+            for command in 0..commands {
+                let id = format!("{number}-{command}");
+                client.ping(&id).await?;
+                let answer: Value = serde_json::from_slice(client.answer().await?)?;
+                if answer["request_id"] != id.as_str() || answer["data"]["pong"] != true {
+                    bail!("not the answer to {id}: {answer}");
+                }
+            }
+            anyhow::Ok(())
+        });
+    }
+    let mut wrong = 0;
+    while let Some(done) = all.join_next().await {
+        if let Err(error) = done? {
+            eprintln!("{error:#}");
+            wrong += 1;
+        }
+    }
+    let rate = (clients * commands) as f64 / start.elapsed().as_secs_f64();
+    let what = format!(
+        "{clients} clients with {commands} commands each, every answer checked: clients with a wrong one"
+    );
+    report.goal(&what, &Figure::one(f64::from(wrong), ""), Goal::AtMost(0.0));
+    report.row("that is", &Figure::one(rate, "/s"));
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! What a server is told to listen on: from the command line to its config, and on to the process in the background.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use nerve_server::access::address;
+use nerve_server::access::tls::TlsFiles;
+use nerve_server::access::token::TokenFile;
+use nerve_server::paths::Places;
+use nerve_server::server::ServerConfig;
+
+use crate::cli::listen::{self, ListenArgs};
+use crate::exit::{Failure, USAGE};
+use crate::out;
+
+/// How the server is to be set up.
+///
+/// # Errors
+/// Exit code 2 when an address is none, or needs TLS and has none.
+pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<ServerConfig> {
+    let mut config = ServerConfig::new(name, places);
+    config.tcp = tcp(args)?;
+    config.http = args.http;
+    config.http_names.clone_from(&args.http_name);
+    config.tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    config.insecure = args.insecure;
+    if let Some(file) = &args.token_file {
+        config.token = TokenFile::new(file);
+    }
+    for listened in config.tcp.iter().chain(&config.http) {
+        address::check(*listened, config.tls.is_some(), config.insecure)?;
+    }
+    Ok(config)
+}
+
+/// Says what the caller should change.
+pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
+    if let Some(address) = config.tcp.filter(|_| args.port.is_some()) {
+        out::warning(format_args!("'--host' and '--port' are now '--tcp {address}'"));
+    }
+    for listened in config.tcp.iter().chain(&config.http) {
+        if address::check(*listened, config.tls.is_some(), false).is_err() {
+            out::warning(format_args!(
+                "whoever sees what goes to {listened} can read the token, prompts and answers"
+            ));
+        }
+    }
+}
+
+/// The same again for the process in the background. No secret is among it: other users can see it.
+pub(crate) fn again(config: &ServerConfig) -> Vec<OsString> {
+    let address = |option: &str, address: Option<SocketAddr>| {
+        address.map(|address| [OsString::from(option), address.to_string().into()])
+    };
+    let mut args: Vec<OsString> = address("--tcp", config.tcp).into_iter().flatten().collect();
+    args.extend(address("--http", config.http).into_iter().flatten());
+    if args.is_empty() {
+        return args;
+    }
+    args.extend(config.http_names.iter().flat_map(|name| ["--http-name".into(), name.into()]));
+    if let Some(TlsFiles { cert, key }) = &config.tls {
+        args.extend(["--tls-cert".into(), cert.into(), "--tls-key".into(), key.into()]);
+    }
+    args.extend(["--token-file".into(), config.token.path().into()]);
+    args.extend(config.insecure.then(|| "--insecure".into()));
+    args
+}
+
+fn tcp(args: &ListenArgs) -> Result<Option<SocketAddr>> {
+    let Some(port) = args.port else { return Ok(args.tcp) };
+    let host = args.host.as_deref().unwrap_or_default();
+    let text = if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    };
+    let address =
+        listen::address(&text).map_err(|error| Failure::new(USAGE, format!("--host {host}: {error}")))?;
+    Ok(Some(address))
+}

@@ -1,0 +1,104 @@
+//! Servers that are talked to over TCP: `--server tcp://HOST:PORT`, and with TLS `tls://HOST:PORT`.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_client::{ClientError, NerveClient, Tls};
+use nerve_server::access::token::TokenFile;
+use nerve_server::paths::Places;
+
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
+use crate::out;
+
+/// To connect, to agree on TLS, and to be let in. A wrong token is answered within five seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The token; without it the token file of this user counts.
+const TOKEN: &str = "NERVE_TOKEN";
+/// A file with the certificates that are believed, instead of the usual authorities.
+const AUTHORITY: &str = "NERVE_TLS_CA";
+
+/// The server's address, if its name is one.
+pub(super) fn address(server: &str) -> Option<(&str, bool)> {
+    let in_the_clear = server.strip_prefix("tcp://").map(|address| (address, false));
+    in_the_clear.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
+}
+
+/// Connects and shows the token.
+///
+/// # Errors
+/// Exit code 3 when nobody listens there.
+pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
+    let (token, tls) = (token()?, if with_tls { tls()? } else { Tls::Off });
+    if !with_tls && !is_loopback(address) {
+        out::warning(format_args!(
+            "whoever sees what goes to {address} can read the token, prompts and answers; use tls://"
+        ));
+    }
+    let connecting = NerveClient::connect_tcp(address, &token, &tls);
+    let Ok(connected) = tokio::time::timeout(PATIENCE, connecting).await else {
+        let message = format!("no connection to {address} within {} s", PATIENCE.as_secs());
+        return Err(Failure::new(TIMED_OUT, message).into());
+    };
+    connected.map_err(|error| match error {
+        ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
+        ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
+            Failure::new(NOT_FOUND, format!("nobody listens on {address}"))
+                .hint("start a server there with 'nerve server start --tcp …'")
+                .into()
+        }
+        ClientError::Io { .. } if with_tls => Failure::new(FAILED, error.to_string())
+            .hint(format!("{AUTHORITY} names a file with the certificates to believe, if they are your own"))
+            .into(),
+        error => error.into(),
+    })
+}
+
+fn token() -> Result<String> {
+    if let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
+        return Ok(token);
+    }
+    match TokenFile::new(Places::from_env().token()).read() {
+        Ok(token) => Ok(token.reveal().to_string()),
+        Err(error) => Err(Failure::new(FAILED, error.to_string())
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .into()),
+    }
+}
+
+fn tls() -> Result<Tls> {
+    let Some(file) = std::env::var_os(AUTHORITY).filter(|file| !file.is_empty()) else {
+        return Ok(Tls::Public);
+    };
+    let pem =
+        std::fs::read(&file).with_context(|| format!("cannot read {}, of {AUTHORITY}", file.display()))?;
+    Ok(Tls::Authorities(pem))
+}
+
+fn is_loopback(address: &str) -> bool {
+    let ip = address.parse::<SocketAddr>().map(|address| address.ip());
+    ip.map_or(address.starts_with("localhost:"), |ip: IpAddr| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_name_or_an_address() {
+        assert_eq!(address("default"), None);
+        assert_eq!(address("tcp://localhost:1"), Some(("localhost:1", false)));
+        assert_eq!(address("tls://[::1]:1"), Some(("[::1]:1", true)));
+    }
+
+    #[test]
+    fn loopback_is_known_by_name_and_address() {
+        assert!(["localhost:1", "127.0.0.1:1", "[::1]:1"].iter().all(|address| is_loopback(address)));
+        assert!(
+            !["localhost.example.com:1", "10.0.0.1:1", "example.com:1"]
+                .iter()
+                .any(|address| is_loopback(address))
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Servers that listen on TCP: what is printed, who is let in, and that the token is nowhere it could be read.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Done, Home};
+
+impl Home {
+    /// Where the default server listens, as `server status` says it.
+    fn tcp(&self) -> String {
+        self.nerve(&["server", "status", "--json"]).json()["tcp"].as_str().unwrap().to_string()
+    }
+
+    fn token(&self) -> String {
+        self.ok(&["token", "show"]).trim().to_string()
+    }
+
+    /// Runs it with a variable more.
+    fn with(&self, name: &str, value: &str, args: &[&str]) -> Done {
+        let mut command = self.command(args);
+        command.env(name, value);
+        self.run(command)
+    }
+}
+
+/// Shows a token, pings, and gives back the answers.
+fn talk(address: &str, token: &str) -> Vec<Value> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let hello = json!({ "command_type": "AUTHENTICATE", "params": { "token": token } });
+    stream.write_all(format!("{hello}\n{{\"command_type\":\"PING\"}}\n").as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    BufReader::new(stream).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn a_server_on_tcp_says_where_and_lets_in_who_knows_the_token() {
+    let home = Home::new();
+    let started = home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
+    let address = home.tcp();
+    assert!(started.contains(&format!("it listens on tcp://{address}")), "{started}");
+    assert!(home.ok(&["server", "status"]).contains(&address));
+    let token = home.token();
+    let lines = talk(&address, &token);
+    assert_eq!(lines[0]["data"]["authenticated"], true);
+    assert_eq!(lines[1]["data"]["pong"], true);
+    let wrong = talk(&address, "wrong");
+    assert_eq!((wrong.len(), &wrong[0]["data"]["error_type"]), (1, &json!("authentication_error")));
+    home.ok(&["server", "stop"]);
+    assert!(TcpStream::connect(&address).is_err());
+    let status = home.nerve(&["server", "status", "--json"]).json();
+    assert_eq!((&status["tcp"], &status["running"]), (&Value::Null, &json!(false)));
+}
+
+#[test]
+fn the_token_is_in_its_file_and_nowhere_else() {
+    let home = Home::new();
+    let mut start = home.command(&["server", "start", "--tcp", "0"]);
+    start.env("NERVE_LOG", "trace");
+    assert_eq!(home.run(start).code, 0);
+    let token = home.token();
+    let address = home.tcp();
+    talk(&address, &token);
+    talk(&address, &token[1..]);
+    let url = format!("tcp://{address}");
+    home.ok(&["server", "node", "create", "sh", "--backend", "bash", "--server", &url]);
+    let pid = home.pid("default");
+    for file in ["cmdline", "environ"] {
+        let text = fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        assert!(!String::from_utf8_lossy(&text).contains(&token), "{file}");
+    }
+    let path = home.ok(&["token", "path"]);
+    let path = std::path::Path::new(path.trim());
+    assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
+    home.ok(&["server", "stop"]);
+    let log = fs::read_to_string(home.hermetic.nerve_home().join("logs/default.log")).unwrap();
+    assert!(log.contains("a client was not let in"), "{log}");
+    let mut looked_at = 0;
+    every_file(&home.hermetic.nerve_home(), &mut |file, bytes| {
+        looked_at += 1;
+        let holds = bytes
+            .windows(token.len() - 1)
+            .any(|window| token.as_bytes().starts_with(window) || token.as_bytes().ends_with(window));
+        assert_eq!(holds, file == path, "{}", file.display());
+    });
+    assert!(looked_at >= 3, "{looked_at}");
+}
+
+fn every_file(folder: &std::path::Path, look: &mut impl FnMut(&std::path::Path, &[u8])) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            every_file(&entry.path(), look);
+        } else if kind.is_file() {
+            look(&entry.path(), &fs::read(entry.path()).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_rotated_token_counts_at_once() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--tcp", "0"]);
+    let (address, old) = (home.tcp(), home.token());
+    let new = home.nerve(&["token", "rotate", "--json"]).json();
+    assert_eq!(new["path"].as_str().unwrap(), home.ok(&["token", "path"]).trim());
+    let new = new["token"].as_str().unwrap();
+    assert_ne!(new, old);
+    assert_eq!(talk(&address, new).len(), 2);
+    assert_eq!(talk(&address, &old)[0]["success"], false);
+    let file = home.hermetic.nerve_home().join("token");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    home.nerve(&["token", "show"]).says(1, &["0644", "chmod 600"]);
+}
+
+#[test]
+fn a_token_file_of_ones_own_is_made_and_used() {
+    let home = Home::new();
+    let file = home.hermetic.nerve_home().join("secrets/other");
+    let name = file.to_str().unwrap();
+    home.ok(&["server", "start", "--tcp", "0", "--token-file", name]);
+    let token = home.ok(&["token", "show", "--token-file", name]);
+    assert_eq!(talk(&home.tcp(), token.trim()).len(), 2);
+    assert_eq!(talk(&home.tcp(), &home.token())[0]["success"], false);
+}
+
+#[test]
+fn what_does_not_go_together_is_a_usage_error() {
+    let home = Home::new();
+    let refused = |args: &[&str], words: &[&str]| {
+        home.nerve(&[&["server", "start"], args].concat()).says(2, words);
+        home.nerve(&[&["server", "start", "--foreground"], args].concat()).says(2, words);
+    };
+    refused(&["--tcp", "0.0.0.0:0"], &["needs TLS", "--insecure"]);
+    refused(&["--http", "[::]:0"], &["needs TLS"]);
+    refused(&["--tcp", "0", "--tls-key", "k.pem"], &["--tls-cert"]);
+    refused(&["--tcp", "0", "--tls-cert", "c.pem"], &["--tls-key"]);
+    refused(&["--tls-cert", "c.pem", "--tls-key", "k.pem"], &["--tcp"]);
+    refused(&["--insecure"], &["--tcp"]);
+    refused(&["--token-file", "t"], &["--tcp"]);
+    refused(&["--host", "127.0.0.1"], &["--port"]);
+    refused(&["--port", "0", "--host", "0.0.0.0"], &["needs TLS"]);
+    refused(&["--tcp", "0", "--port", "0"], &["cannot be used"]);
+    refused(&["--tcp", "somewhere"], &["PORT or IP:PORT"]);
+    home.nerve(&["server", "start", "--tcp", "0", "--tls-cert", "/no/c.pem", "--tls-key", "/no/k.pem"])
+        .says(1, &["/no/"]);
+    assert!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_taken_port_is_named_and_nothing_is_left_running() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--tcp", "0"]);
+    let address = home.tcp();
+    home.nerve(&["server", "start", "second", "--tcp", &address]).says(1, &[&address, "another port"]);
+    home.nerve(&["server", "status", "second"]).says(3, &["not running"]);
+}
+
+#[test]
+fn the_older_names_work_and_warn() {
+    let home = Home::new();
+    let started = home.nerve(&["server", "start", "--host", "127.0.0.1", "--port", "0"]);
+    started.says(0, &["warning", "--tcp 127.0.0.1:0"]);
+    assert_eq!(talk(&home.tcp(), &home.token()).len(), 2);
+    let open = home.nerve(&["server", "start", "open", "--tcp", "0.0.0.0:0", "--insecure"]);
+    open.says(0, &["warning", "can read the token"]);
+}
+
+#[test]
+fn commands_use_a_server_on_tcp() {
+    let home = Home::new();
+    home.ok(&["server", "start", "--tcp", "0"]);
+    let url = format!("tcp://{}", home.tcp());
+    home.ok(&["server", "node", "create", "a", "--backend", "bash", "--server", &url]);
+    assert_eq!(home.ok(&["server", "node", "execute", "a", "echo hello", "--server", &url]), "hello\n");
+    let listed = home.with("NERVE_SERVER", &url, &["server", "node", "list", "--json"]).json();
+    assert_eq!(listed["nodes"], json!(["a"]));
+    let history = home.nerve(&["server", "node", "history", "a", "--json", "--server", &url]).json();
+    assert!(!history.as_array().unwrap().is_empty());
+    home.with("NERVE_TOKEN", "wrong", &["server", "node", "list", "--server", &url])
+        .says(1, &["token is wrong"]);
+    home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).says(2, &["host:port"]);
+    home.ok(&["server", "stop"]);
+    home.nerve(&["server", "node", "list", "--server", &url]).says(3, &["nobody listens"]);
+}
+
+#[test]
+fn commands_use_a_server_behind_tls_that_they_believe() {
+    let home = Home::new();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let file = |name: &str, text: String| {
+        let path = home.hermetic.nerve_home().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
+    let started = home.ok(&["server", "start", "--tcp", "0", "--tls-cert", &cert, "--tls-key", &key]);
+    assert!(started.contains("it listens on tls://"), "{started}");
+    let port = home.tcp().rsplit_once(':').unwrap().1.to_string();
+    let url = format!("tls://localhost:{port}");
+    let list = ["server", "node", "list", "--json", "--server", &url];
+    assert_eq!(home.with("NERVE_TLS_CA", &cert, &list).json()["nodes"], json!([]));
+    home.nerve(&list).says(1, &["no TLS", "NERVE_TLS_CA"]);
+    home.with("NERVE_TLS_CA", &key, &list).says(2, &["certificates"]);
+}
