@@ -13,6 +13,11 @@ use crate::model::Asked;
 use crate::secret::Secret;
 use crate::usage::Usage;
 
+/// The longest name or id in the log, in characters.
+const NAME: usize = 200;
+/// The longest error in the log, in characters.
+const ERROR: usize = 4000;
+
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -51,14 +56,18 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn begin(gateway: Arc<Gateway>, head: &Parts) -> Call {
+        let shown: Vec<Secret> = headers::shown(&head.headers).map(Secret::new).collect();
+        let secrets: Vec<&Secret> = gateway.secrets().into_iter().chain(&shown).collect();
+        let path = line::path(&head.uri, &secrets);
+        let session = headers::session(&head.headers).map(|id| line::text(id, NAME, &secrets));
         Call {
-            gateway,
             id: uuid::Uuid::now_v7().to_string(),
             started: Instant::now(),
-            method: head.method.to_string(),
-            path: line::path(&head.uri),
-            session: headers::session(&head.headers),
-            shown: headers::shown(&head.headers).map(Secret::new).collect(),
+            method: line::text(head.method.as_str(), NAME, &secrets),
+            path,
+            session,
+            gateway,
+            shown,
             model: None,
             status: None,
             outcome: Outcome::ClientGone,
@@ -79,7 +88,7 @@ impl Call {
     /// The request is there as a whole.
     pub(crate) fn asked(&mut self, asked: &Asked, body: &[u8], place: Place) {
         self.place = place;
-        self.model.clone_from(&asked.model);
+        self.model = asked.model.as_deref().map(|model| line::text(model, NAME, &self.secrets()));
         let Some(log) = &self.gateway.log else { return };
         let logged = (log.bodies && !body.is_empty()).then(|| line::body(body, true, &self.secrets()));
         let asking = Asking {
@@ -89,7 +98,7 @@ impl Call {
             session: self.session.as_deref(),
             method: &self.method,
             path: &self.path,
-            model: asked.model.as_deref(),
+            model: self.model.as_deref(),
             stream: asked.stream,
             bytes: body.len() as u64,
             body: logged,
@@ -113,7 +122,7 @@ impl Call {
         self.usage = usage;
         self.cost_usd = usage.and_then(|usage| self.gateway.ledger.add(usage));
         if let Some(model) = model {
-            self.model = Some(model.to_string());
+            self.model = Some(line::text(model, NAME, &self.secrets()));
         }
     }
 
@@ -131,6 +140,7 @@ impl Drop for Call {
             Outcome::Broken(why) => ("broken", Some(why.as_str())),
             Outcome::ClientGone => ("client_gone", None),
         };
+        let error = error.map(|why| line::text(why, ERROR, &self.secrets()));
         let is_whole = self.outcome == Outcome::Whole;
         let logged = (!self.body.is_empty()).then(|| line::body(&self.body, is_whole, &self.secrets()));
         let answering = Answering {
@@ -142,7 +152,7 @@ impl Drop for Call {
             path: &self.path,
             status: self.status,
             outcome,
-            error,
+            error: error.as_deref(),
             model: self.model.as_deref(),
             usage: self.usage,
             cost_usd: self.cost_usd,

@@ -91,9 +91,8 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
 }
 
 /// The conversation a request belongs to, where the agent says so.
-pub(crate) fn session(headers: &HeaderMap) -> Option<String> {
-    let id = text(headers, &SESSION_ID);
-    (!id.is_empty()).then(|| id.chars().take(100).collect())
+pub(crate) fn session(headers: &HeaderMap) -> Option<&str> {
+    Some(text(headers, &SESSION_ID)).filter(|id| !id.is_empty())
 }
 
 /// Whether a body is compressed.

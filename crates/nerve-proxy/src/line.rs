@@ -92,8 +92,13 @@ fn add(line: &mut Value, name: &str, value: Option<Value>) {
     }
 }
 
+/// A text of somebody else as it is logged: without keys, and cut. Cut first, a part of a key could be left.
+pub(crate) fn text(text: &str, most: usize, secrets: &[&Secret]) -> String {
+    without(text, secrets).chars().take(most).collect()
+}
+
 /// A path with its query; keys in the query are taken out.
-pub(crate) fn path(uri: &Uri) -> String {
+pub(crate) fn path(uri: &Uri, secrets: &[&Secret]) -> String {
     let secret = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().to_ascii_lowercase();
         ["key", "token", "secret", "auth"].iter().any(|word| name.contains(word))
@@ -103,7 +108,7 @@ pub(crate) fn path(uri: &Uri) -> String {
         query if query.is_empty() => uri.path().to_string(),
         query => format!("{}?{query}", uri.path()),
     };
-    whole.chars().take(2000).collect()
+    text(&whole, 2000, secrets)
 }
 
 /// A body as it is logged: JSON as JSON, anything else as text, without keys.
@@ -172,8 +177,13 @@ mod tests {
         );
         assert_eq!(body(b"data: sk-ant-hunter2\n", true, &[&key]), json!("data: [redacted]\n"));
         let asked = Uri::from_static("http://h/v1/m?beta=true&api_key=hunter2&Token=x");
-        assert_eq!(path(&asked), "/v1/m?beta=true");
-        assert_eq!(path(&Uri::from_static("/v1/m?key=hunter2")), "/v1/m");
+        assert_eq!(path(&asked, &[&key]), "/v1/m?beta=true");
+        assert_eq!(path(&Uri::from_static("/v1/m?key=hunter2"), &[&key]), "/v1/m");
+        assert_eq!(
+            path(&Uri::from_static("/v1/sk-ant-hunter2?q=sk-ant-hunter2"), &[&key]),
+            "/v1/[redacted]?q=[redacted]"
+        );
+        assert_eq!(text("s-sk-ant-hunter2", 10, &[&key]), "s-[redacte", "no piece of a key");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,11 +18,10 @@ use crate::call::{Call, Outcome};
 use crate::door;
 use crate::fault::Fault;
 use crate::gateway::{Behind, Gateway};
+use crate::seats::{Seat, Seats};
 use crate::{headers, openai, passthrough};
 
-/// Connections at once; more are turned away.
-const CONNECTIONS: usize = 256;
-/// How long a client may take to send the head of a request, and keep a connection that it does not use.
+/// How long a client that was let in may take to send the head of its next request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest head, in bytes.
 const HEAD: usize = 64 << 10;
@@ -32,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes clients until `stop`, then waits up to `shutdown_patience` for answers under way.
 pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: CancellationToken) {
-    let (room, tasks) = (Arc::new(Semaphore::new(CONNECTIONS)), TaskTracker::new());
+    let (seats, tasks) = (Seats::default(), TaskTracker::new());
     let abort = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
@@ -47,17 +45,17 @@ pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: Canc
                 continue;
             }
         };
-        let Ok(place) = room.clone().try_acquire_owned() else {
+        let Some(seat) = seats.take() else {
             tracing::warn!("too many connections: one was turned away");
             continue;
         };
         let (gateway, stop, abort) = (gateway.clone(), stop.clone(), abort.clone());
         tasks.spawn(async move {
             tokio::select! {
-                () = serve(stream, gateway, stop) => {}
+                () = serve(stream, gateway, &seat, stop) => {}
+                () = seat.lost() => tracing::debug!("a connection that was not let in was closed"),
                 () = abort.cancelled() => {}
             }
-            drop(place);
         });
     }
     drop(listener);
@@ -68,13 +66,13 @@ pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: Canc
     }
 }
 
-async fn serve(stream: TcpStream, gateway: Arc<Gateway>, stop: CancellationToken) {
+async fn serve(stream: TcpStream, gateway: Arc<Gateway>, seat: &Seat, stop: CancellationToken) {
     // A token of an answer is one small write.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection is gone");
         return;
     }
-    let service = service_fn(|request| answer(gateway.clone(), request));
+    let service = service_fn(|request| answer(gateway.clone(), seat, request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_PATIENCE)
@@ -93,11 +91,18 @@ async fn serve(stream: TcpStream, gateway: Arc<Gateway>, stop: CancellationToken
     }
 }
 
-async fn answer(gateway: Arc<Gateway>, request: Request<Incoming>) -> Result<Response<AnyBody>, Infallible> {
+async fn answer(
+    gateway: Arc<Gateway>,
+    seat: &Seat,
+    request: Request<Incoming>,
+) -> Result<Response<AnyBody>, Infallible> {
     let (head, incoming) = request.into_parts();
     let call = Call::begin(gateway.clone(), &head);
     let id = HeaderValue::from_str(call.id()).ok();
-    let allowed = door::check(&head.headers, gateway.config.client_token.as_ref());
+    let allowed = door::check(&head, gateway.config.client_token.as_ref());
+    if allowed.is_ok() {
+        seat.let_in();
+    }
     let request = Request::from_parts(head, incoming);
     let answered = match (allowed, gateway.behind) {
         (Err(fault), _) => Err((fault, call)),

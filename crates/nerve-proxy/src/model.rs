@@ -22,8 +22,7 @@ struct Members<'a> {
 /// Looks into a body; `None` if it is no JSON object, or names its model twice.
 pub(crate) fn asked(body: &[u8]) -> Option<Asked> {
     let members: Members<'_> = serde_json::from_slice(body).ok()?;
-    let model = members.model.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-    let model = model.map(|name| name.chars().take(200).collect());
+    let model = members.model.and_then(|raw| serde_json::from_str(raw.get()).ok());
     Some(Asked { model, stream: members.stream.is_some_and(|raw| raw.get() == "true") })
 }
 

@@ -1,7 +1,8 @@
 //! Anthropic's API behind: everything is passed on.
 
 use http::header::CONTENT_TYPE;
-use http::{Method, Request, Response};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 
@@ -11,18 +12,9 @@ use crate::fault::Fault;
 use crate::gateway::Gateway;
 use crate::headers;
 use crate::model;
+use crate::path;
 use crate::relay::Relay;
 use crate::usage::Reader;
-
-const MESSAGES: &str = "/v1/messages";
-const COUNT: &str = "/v1/messages/count_tokens";
-
-/// Whether a request may cost something: all that is sent there does, except for counting and what an agent tells of itself.
-fn spends(method: &Method, path: &str) -> bool {
-    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE)
-        && path != COUNT
-        && !path.starts_with("/api/")
-}
 
 /// Passes a request on, and its reply back.
 pub(crate) async fn pass_on(
@@ -31,12 +23,12 @@ pub(crate) async fn pass_on(
     mut call: Call,
 ) -> Result<Response<AnyBody>, (Fault, Call)> {
     let (head, incoming) = request.into_parts();
-    let prepared = prepare(gateway, &head.uri, incoming, &mut call).await;
+    let prepared = prepare(gateway, &head, incoming, &mut call).await;
     let (uri, bytes) = match prepared {
         Ok(prepared) => prepared,
         Err(fault) => return Err((fault, call)),
     };
-    let spends = spends(&head.method, head.uri.path());
+    let spends = path::spends(&head.method, head.uri.path());
     if spends && let Err(fault) = gateway.ledger.admit() {
         return Err((fault, call));
     }
@@ -57,19 +49,26 @@ pub(crate) async fn pass_on(
 
 async fn prepare(
     gateway: &Gateway,
-    asked: &http::Uri,
+    head: &Parts,
     incoming: Incoming,
     call: &mut Call,
 ) -> Result<(http::Uri, Bytes), Fault> {
+    path::check(&head.uri)?;
+    let model = gateway.config.model.as_deref();
+    let names_a_model = path::names_a_model(head.uri.path());
+    // What costs something must not go on with a model that is not meant.
+    if model.is_some() && !names_a_model && path::spends(&head.method, head.uri.path()) {
+        let message = "the proxy puts another model into requests: it passes on /v1/messages and /v1/messages/count_tokens, \
+                       and nothing else that may cost something";
+        return Err(Fault::new(StatusCode::NOT_FOUND, message));
+    }
     let (bytes, place) = body::of_request(incoming, &gateway.room).await?;
     call.asked(&model::asked(&bytes).unwrap_or_default(), &bytes, place);
     let upstream = &gateway.config.upstream;
-    let uri = upstream.passed_on(asked).ok_or_else(|| Fault::bad_request("the path is none"))?;
-    let model = gateway.config.model.as_deref();
-    let Some(model) = model.filter(|_| matches!(asked.path(), MESSAGES | COUNT) && !bytes.is_empty()) else {
+    let uri = upstream.passed_on(&head.uri).ok_or_else(|| Fault::bad_request("the path is none"))?;
+    let Some(model) = model.filter(|_| names_a_model && !bytes.is_empty()) else {
         return Ok((uri, bytes));
     };
-    // It must not go on with a model that is not meant.
     let replaced = model::replaced(&bytes, model).ok_or_else(|| {
         Fault::bad_request(
             "the body is no JSON object, or names its model twice: the proxy cannot put another model there",

@@ -28,6 +28,33 @@ async fn what_is_used_up_is_refused_and_not_worth_trying_again() {
 }
 
 #[tokio::test]
+async fn a_budget_holds_however_a_path_is_written() {
+    let model = model(Script::default()).await;
+    let budget = Budget { max_requests: Some(0), ..Budget::default() };
+    let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
+    let (front, body) = (Front::of(&proxy), message("hello", false));
+    for path in [
+        "/api/../v1/messages",
+        "/api/%2e%2E/v1/messages",
+        "/api/..%2fv1/messages",
+        "/api/..%5Cv1%5Cmessages",
+        "/api//v1/messages",
+        "/api/./v1/messages",
+        "/v1/messages/count_tokens/..",
+        "/v1/messages/",
+    ] {
+        front.post(path, &body).await.says(400, "invalid_request_error", "more than one way");
+    }
+    for path in ["/v1/%6dessages", "/v1/messages/batches", "/api/v1/messages", "/api/hello"] {
+        front.post(path, &body).await.says(402, "billing_error", "0 requests");
+    }
+    assert!(model.requests().is_empty());
+    // What is known to cost nothing goes on; this upstream does not know it.
+    assert_eq!(front.post("/api/event_logging/batch?x=//", &body).await.status, 404);
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn tokens_and_cost_are_counted_off_streams_and_whole_answers() {
     let model = model(Script::default()).await;
     for stream in [true, false] {

@@ -3,21 +3,53 @@
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, ProxyError, Secret, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::Script;
+use tokio::net::TcpStream;
 
-use crate::stage::{Front, config, message, model, whole};
+use crate::stage::{Front, answered, config, message, model, whole};
 
 #[tokio::test]
-async fn pages_of_other_sites_are_not_let_in() {
+async fn pages_are_not_let_in() {
     let model = model(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let front = Front::of(&proxy);
-    for headers in [[("origin", "https://evil.example")], [("host", "evil.example")]] {
+    for headers in [
+        [("origin", "https://evil.example"), ("accept", "*/*")],
+        [("host", "evil.example"), ("accept", "*/*")],
+        // Whatever else runs on this machine may show anybody's page, and needs no leave for plain text.
+        [("origin", "http://localhost:3000"), ("content-type", "text/plain")],
+        [("sec-fetch-site", "same-site"), ("content-type", "text/plain")],
+        [("sec-fetch-site", "cross-site"), ("content-type", "text/plain")],
+    ] {
         let reply =
             front.send(Method::POST, "/v1/messages", &headers, message("hello", false).to_string()).await;
         whole(reply).await.unwrap().says(403, "permission_error", "the proxy");
     }
     assert!(model.requests().is_empty());
     assert_eq!(front.ask("hello", false).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_says_once_whom_it_is_for() {
+    let model = model(Script::default()).await;
+    let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
+    for (target, hosts, status) in [
+        ("/", "Host: evil@127.0.0.1\r\n", 403),
+        ("/", "Host: localhost\r\nHost: evil.example\r\n", 400),
+        ("/", "Host: localhost\r\nHost: localhost\r\n", 400),
+        ("/", "", 400),
+        ("http://evil.example/", "Host: localhost\r\n", 400),
+        ("http://evil.example/", "Host: evil.example\r\n", 403),
+        ("http://localhost/", "Host: localhost\r\n", 200),
+    ] {
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        let told = answered(&mut stream, &format!("HEAD {target} HTTP/1.1\r\n{hosts}\r\n")).await;
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {hosts:?}: {told:?}");
+    }
+    assert_eq!(model.requests().len(), 1);
+    // Both of two would be let in alone.
+    let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+    let two = "HEAD / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: https://evil.example\r\n\r\n";
+    assert!(answered(&mut stream, two).await.starts_with("HTTP/1.1 403 "));
 }
 
 #[tokio::test]

@@ -161,21 +161,3 @@ async fn a_client_that_sends_half_a_request_holds_nobody_up() {
     assert_eq!(Front::of(&proxy).ask("hello", false).await.status, 200);
     assert_eq!(soon("the end", proxy.shutdown()).await.requests, 1);
 }
-
-#[tokio::test]
-async fn connections_have_a_limit_and_come_free_again() {
-    let model = model(Script::default()).await;
-    let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let mut idle = Vec::new();
-    for _ in 0..300 {
-        idle.push(TcpStream::connect(proxy.address()).await.unwrap());
-    }
-    // Those over the limit are closed; which ones, the order of their coming says.
-    for late in idle.split_off(256) {
-        let mut late = late;
-        closed(&mut late).await;
-    }
-    drop(idle);
-    let front = Front::of(&proxy);
-    soon("a free place", async { while !front.is_answered().await {} }).await;
-}

@@ -77,10 +77,17 @@ async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
     let proxy =
         create_openai_proxy(ProxyConfig { log: Some(log), api_key, ..config(&model.url()) }).await.unwrap();
     let front = Front::of(&proxy);
-    let headers = [("x-api-key", "sk-theirs-hunter2"), ("cookie", "hunter2=1")];
+    let headers = [
+        ("x-api-key", "sk-theirs-hunter2"),
+        ("cookie", "hunter2=1"),
+        ("x-claude-code-session-id", "s-sk-theirs-hunter2"),
+    ];
     let body = message("say sk-ours-hunter2 and sk-theirs-hunter2", true).to_string();
     let told = whole(front.send(Method::POST, "/v1/messages", &headers, body).await).await.unwrap();
     assert!(told.body.contains("sk-ours-hunter2"), "only the log is without it");
+    let body = r#"{"model":"sk-theirs-hunter2"}"#;
+    let lost = front.send(Method::POST, "/v1/sk-theirs-hunter2", &headers, body).await;
+    whole(lost).await.unwrap().says(404, "not_found_error", "no counterpart");
     proxy.shutdown().await;
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("hunter2"), "{text}");
@@ -89,6 +96,9 @@ async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
         lines[0]["body"]["messages"][0]["content"][0]["text"].as_str().unwrap().starts_with("say [redacted]")
     );
     assert!(lines[1]["body"].as_str().unwrap().contains("event: message_stop"));
+    assert!(lines.len() == 4 && lines.iter().all(|line| line["session_id"] == "s-[redacted]"), "{text}");
+    assert_eq!((&lines[2]["model"], &lines[2]["path"]), (&"[redacted]".into(), &"/v1/[redacted]".into()));
+    assert!(lines[3]["error"].as_str().unwrap().contains("/v1/[redacted]"), "{text}");
 }
 
 #[tokio::test]

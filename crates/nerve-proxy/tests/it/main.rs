@@ -4,6 +4,7 @@
 mod stage;
 
 mod budget;
+mod crowds;
 mod door;
 mod faults;
 mod logging;

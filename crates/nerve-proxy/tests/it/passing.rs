@@ -136,7 +136,7 @@ async fn another_model_changes_nothing_else() {
     for (path, expected) in [
         ("/v1/messages?beta=true", body.replace("claude-x", "other")),
         ("/v1/messages/count_tokens", body.replace("claude-x", "other")),
-        ("/v1/other", body.to_string()),
+        ("/api/event_logging/batch", body.to_string()),
     ] {
         let (_, asked) = tokio::join!(front.send(Method::POST, path, &[], body), async {
             let (asked, mut stream) = raw.request().await;
@@ -164,6 +164,26 @@ async fn another_model_is_put_there_or_nothing_goes_on() {
     let reply = Front::of(&proxy).send(Method::POST, "/v1/messages", &[], "{").await;
     whole(reply).await.unwrap().says(400, "invalid_request_error", "not JSON");
     assert_eq!(model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn with_another_model_nothing_goes_on_that_could_cost_something_and_keep_its_own() {
+    let model = model(Script::default()).await;
+    let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&model.url()) })
+        .await
+        .unwrap();
+    let front = Front::of(&proxy);
+    let body = message("hello", false);
+    for path in ["/v1//messages", "/v1/./messages", "/api/../v1/messages", "/v1/messages/", "/v1%2fmessages"]
+    {
+        front.post(path, &body).await.says(400, "invalid_request_error", "more than one way");
+    }
+    for path in ["/v1/%6dessages", "/v1/messages/batches", "/v1/complete", "/messages", "/api/v1/messages"] {
+        front.post(path, &body).await.says(404, "not_found_error", "another model");
+    }
+    assert!(model.requests().is_empty());
+    assert_eq!(front.post("/v1/messages", &body).await.status, 200);
+    assert_eq!(whole(front.send(Method::GET, "/api/hello", &[], "").await).await.unwrap().status, 200);
 }
 
 #[tokio::test]

@@ -173,6 +173,24 @@ pub(crate) async fn say(stream: &mut TcpStream, text: &str) {
     stream.write_all(text.as_bytes()).await.unwrap();
 }
 
+/// Says something and gives the head of what is answered; empty if the connection is closed instead.
+pub(crate) async fn answered(stream: &mut TcpStream, text: &str) -> String {
+    let mut told = Vec::new();
+    soon("an answer", async {
+        if stream.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+        while let Ok(1..) = stream.read_buf(&mut told).await {
+            // The bodies of such answers are short, and come with their heads.
+            if told.windows(4).any(|end| end == b"\r\n\r\n") {
+                return;
+            }
+        }
+    })
+    .await;
+    String::from_utf8(told).unwrap()
+}
+
 impl Front {
     /// Whether a request comes to nothing.
     pub(crate) async fn client_error(&self) -> bool {
