@@ -107,6 +107,15 @@ impl Stage {
         }
     }
 
+    /// Waits until the node shows what was said before it was started.
+    async fn shows(&self, node: &str, word: &str) {
+        let deadline = Instant::now() + TURN;
+        while !self.screen(node).await.contains(word) {
+            assert!(Instant::now() < deadline, "no {word} in\n{}", self.screen(node).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     async fn fork(&self, source: &str, target: &str, turn: Option<u64>) -> Result<NodeInfo, EngineError> {
         let command = Command::ForkNode { source: at(source), target: target.into(), at: turn };
         match self.engine.execute(command).await? {
@@ -321,7 +330,15 @@ async fn opencode_is_forked_where_its_command_names_the_conversation() {
     let Some(stage) = Stage::new("opencode").await else { return };
     stage.create("c", &[]).await;
     stage.ask("c", "the shared wordalpha").await;
-    let error = stage.fork("c", "d", None).await.unwrap_err();
+    let deadline = Instant::now() + TURN;
+    let error = loop {
+        stage.ready("c").await;
+        match stage.fork("c", "d", None).await.unwrap_err() {
+            // It thinks of a title.
+            error if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
+            error => break error,
+        }
+    };
     assert!(error.message.contains("id of its conversation is not known"), "{error}");
     let mut list = stage.home.recipe_command(&stage.recipe, &stage.home.work());
     list.args(["session", "list", "--format", "json"]);
@@ -330,9 +347,13 @@ async fn opencode_is_forked_where_its_command_names_the_conversation() {
     let id = listed[0]["id"].as_str().unwrap();
     stage.engine.execute(Command::StopNode(at("c"))).await.unwrap();
 
+    // On a machine that is busy, opencode takes prompts on its first page, for a moment, before it comes to the conversation: those begin one
+    // of their own.
     stage.create("c", &["--session", id]).await;
+    stage.shows("c", "wordalpha").await;
     stage.say("c", "in the source wordbeta").await;
     stage.forked("c", "d", None).await;
+    stage.shows("d", "wordbeta").await;
     stage.say("d", "in the fork wordgamma").await;
     stage.say("c", "again the source worddelta").await;
     stage.knew("wordgamma", &["wordalpha", "wordbeta"], &["worddelta"]);
