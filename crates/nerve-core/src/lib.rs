@@ -21,6 +21,7 @@ pub mod graph;
 pub mod host;
 mod http;
 pub mod node;
+pub mod open_files;
 pub mod patterns;
 pub mod policy;
 pub mod profiles;

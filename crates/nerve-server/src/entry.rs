@@ -89,7 +89,9 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<First>> {
         }
         let count = read.take(left as u64).read_buf(&mut bytes).await?;
         if count == 0 {
-            return Ok(None);
+            // A last line may lack its end.
+            let sent = !bytes.trim_ascii().is_empty();
+            return Ok(sent.then_some(First::Line { line: bytes, rest: Vec::new() }));
         }
         left -= count;
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {

@@ -118,7 +118,7 @@ impl ServerError {
             ),
             ServerError::Port { .. } => Some("choose another port, or 0 for any".to_string()),
             ServerError::UnsafeToken { path, .. } => Some(format!(
-                "it must be yours with mode 0600: chmod 600 {0}; 'nerve token rotate' makes a new token",
+                "it must hold a token and be yours with mode 0600: chmod 600 {0}, or move it away and 'nerve token rotate' makes a new one",
                 path.display()
             )),
             ServerError::BadTls { .. } => Some("both must be PEM files, the key not encrypted and with mode 0600".to_string()),

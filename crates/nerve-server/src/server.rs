@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::Strangers;
 use crate::access::address;
+use crate::access::strangers;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 use crate::daemon::{Addresses, Claim};
@@ -26,6 +27,10 @@ use crate::unix;
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long clients may take to read what is left for them.
 pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+/// Descriptors of a connection: the socket, and a second one to notice that nobody is at its other end.
+const OF_A_CONNECTION: u64 = 2;
+/// Descriptors kept for all that is no connection: nodes, files of results and recordings, the sockets that are listened on.
+const OF_OTHERS: u64 = 256;
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
@@ -63,6 +68,18 @@ impl ServerConfig {
             http_names: Vec::new(),
             tls: None,
             insecure: false,
+        }
+    }
+
+    /// Lowers the number of connections to what a process that may have so many files open can serve, beside strangers and nodes: one
+    /// client too many is told so, while without descriptors nothing works for those who are in. At least 16.
+    pub fn fit(&mut self, open_files: u64) {
+        let strangers = if self.tcp.is_some() || self.http.is_some() { strangers::MOST as u64 } else { 0 };
+        let left = open_files.saturating_sub(OF_OTHERS + strangers * OF_A_CONNECTION);
+        let most = usize::try_from((left / OF_A_CONNECTION).max(16)).unwrap_or(usize::MAX);
+        if most < self.max_connections {
+            tracing::warn!(open_files, most, "few files may be open ('ulimit -Hn'): fewer clients are taken");
+            self.max_connections = most;
         }
     }
 }
@@ -190,5 +207,30 @@ pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
     clients.close();
     if tokio::time::timeout(CLOSE_PATIENCE, clients.wait()).await.is_err() {
         tracing::warn!(clients = clients.len(), "clients did not read what was left for them");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn clients_are_as_many_as_there_are_files_for() {
+        let fitted = |open_files, tcp| {
+            let mut config = ServerConfig::new("test", Places::under(Path::new("/nowhere")));
+            config.tcp = tcp;
+            config.fit(open_files);
+            config.max_connections as u64
+        };
+        let tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        assert_eq!((fitted(65_536, tcp), fitted(u64::MAX, None)), (1024, 1024));
+        assert_eq!((fitted(10, tcp), fitted(0, None)), (16, 16));
+        for open_files in [1024, 2048, 4096] {
+            let with_strangers = fitted(open_files, tcp) + strangers::MOST as u64;
+            assert!(2 * with_strangers + 200 <= open_files, "{open_files}: {with_strangers}");
+            assert!(fitted(open_files, None) > fitted(open_files, tcp) || open_files == 4096);
+        }
     }
 }

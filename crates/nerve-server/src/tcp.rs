@@ -27,6 +27,9 @@ const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// … and closed when so many probes are not answered.
 const PROBES: u32 = 3;
+/// What was sent and is not taken for so long ends a connection, in milliseconds. Probes alone do not notice who vanished: none are sent while
+/// something waits to be taken, and a heartbeat always does.
+const TAKEN_WITHIN: u32 = 60_000;
 
 /// What a server listens on beside its Unix socket.
 #[derive(Debug)]
@@ -178,10 +181,30 @@ async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<
     Ok(Link::over(stream, watch))
 }
 
-/// A machine that is switched off does not say so: the kernel asks it, and ends a connection that is gone (tcp(7), SO_KEEPALIVE).
+/// A machine that is switched off does not say so: the kernel asks it, and ends a connection that is gone (tcp(7), SO_KEEPALIVE,
+/// TCP_USER_TIMEOUT).
 fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
     sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    sockopt::set_tcp_user_timeout(stream, TAKEN_WITHIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_takes_nothing_for_a_minute_is_given_up_by_the_kernel() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let watch = connection::watch_tcp(&stream).unwrap();
+        let _link = set_up(stream, None).await.unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&watch).unwrap(), 60_000);
+        // It would end a connection earlier than the probes do, or later (tcp(7)): both come to a minute.
+        let probed = PROBE_AFTER + PROBE_EVERY * PROBES;
+        assert_eq!(probed.as_millis(), u128::from(TAKEN_WITHIN));
+    }
 }

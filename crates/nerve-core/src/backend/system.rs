@@ -7,34 +7,42 @@ use std::os::fd::OwnedFd;
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
+use crate::open_files;
+
 /// Between fork and exec: a session of its own with the terminal (file descriptor 0) as its controlling one, and no other
-/// descriptor of ours.
+/// descriptor of ours; the limit of open files is the one we were started with.
 pub(super) fn own_terminal(command: &mut Command) {
-    // SAFETY: setsid, ioctl and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    // SAFETY: setsid, ioctl, setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            open_files::give_back()?;
             mark_descriptors()
         });
     }
 }
 
-/// Between fork and exec: no descriptor of ours but the three standard ones.
+/// Between fork and exec: no descriptor of ours but the three standard ones, and the limit of open files that we were started with.
 pub(crate) fn no_descriptors(command: &mut Command) {
-    // SAFETY: close_range is an async-signal-safe system call; no memory is allocated, no lock is taken.
+    // SAFETY: setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
-        command.pre_exec(mark_descriptors);
+        command.pre_exec(|| {
+            open_files::give_back()?;
+            mark_descriptors()
+        });
     }
 }
 
 /// Between fork and exec: it is killed when the thread that starts it ends, and that is one of the runtime's, which live as long as
-/// this process. So a command of ours does not go on beside the one that another server starts in its place.
+/// this process. So a command of ours does not go on beside the one that another server starts in its place. Its limit of open files is
+/// the one we were started with.
 pub(crate) fn ends_with_us(command: &mut Command) {
     let us = rustix::process::getpid();
-    // SAFETY: prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    // SAFETY: setrlimit, prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
+            open_files::give_back()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             // We may have ended before that was set.
             let orphan = rustix::process::getppid() != Some(us);

@@ -244,8 +244,10 @@ impl BashNode {
         let running = Running(self.clone());
         let started = inner.clock.now();
         let ran = self.run(&prompt.text, deadline, pin!(interrupted), cancellation).await;
+        // In the history before the node is ready again: who waits for that finds it there.
+        let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
         drop(running);
-        self.respond(number, &prompt, ran?, (started, inner.clock.now()))
+        answer
     }
 
     /// Ends the running command, if there is one.

@@ -14,7 +14,7 @@ pub mod address;
 mod door;
 mod notices;
 mod origin;
-mod strangers;
+pub(crate) mod strangers;
 pub mod tls;
 pub mod token;
 

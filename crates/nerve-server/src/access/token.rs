@@ -12,10 +12,12 @@ use tempfile::NamedTempFile;
 use crate::error::ServerError;
 use crate::paths::private_directory;
 
+/// A pipe in the file's place holds nobody up.
+const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// Random bytes in a token that is made here.
 const RANDOM: usize = 32;
-/// The shortest token a file may hold, in bytes: shorter ones can be guessed.
-pub const MIN: usize = 16;
+/// The shortest token a file may hold, in bytes: shorter ones can be guessed, for nothing slows down who guesses over many connections.
+pub const MIN: usize = 32;
 /// The longest one.
 pub const MAX: usize = 256;
 
@@ -93,16 +95,22 @@ impl TokenFile {
     /// The token in the file.
     ///
     /// # Errors
-    /// There is no such file; it is not this user's alone; it holds no token: one line of 16–256 printable characters without blanks.
+    /// There is no such file; it is not this user's alone; it holds no token: one line of 32–256 printable characters without blanks.
     pub fn read(&self) -> Result<Token, ServerError> {
         let file = OpenOptions::new()
             .read(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .custom_flags(NO_WAITING)
             .open(&self.path)
             .map_err(ServerError::io("open", &self.path))?;
         self.check(&file)?;
-        let mut text = String::new();
-        file.take(MAX as u64 + 2).read_to_string(&mut text).map_err(ServerError::io("read", &self.path))?;
+        self.content(file)
+    }
+
+    /// The token that `file` holds, whoever may read it.
+    fn content(&self, file: File) -> Result<Token, ServerError> {
+        let mut bytes = Vec::new();
+        file.take(MAX as u64 + 2).read_to_end(&mut bytes).map_err(ServerError::io("read", &self.path))?;
+        let text = String::from_utf8(bytes).unwrap_or_default();
         let token = text.trim_end_matches(['\r', '\n']);
         let fits = (MIN..=MAX).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits {
@@ -113,16 +121,29 @@ impl TokenFile {
         Ok(Token(token.to_string()))
     }
 
-    /// Puts a new token in the place of the old one, whole or not at all. Servers take it from now on, and only it.
+    /// Puts a new token in the place of the old one, whole or not at all. Servers take it from now on, and only it. A link is followed: the
+    /// file that servers read is the one that changes.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// It cannot be written; or what is there is no token, and somebody else's file would be lost.
     pub fn rotate(&self) -> Result<Token, ServerError> {
-        let token = Token::random(&self.path)?;
-        let file = self.written(&token)?;
-        file.persist(&self.path)
+        let place = match self.path.canonicalize() {
+            Ok(path) => TokenFile { path },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.clone(),
+            Err(source) => return Err(ServerError::Io { what: "find", path: self.path.clone(), source }),
+        };
+        match OpenOptions::new().read(true).custom_flags(NO_WAITING).open(&place.path) {
+            // One that others could read is a good reason for a new one.
+            Ok(file) if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0) => {}
+            Ok(file) => drop(place.content(file)?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(ServerError::Io { what: "open", path: place.path, source }),
+        }
+        let token = Token::random(&place.path)?;
+        let file = place.written(&token)?;
+        file.persist(&place.path)
             .map_err(|failed| failed.error)
-            .map_err(ServerError::io("write", &self.path))?;
+            .map_err(ServerError::io("write", &place.path))?;
         Ok(token)
     }
 
@@ -212,6 +233,31 @@ mod tests {
     }
 
     #[test]
+    fn a_new_token_is_put_behind_a_link_and_over_nothing_but_a_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let (kept, link) = (dir.path().join("kept"), dir.path().join("link"));
+        let old = TokenFile::new(&kept).obtain().unwrap();
+        std::os::unix::fs::symlink(&kept, &link).unwrap();
+        TokenFile::new(&link).rotate().unwrap();
+        assert!(
+            !TokenFile::new(&kept).read().unwrap().is(old.reveal().as_bytes()),
+            "the old one still counts"
+        );
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+
+        let precious = dir.path().join("bashrc");
+        fs::write(&precious, "alias ll='ls -l'\n").unwrap();
+        let refused = TokenFile::new(&precious).rotate().unwrap_err();
+        assert!(matches!(refused, ServerError::UnsafeToken { .. }), "{refused}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "alias ll='ls -l'\n");
+        assert!(TokenFile::new(dir.path()).rotate().is_err());
+
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
+        TokenFile::new(&kept).rotate().unwrap();
+        assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o777, 0o600, "others have seen the old one");
+    }
+
+    #[test]
     fn many_who_make_one_at_the_same_time_all_get_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("token"));
@@ -232,9 +278,10 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         };
-        put("0123456789abcdef\n", 0o600);
+        let whole = format!("{}\n", "x".repeat(MIN));
+        put(&whole, 0o600);
         assert!(file.read().is_ok());
-        put("0123456789abcdef\n", 0o640);
+        put(&whole, 0o640);
         assert!(file.obtain().unwrap_err().to_string().contains("0640"));
         for text in
             ["", "short\n", "with a blank inside it\n", "two lines of it\nand more of it\n", &"x".repeat(300)]

@@ -20,6 +20,8 @@ use crate::server::Clients;
 
 /// The longest path, query and headers together, in bytes. What is not even read of a longer one is hyper's to say.
 const HEAD: usize = 32 * 1024;
+/// What a WebSocket speaks here.
+const PROTOCOL: &str = "nerve";
 /// What a page may name as a protocol of its WebSocket to show the token: browsers let it set no header.
 const TOKEN_PROTOCOL: &str = "nerve.token.";
 
@@ -37,8 +39,13 @@ impl Guest {
         Guest { peer, stranger: Arc::new(Mutex::new(Some(stranger))), sockets: TaskTracker::new() }
     }
 
+    /// It has shown the token.
+    pub(crate) fn is_in(&self) -> bool {
+        self.stranger.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
     /// It has shown the token: from now on it counts among the clients, if they are not too many.
-    fn come_in(&self, clients: &Clients) -> Result<(), Problem> {
+    pub(super) fn come_in(&self, clients: &Clients) -> Result<(), Problem> {
         let mut stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner);
         if stranger.is_some() && clients.is_full() {
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.too_many()));
@@ -88,7 +95,8 @@ async fn admit(shared: &Shared, guest: &Guest, request: &Parts) -> Result<(), Pr
     if operations::is_open(&request.method, request.uri.path()) {
         return Ok(());
     }
-    let given = token(&request.headers);
+    let for_a_socket = operations::is_socket(&request.method, request.uri.path());
+    let given = token(&request.headers, for_a_socket);
     shared.door.knock(given.as_deref(), guest.peer).await.map_err(|error| Problem::not_let_in(&error))?;
     guest.come_in(&shared.clients)
 }
@@ -106,19 +114,24 @@ fn host(request: &Parts) -> Result<Authority, Problem> {
     }
 }
 
-/// What is shown as a token. Of two none counts.
-fn token(headers: &HeaderMap) -> Option<Vec<u8>> {
+/// What is shown as a token. Of two none counts. As a protocol it counts where a WebSocket is asked for, and nowhere else.
+fn token(headers: &HeaderMap, for_a_socket: bool) -> Option<Vec<u8>> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
         (Some(given), None) => {
             let (scheme, token) = given.as_bytes().split_at_checked("Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_vec())
         }
-        (None, _) if headers.contains_key(header::UPGRADE) => protocols(headers)
+        (None, _) if for_a_socket && wants_a_socket(headers) => protocols(headers)
             .find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL))
             .map(|token| token.into()),
         _ => None,
     }
+}
+
+fn wants_a_socket(headers: &HeaderMap) -> bool {
+    let mut wanted = headers.get_all(header::UPGRADE).iter();
+    wanted.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
 /// What a client of a WebSocket would speak.
@@ -127,11 +140,10 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// The protocol to answer with: a browser that named some gives up if none is taken.
-pub(crate) fn protocol(headers: &HeaderMap) -> Option<String> {
-    let is_ours = |protocol: &&str| *protocol == "nerve" || protocol.starts_with(TOKEN_PROTOCOL);
-    // The name without a token if it is there.
-    protocols(headers).filter(is_ours).min_by_key(|protocol| protocol.len()).map(str::to_string)
+/// The protocol to answer with: a browser that named some gives up if none is taken. One with the token in it is not sent back: what is
+/// between might log it.
+pub(crate) fn protocol(headers: &HeaderMap) -> Option<&'static str> {
+    protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
 }
 
 fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
@@ -183,17 +195,20 @@ mod tests {
     #[test]
     fn a_token_is_shown_in_one_header_or_to_a_websocket_as_a_protocol() {
         let bearer = headers(&[(header::AUTHORIZATION, "bearer abc")]);
-        assert_eq!(token(&bearer).unwrap(), b"abc");
+        assert_eq!(token(&bearer, false).unwrap(), b"abc");
         for none in ["Basic abc", "Bearer", "abc", ""] {
-            assert_eq!(token(&headers(&[(header::AUTHORIZATION, none)])), None, "{none:?}");
+            assert_eq!(token(&headers(&[(header::AUTHORIZATION, none)]), false), None, "{none:?}");
         }
         let protocols = (header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc, nerve");
         let socket = headers(&[(header::UPGRADE, "websocket"), protocols.clone()]);
-        assert_eq!(token(&socket).unwrap(), b"abc");
-        assert_eq!(protocol(&socket).unwrap(), "nerve");
-        assert_eq!(token(&headers(&[protocols])), None);
+        assert_eq!(token(&socket, true).unwrap(), b"abc");
+        assert_eq!(token(&socket, false), None);
+        assert_eq!(protocol(&socket), Some("nerve"));
+        assert_eq!(token(&headers(std::slice::from_ref(&protocols)), true), None);
+        assert_eq!(token(&headers(&[(header::UPGRADE, "h2c"), protocols]), true), None);
+        assert_eq!(protocol(&headers(&[(header::SEC_WEBSOCKET_PROTOCOL, "nerve.token.abc")])), None);
         let mut two = headers(&[(header::AUTHORIZATION, "Bearer abc")]);
         two.append(header::AUTHORIZATION, HeaderValue::from_static("Bearer def"));
-        assert_eq!(token(&two), None);
+        assert_eq!(token(&two, true), None);
     }
 }

@@ -10,6 +10,7 @@
 //! | `agentapi` | a node as agentapi shows an agent |
 //! | `query`, `body`, `page` | parts of requests and answers, within bounds |
 //! | `sse`, `socket` | events, and whole connections |
+//! | `patience` | how long a connection may keep silent |
 //! | `problem`, `request_id` | errors, and how a request is called |
 //! | `document`, `readable` | the table as OpenAPI, and as a page |
 
@@ -22,6 +23,7 @@ mod operation;
 mod operations;
 mod own;
 mod page;
+mod patience;
 mod problem;
 mod query;
 mod readable;
@@ -36,14 +38,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::Semaphore;
 
@@ -52,13 +54,14 @@ use self::gate::Guest;
 use self::hosts::Hosts;
 use self::operation::{Does, Operation, Own};
 use self::operations::OPERATIONS;
+use self::patience::Patience;
+use self::resource::PathParams;
 use crate::access::Door;
+use crate::connection::Link;
 use crate::server::Clients;
 use crate::serving::Serving;
 use crate::tcp::Visitor;
 
-/// How long a client may take to send the head of a request, or to begin one on a connection that is kept.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest head, in bytes.
 const HEAD: usize = 64 * 1024;
 /// The most headers.
@@ -121,17 +124,20 @@ pub(crate) async fn serve(visitor: Visitor, site: Site) {
     let Visitor { link, peer, stranger } = visitor;
     let closing = site.serving.closing.clone();
     let guest = Guest::new(peer.ip(), stranger);
-    let io = TokioIo::new(tokio::io::join(link.read, link.write));
+    let Link { read, write, hung_up } = link;
+    let io = TokioIo::new(tokio::io::join(read, write));
     let connection = {
-        let guest = guest.clone();
+        let (guest, patience) = (guest.clone(), Patience::new(guest.clone()));
         let router = TowerToHyperService::new(site.router);
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(guest.clone());
             router.call(request)
         });
         http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
+            .timer(patience)
+            .header_read_timeout(patience::STRANGERS)
+            // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
+            .half_close(true)
             .max_buf_size(HEAD)
             .max_headers(HEADERS)
             .serve_connection(io, service)
@@ -140,7 +146,10 @@ pub(crate) async fn serve(visitor: Visitor, site: Site) {
     {
         tokio::pin!(connection);
         let served = tokio::select! {
+            biased;
             served = connection.as_mut() => served,
+            // Nobody is there to be answered.
+            () = hung_up => Ok(()),
             () = closing.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::time::timeout(LAST_PATIENCE, connection).await.unwrap_or(Ok(()))
@@ -174,7 +183,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
     };
     match &operation.does {
         Does::Command(mapped) => {
-            on(method, move |state: State<Shared>, path: RawPathParams, request: Request| {
+            on(method, move |state: State<Shared>, path: PathParams, request: Request| {
                 resource::serve(mapped, state, path, request)
             })
         }
@@ -189,7 +198,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
                 sse::serve(operation, state, request)
             }),
             Own::AgentStatus | Own::AgentMessages | Own::AgentMessage | Own::AgentEvents => {
-                on(method, move |state: State<Shared>, path: RawPathParams, request: Request| {
+                on(method, move |state: State<Shared>, path: PathParams, request: Request| {
                     agentapi::serve(operation, *what, state, path, request)
                 })
             }

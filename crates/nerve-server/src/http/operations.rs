@@ -331,3 +331,10 @@ pub(crate) fn is_open(method: &http::Method, path: &str) -> bool {
     let reads = *method == http::Method::GET || *method == http::Method::HEAD;
     reads && OPERATIONS.iter().any(|operation| operation.open && operation.path == path)
 }
+
+/// Whether a request is for the WebSocket.
+pub(crate) fn is_socket(method: &http::Method, path: &str) -> bool {
+    let mut sockets =
+        OPERATIONS.iter().filter(|operation| matches!(operation.does, Does::Own(Own::Socket, _)));
+    *method == http::Method::GET && sockets.any(|operation| operation.path == path)
+}

@@ -1,8 +1,9 @@
 //! Commands of the wire as resources: path, query and body become params, the result becomes a status and a body.
 
 use axum::body::Body;
-use axum::extract::{Query, RawPathParams, Request, State};
+use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
+use http::request::Parts;
 use http::{HeaderValue, StatusCode, Uri, header};
 use nerve_proto::{CommandType, Message, ResultMessage};
 use serde_json::{Map, Value, json};
@@ -18,11 +19,24 @@ use crate::serving::Serving;
 /// Names and texts behind the `?`, as they stand there.
 pub(crate) type RawQuery = Vec<(String, String)>;
 
+/// What stands in the path at the places that have a name.
+pub(crate) struct PathParams(pub(crate) RawPathParams);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathParams {
+    /// That of axum would answer in its own words.
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        params.map(PathParams).map_err(|error| Problem::invalid(format!("the path cannot be read: {error}")))
+    }
+}
+
 /// Does what an operation says.
 pub(crate) async fn serve(
     mapped: &'static Mapped,
     State(shared): State<Shared>,
-    path: RawPathParams,
+    PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();

@@ -61,10 +61,11 @@ async fn talk(socket: WebSocket, serving: Arc<Serving>) {
     let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
     let (sink, stream) = socket.split();
     let (lines, requests) = tokio::io::split(ours);
-    let incoming = async {
-        let end = Incoming { stream, requests }.run().await;
-        left.cancel();
-        end
+    // However it ends, also when sending fails first and nobody waits for what comes in any more: the connection behind hears of it.
+    let gone = left.drop_guard();
+    let incoming = async move {
+        let _gone = gone;
+        Incoming { stream, requests }.run().await
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection ends when its pipe does, and the pipe when the connection does.

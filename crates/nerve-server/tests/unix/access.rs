@@ -116,6 +116,31 @@ async fn half_a_line_and_silence_is_ended_after_ten_seconds_and_holds_nobody_up(
 }
 
 #[tokio::test]
+async fn a_first_line_that_lacks_its_end_is_answered_when_nothing_more_comes() {
+    let server = TcpServer::start();
+    let right = json!({ "command_type": "AUTHENTICATE", "params": { "token": server.token() } });
+    let wrong = json!({ "command_type": "AUTHENTICATE", "params": { "token": "wrong" } });
+    for (line, word) in
+        [(right.to_string(), "authenticated"), (wrong.to_string(), "wrong"), ("{".into(), "error")]
+    {
+        let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
+        stream.write_all(line.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut said = String::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_string(&mut said)).await.expect("no end").unwrap();
+        assert!(said.contains(word) && said.lines().count() == 1, "{said:?}");
+    }
+    // Who says nothing is told nothing.
+    let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
+    stream.write_all(b"\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut said = String::new();
+    tokio::time::timeout(DEADLINE, stream.read_to_string(&mut said)).await.expect("no end").unwrap();
+    assert_eq!(said, "");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_new_token_counts_at_once_and_who_is_in_stays_in() {
     let server = TcpServer::start();
     let mut inside = server.client().await;

@@ -44,7 +44,8 @@ EXIT CODES
 ENVIRONMENT
   NERVE_HOME    one directory for sockets, logs, histories and profiles, instead of the XDG directories
   NERVE_SERVER  the server that commands talk to, instead of 'default'; tcp://HOST:PORT and tls://HOST:PORT too
-  NERVE_TOKEN   the token for servers over TCP, instead of the one 'nerve token show' prints
+  NERVE_TOKEN   the token for servers over TCP; for those of this machine, instead of the one 'nerve token show' prints
+  NERVE_INSECURE=1  talk to tcp://HOST:PORT of another machine without TLS: others on the network can read the token
   NERVE_TLS_CA  a file with the certificates to believe for tls://, instead of the usual authorities
   NERVE_LOG     what a server logs: error, warn, info (default), debug, or 'nerve_server=debug,info'
   NO_COLOR      no colours";

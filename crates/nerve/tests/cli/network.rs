@@ -183,7 +183,13 @@ fn commands_use_a_server_on_tcp() {
     assert!(!history.as_array().unwrap().is_empty());
     home.with("NERVE_TOKEN", "wrong", &["server", "node", "list", "--server", &url])
         .says(1, &["token is wrong"]);
-    home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).says(2, &["host:port"]);
+    home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).says(2, &["HOST:PORT"]);
+    // Addresses that are nobody's (RFC 5737): nothing may be sent there.
+    let list = |server: &str| home.nerve(&["server", "node", "list", "--server", server]);
+    list("tcp://192.0.2.1:7070").says(2, &["could read the token", "tls://", "NERVE_INSECURE"]);
+    list("tls://192.0.2.1:7070").says(2, &["no token for 192.0.2.1:7070", "NERVE_TOKEN"]);
+    home.with("NERVE_INSECURE", "1", &["server", "node", "list", "--server", "tcp://192.0.2.1:7070"])
+        .says(2, &["no token"]);
     home.ok(&["server", "stop"]);
     home.nerve(&["server", "node", "list", "--server", &url]).says(3, &["nobody listens"]);
 }

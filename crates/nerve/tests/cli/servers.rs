@@ -7,7 +7,7 @@ use std::process::Stdio;
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 
-use crate::harness::{DEADLINE, Home, freeze, signal};
+use crate::harness::{DEADLINE, Home, NERVE, freeze, pid_in, signal};
 
 #[test]
 fn a_server_starts_answers_and_stops() {
@@ -118,4 +118,63 @@ fn what_stands_in_the_sockets_place_is_left_alone() {
     fs::write(&path, "precious").unwrap();
     home.nerve(&["server", "start"]).says(1, &["is not a socket", "choose another server name"]);
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
+}
+
+/// The soft and the hard limit of open files of a process.
+fn open_files(pid: impl std::fmt::Display) -> (String, String) {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    (words[3].to_string(), words[4].to_string())
+}
+
+#[test]
+fn a_server_may_open_more_files_and_what_it_starts_may_not() {
+    let home = Home::new();
+    let (_, hard) = open_files("self");
+    let mut start = home.hermetic.command("bash");
+    start.args(["-c", "ulimit -Sn 512 && exec \"$@\"", "bash", NERVE, "server", "start", "--tcp", "0"]);
+    assert_eq!(home.run(start).code, 0);
+    let (soft, same) = open_files(home.pid("default"));
+    assert_eq!(same, hard);
+    let wanted = hard.parse().unwrap_or(u64::MAX).min(65_536);
+    assert_eq!(soft.parse::<u64>().unwrap(), wanted.max(512));
+    home.ok(&["server", "node", "create", "one", "--backend", "bash"]);
+    assert_eq!(
+        home.ok(&["server", "node", "execute", "one", "ulimit -Sn; ulimit -Hn"]),
+        format!("512\n{hard}\n")
+    );
+    home.ok(&["server", "node", "create", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    assert_eq!(open_files(pid_in(&home.host_of("sh")["pid"])), ("512".to_string(), hard.clone()));
+    assert_eq!(open_files(home.fact("sh", "pid")), ("512".to_string(), hard));
+}
+
+#[test]
+fn a_token_in_the_environment_of_a_server_reaches_neither_it_nor_its_nodes() {
+    let home = Home::new();
+    let secret = "a-token-for-another-server-0123456789";
+    let told = || home.ok(&["server", "node", "execute", "one", "echo \"[$NERVE_TOKEN]\""]);
+    let environment = || {
+        String::from_utf8_lossy(&fs::read(format!("/proc/{}/environ", home.pid("default"))).unwrap())
+            .into_owned()
+    };
+
+    let mut start = home.command(&["server", "start"]);
+    start.env("NERVE_TOKEN", secret);
+    assert_eq!(home.run(start).code, 0);
+    assert!(!environment().contains(secret));
+    home.ok(&["server", "node", "create", "one", "--backend", "bash"]);
+    assert_eq!(told(), "[]\n");
+    home.ok(&["server", "stop"]);
+
+    let mut server = home.command(&["server", "start", "--foreground"]);
+    server.env("NERVE_TOKEN", secret).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut server = server.spawn().unwrap();
+    assert!(wait_until(DEADLINE, || home.nerve(&["server", "status"]).code == 0));
+    assert_eq!(home.pid("default"), server.id());
+    assert!(!environment().contains(secret));
+    home.ok(&["server", "node", "create", "one", "--backend", "bash"]);
+    assert_eq!(told(), "[]\n");
+    home.ok(&["server", "stop"]);
+    assert!(wait_for(DEADLINE, || server.try_wait().unwrap()).expect("it did not stop").success());
 }

@@ -1,5 +1,6 @@
 //! Messages and states as agentapi's events: first all there are, then what changes.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +35,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
         status: Value::Null,
         ended: false,
     };
-    reader.look().await?;
+    reader.look(true).await?;
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -64,22 +65,29 @@ impl Reader {
             if self.ended {
                 return None;
             }
-            tokio::select! {
-                _ = self.queue.next_events() => {}
+            let mut ended_turn = tokio::select! {
+                events = self.queue.next_events() => events.iter().any(may_end_a_turn),
                 () = self.closing.cancelled() => return None,
-                () = tokio::time::sleep(HEARTBEAT) => self.waiting.push_back(Bytes::from_static(b": heartbeat\n\n")),
-            }
+                () = tokio::time::sleep(HEARTBEAT) => {
+                    self.waiting.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                    // A turn that failed is in the history too, and told by no event of its own.
+                    true
+                }
+            };
             // One look for all that has happened.
-            while self.queue.try_next_events().is_some() {}
-            self.ended = self.look().await.is_err();
+            while let Some(events) = self.queue.try_next_events() {
+                ended_turn |= events.iter().any(may_end_a_turn);
+            }
+            self.ended = self.look(ended_turn).await.is_err();
         }
     }
 
-    /// Compares what is with what was told.
-    async fn look(&mut self) -> Result<(), Problem> {
+    /// Compares what is with what was told. The history is a file that grows, and output is many events: it is read when a turn may have
+    /// ended, and only its end.
+    async fn look(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
-        for message in self.agent.messages().await? {
-            if message.id > self.told {
+        if ended_turn {
+            for message in self.agent.messages_after(self.told).await? {
                 self.told = message.id;
                 let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
                 self.waiting.push_back(event("message_update", &update));
@@ -91,6 +99,20 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Whether there may be messages after this event: the first that follows a turn's entry in the history, or one that says that events
+/// were lost.
+fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
+    /// All that is looked at: what a node says may be long.
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        event_type: Cow<'a, str>,
+    }
+    serde_json::from_slice::<Kind<'_>>(line).is_ok_and(|event| {
+        ["NODE_READY", "RESULT_READY", "OUTPUT_PARSED", "NODE_STOPPED", "EVENTS_DROPPED"]
+            .contains(&event.event_type.as_ref())
+    })
 }
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {

@@ -34,6 +34,12 @@ impl Message {
     }
 }
 
+/// Whether the last entries of a history, of which `asked` were asked for, are all that came after the message with the id `told`.
+pub(super) fn reaches(entries: &[Value], asked: usize, told: u64) -> bool {
+    entries.len() < asked
+        || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= told)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -54,5 +60,16 @@ mod tests {
         );
         assert_eq!(Message::of(&json!({ "seq": 4, "op": "write", "input": "x" })), []);
         assert_eq!(Message::of(&json!({})), []);
+    }
+
+    #[test]
+    fn the_last_entries_are_enough_when_they_begin_with_what_was_told_or_are_all() {
+        let entries: Vec<Value> = [5, 7, 8].map(|seq| json!({ "seq": seq })).into();
+        // The answer of the turn with the number 5.
+        assert!(reaches(&entries, 3, 11));
+        assert!(reaches(&entries, 3, 15));
+        assert!(!reaches(&entries, 3, 9));
+        assert!(reaches(&entries, 4, 9));
+        assert!(reaches(&[], 3, 9));
     }
 }

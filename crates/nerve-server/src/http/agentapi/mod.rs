@@ -14,12 +14,14 @@ use tokio::time::Instant;
 use self::message::Message;
 use super::operation::{Operation, Own};
 use super::problem::Problem;
-use super::resource::{command, json_body, raw_query};
+use super::resource::{PathParams, command, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
 /// Turns of which the messages are shown: the last ones.
 const TURNS: usize = 500;
+/// Entries of the history that are asked for where only what is new is wanted.
+const FEW: usize = 8;
 /// How long an agent may take to begin with a message.
 const BEGIN: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -28,7 +30,7 @@ pub(crate) async fn serve(
     operation: &'static Operation,
     what: Own,
     State(shared): State<Shared>,
-    path: RawPathParams,
+    PathParams(path): PathParams,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, sent) = request.into_parts();
@@ -87,10 +89,30 @@ impl Agent {
     async fn messages(&self) -> Result<Vec<Message>, Problem> {
         // A node that keeps none has said nothing; one that is not there is an error.
         self.ask(CommandType::GetNode, Value::Null).await?;
-        let history =
-            self.ask(CommandType::GetHistory, json!({ "inputs_only": true, "last": TURNS })).await?;
-        let entries = history["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(entries.iter().flat_map(Message::of).collect())
+        Ok(self.entries(TURNS).await?.iter().flat_map(Message::of).collect())
+    }
+
+    /// What was said after the message with the id `told`. The history is read from its end, and no further back than it takes.
+    async fn messages_after(&self, told: u64) -> Result<Vec<Message>, Problem> {
+        let mut entries = Vec::new();
+        if told > 0 {
+            entries = self.entries(FEW).await?;
+        }
+        if told == 0 || !message::reaches(&entries, FEW, told) {
+            entries = self.entries(TURNS).await?;
+        }
+        let messages = entries.iter().flat_map(Message::of);
+        Ok(messages.filter(|message| message.id > told).collect())
+    }
+
+    /// The last so many inputs in the history, oldest first.
+    async fn entries(&self, last: usize) -> Result<Vec<Value>, Problem> {
+        let asked = json!({ "inputs_only": true, "last": last });
+        let mut history = self.ask(CommandType::GetHistory, asked).await?;
+        match history["entries"].take() {
+            Value::Array(entries) => Ok(entries),
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt};
 
 use super::client::{HttpServer, read_head};
-use crate::harness::DEADLINE;
+use crate::harness::{DEADLINE, places};
 
 #[tokio::test]
 async fn a_client_of_agentapi_talks_to_a_node() {
@@ -64,5 +64,72 @@ async fn what_is_wrong_is_told_as_everywhere() {
     // A bash node has no terminal to write into.
     let raw = json!({ "content": "x", "type": "raw" });
     server.ask("POST", "/compat/agentapi/sh/message", raw).await.problem(400, "invalid_request_error");
+    server.stop().await;
+}
+
+/// Reads lines of a stream of events until one has this in it; its data, or nothing if the stream ends first.
+async fn line_with(stream: &mut (impl AsyncBufRead + Unpin), word: &str) -> Option<String> {
+    let found = async {
+        loop {
+            let mut line = String::new();
+            // The last chunk is empty; the connection is kept.
+            if stream.read_line(&mut line).await.unwrap() == 0 || line.trim_end() == "0" {
+                return None;
+            }
+            if line.starts_with("data: ") && line.contains(word) {
+                return Some(line);
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, found).await.unwrap_or_else(|_| panic!("{word} was not told"))
+}
+
+#[tokio::test]
+async fn the_history_is_not_read_for_every_event() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let mut events = server.connect().await;
+    let head = server.head("GET", "/compat/agentapi/sh/events");
+    events.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    assert_eq!(read_head(&mut events).await.0, 200);
+    assert!(line_with(&mut events, "\"stable\"").await.is_some());
+    // Whoever reads it now fails, and with it the stream.
+    let history = places(server.home.path()).history.join("test/sh.jsonl");
+    let _ = std::fs::remove_file(&history);
+    std::fs::create_dir_all(&history).unwrap();
+    server.done("POST", "/nodes/sh/execute", json!({ "text": "sleep 600", "async": true })).await;
+    assert!(line_with(&mut events, "\"running\"").await.is_some(), "the stream ended");
+    server.done("POST", "/nodes/sh/interrupt", Value::Null).await;
+    // Then the turn has ended, and it is read.
+    assert_eq!(line_with(&mut events, "nothing has this").await, None);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_said_while_nobody_looked_is_told_once_and_in_order() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    for turn in 0..20 {
+        server.done("POST", "/nodes/sh/execute", json!({ "text": format!("echo said-{turn}") })).await;
+    }
+    let mut events = server.connect().await;
+    let head = server.head("GET", "/compat/agentapi/sh/events");
+    events.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    assert_eq!(read_head(&mut events).await.0, 200);
+    // All that there is first, then what comes.
+    let mut last = 0;
+    for turn in 0..40 {
+        if turn >= 20 {
+            server.done("POST", "/nodes/sh/execute", json!({ "text": format!("echo said-{turn}") })).await;
+        }
+        for role in ["user", "agent"] {
+            let line = line_with(&mut events, "\"role\"").await.unwrap();
+            let message: Value = serde_json::from_str(line.trim_start_matches("data: ")).unwrap();
+            assert_eq!(message["role"], role, "{line}");
+            assert!(message["message"].as_str().unwrap().ends_with(&format!("said-{turn}")), "{line}");
+            assert!(message["id"].as_u64().unwrap() > last, "{line}");
+            last = message["id"].as_u64().unwrap();
+        }
+    }
     server.stop().await;
 }

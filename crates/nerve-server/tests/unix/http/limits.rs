@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -104,17 +105,53 @@ async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
         stream.write_all(bytes.as_bytes()).await.unwrap();
         half.push(stream);
     }
-    // One that was served once and then says nothing more.
+    // One that was served once without a token and then says nothing more.
     let mut idle = server.connect().await;
-    idle.write_all(format!("{}\r\n", server.head("GET", "/nodes")).as_bytes()).await.unwrap();
+    idle.write_all(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes())
+        .await
+        .unwrap();
     assert_eq!(Answer::read(&mut idle).await.status, 200);
     half.push(idle);
-    assert_eq!(server.get("/nodes").await.status, 200);
+    // One with a token may come again later.
+    let mut kept = server.connect().await;
+    let request = format!("{}\r\n", server.head("GET", "/nodes"));
+    kept.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(Answer::read(&mut kept).await.status, 200);
+    let started = Instant::now();
     for mut stream in half {
         let mut rest = Vec::new();
         let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
         assert!(read.is_ok(), "it is still open");
     }
+    assert!(started.elapsed() > Duration::from_secs(8), "{:?}", started.elapsed());
+    kept.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(Answer::read(&mut kept).await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_sends_no_more_gets_its_answer_however_long_it_takes() {
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let body = json!({ "text": "sleep 0.5; echo hello" }).to_string();
+    let head = server.head("POST", "/nodes/sh/execute");
+    let mut stream = server.connect().await;
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = Answer::read(&mut stream).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.json().to_string().contains("hello"), "{answer:?}");
+    // Two requests at once, and then no more.
+    let mut stream = server.connect().await;
+    let twice = format!("{}\r\n", server.head("GET", "/nodes")).repeat(2);
+    stream.write_all(twice.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(Answer::read(&mut stream).await.status, 200);
+    }
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await.expect("it is still open");
+    assert_eq!((end.unwrap(), rest.len()), (0, 0));
     server.stop().await;
 }
 
@@ -172,8 +209,11 @@ async fn one_more_client_than_allowed_is_told_so() {
     }
     let told = server.get("/nodes").await.problem(503, "busy");
     assert!(told.contains("too many connections"), "{told}");
-    drop(held);
-    let deadline = Instant::now() + DEADLINE;
+    // They are gone for good, and not only silent: their places are free long before the next heartbeat would tell.
+    for stream in held {
+        set_socket_linger(stream.get_ref(), Some(Duration::ZERO)).unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(8);
     while server.get("/nodes").await.status != 200 {
         assert!(Instant::now() < deadline);
     }

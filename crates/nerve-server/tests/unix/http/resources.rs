@@ -232,3 +232,17 @@ async fn every_operation_of_the_description_answers_and_nothing_else_does() {
     }
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_path_that_is_no_text_is_told_of_as_everything_that_is_wrong() {
+    let server = HttpServer::start();
+    for path in ["/nodes/%ff", "/nodes/%C3%28/history", "/runs/%80", "/compat/agentapi/%ff/status"] {
+        let told = server.get(path).await.problem(400, "invalid_request_error");
+        assert!(told.contains("path"), "{path}: {told}");
+    }
+    server
+        .ask("POST", "/nodes/%ff/execute", json!({ "text": "x" }))
+        .await
+        .problem(400, "invalid_request_error");
+    server.stop().await;
+}

@@ -1,5 +1,7 @@
 //! The WebSocket.
 
+use std::time::Instant;
+
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -87,8 +89,6 @@ async fn a_page_shows_the_token_as_a_protocol_and_nobody_comes_in_without() {
     let mut socket = open(&server, &[("sec-websocket-protocol", &protocols)]).await.unwrap();
     send(&mut socket, "PING", json!({})).await;
     assert_eq!(reply(&mut socket).await["data"]["pong"], true);
-    let alone = format!("nerve.token.{}", server.token);
-    assert!(open(&server, &[("sec-websocket-protocol", &alone)]).await.is_ok());
     let bearer = format!("Bearer {}", server.token);
     let foreign = [("authorization", bearer.as_str()), ("origin", "http://evil.example")];
     for (headers, status) in [
@@ -104,6 +104,64 @@ async fn a_page_shows_the_token_as_a_protocol_and_nobody_comes_in_without() {
     }
     let plain = server.get("/api/events").await.problem(400, "invalid_request_error");
     assert!(plain.contains("/events"), "{plain}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_token_is_not_sent_back_and_counts_as_a_protocol_for_a_websocket_alone() {
+    let server = HttpServer::start();
+    let ask = async |path: &str, upgrade: &str, protocols: &str| {
+        server
+            .raw(format!(
+                "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\
+                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+                 Sec-WebSocket-Protocol: {protocols}\r\n\r\n",
+                server.address
+            ))
+            .await
+    };
+    let token = format!("nerve.token.{}", server.token);
+    let alone = ask("/api/events", "websocket", &token).await;
+    assert_eq!((alone.status, alone.header("sec-websocket-protocol")), (101, None), "{alone:?}");
+    assert!(!alone.head.contains(&server.token));
+    let both = ask("/api/events", "websocket", &format!("{token}, nerve")).await;
+    assert_eq!((both.status, both.header("sec-websocket-protocol")), (101, Some("nerve")), "{both:?}");
+    ask("/nodes", "websocket", &token).await.problem(401, "authentication_error");
+    ask("/api/events", "h2c", &token).await.problem(401, "authentication_error");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn sockets_that_break_while_they_are_sent_something_leave_their_places() {
+    const PLACES: usize = 10;
+    let server = HttpServer::start_with(|config| config.max_connections = PLACES);
+    let mut sockets = Vec::new();
+    for _ in 0..PLACES {
+        let mut socket = with_token(&server).await;
+        // It stays when it says nothing more, and no event tries whether it is there.
+        send(&mut socket, "SUBSCRIBE", json!({ "types": [] })).await;
+        assert_eq!(reply(&mut socket).await["data"]["subscribed"], true);
+        // More than the buffers of both sides hold, for one that reads nothing.
+        let line = json!({ "command_type": "PING", "request_id": "x".repeat(4 << 20) }).to_string();
+        socket.send(Message::text(line)).await.unwrap();
+        sockets.push(socket);
+    }
+    for socket in &sockets {
+        let mut byte = [0];
+        let begun = socket.get_ref().peek(&mut byte);
+        assert_eq!(tokio::time::timeout(DEADLINE, begun).await.expect("nothing is sent").unwrap(), 1);
+    }
+    assert_eq!(server.get("/nodes").await.status, 503);
+    drop(sockets);
+    let deadline = Instant::now() + DEADLINE;
+    let mut again = Vec::new();
+    while again.len() < PLACES {
+        let bearer = format!("Bearer {}", server.token);
+        match open(&server, &[("authorization", &bearer)]).await {
+            Ok(socket) => again.push(socket),
+            Err(_) => assert!(Instant::now() < deadline, "only {} places are free", again.len()),
+        }
+    }
     server.stop().await;
 }
 

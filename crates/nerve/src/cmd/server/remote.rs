@@ -10,12 +10,13 @@ use nerve_server::access::token::TokenFile;
 use nerve_server::paths::Places;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
-use crate::out;
 
 /// To connect, to agree on TLS, and to be let in. A wrong token is answered within five seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// The token; without it the token file of this user counts.
+/// The token; without it the token file of this user counts, for servers of this machine.
 const TOKEN: &str = "NERVE_TOKEN";
+/// Says that whoever is on the way may read along.
+const INSECURE: &str = "NERVE_INSECURE";
 /// A file with the certificates that are believed, instead of the usual authorities.
 const AUTHORITY: &str = "NERVE_TLS_CA";
 
@@ -28,14 +29,20 @@ pub(super) fn address(server: &str) -> Option<(&str, bool)> {
 /// Connects and shows the token.
 ///
 /// # Errors
-/// Exit code 3 when nobody listens there.
+/// Exit code 3 when nobody listens there; 2 when the token would go where it must not.
 pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
-    let (token, tls) = (token()?, if with_tls { tls()? } else { Tls::Off });
-    if !with_tls && !is_loopback(address) {
-        out::warning(format_args!(
-            "whoever sees what goes to {address} can read the token, prompts and answers; use tls://"
-        ));
+    if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
+        return Err(Failure::new(USAGE, format!("'{address}' is no HOST:PORT")).into());
     }
+    let here = is_loopback(address);
+    if !with_tls && !here && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
+        let message =
+            format!("whoever sees what goes to {address} could read the token, prompts and answers");
+        return Err(Failure::new(USAGE, message)
+            .hint(format!("use tls://, or set {INSECURE}=1 if the network is your own"))
+            .into());
+    }
+    let (token, tls) = (token(address, here)?, if with_tls { tls()? } else { Tls::Off });
     let connecting = NerveClient::connect_tcp(address, &token, &tls);
     let Ok(connected) = tokio::time::timeout(PATIENCE, connecting).await else {
         let message = format!("no connection to {address} within {} s", PATIENCE.as_secs());
@@ -55,9 +62,15 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
     })
 }
 
-fn token() -> Result<String> {
+/// This machine's own token is for this machine: another one that is shown it could use it here.
+fn token(address: &str, here: bool) -> Result<String> {
     if let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
+    }
+    if !here {
+        return Err(Failure::new(USAGE, format!("no token for {address}"))
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .into());
     }
     match TokenFile::new(Places::from_env().token()).read() {
         Ok(token) => Ok(token.reveal().to_string()),

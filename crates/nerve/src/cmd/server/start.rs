@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
+use nerve_core::open_files;
 use nerve_server::daemon::addresses;
 use nerve_server::paths::{Places, private_directory};
 use nerve_server::server::Server;
@@ -26,6 +28,8 @@ use crate::out;
 
 /// A log that is longer when a server starts is put aside once, over the one put aside before.
 const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// A token for clients. A server has no use for it, and its nodes none but to do as its user elsewhere.
+const TOKEN: &str = "NERVE_TOKEN";
 /// Binding a socket takes milliseconds; a machine that needs longer than this is stuck.
 const START_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -42,6 +46,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let mut child = Command::new(program)
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
         .args(listen::again(&config))
+        .env_remove(TOKEN)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -77,12 +82,14 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
 
 /// Serves in this process until it is told to stop.
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
+    without_token()?;
     let places = Places::from_env();
     log_to_stderr(!args.daemon);
-    let config = listen::config(args.name.get(), places.clone(), &args.listen)?;
+    let mut config = listen::config(args.name.get(), places.clone(), &args.listen)?;
     if !args.daemon {
         listen::warn(&config, &args.listen);
     }
+    config.fit(open_files::raise());
     let stop = nerve_server::stop_signal();
     if args.daemon {
         // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
@@ -130,6 +137,17 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     }
     server.run(engine, stop).await?;
     Ok(())
+}
+
+/// Goes on as the same process without the token in its environment, where there is one: nodes get what this has, and the user's other
+/// programs can read it.
+fn without_token() -> Result<()> {
+    if std::env::var_os(TOKEN).is_none() {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let error = Command::new(program).args(std::env::args_os().skip(1)).env_remove(TOKEN).exec();
+    Err(error).with_context(|| format!("cannot start this program again without {TOKEN}: unset it"))
 }
 
 fn log_to_stderr(for_people: bool) {
