@@ -2,7 +2,6 @@
 
 mod attached;
 mod made;
-mod measure;
 mod people;
 mod restart;
 mod wrong;
