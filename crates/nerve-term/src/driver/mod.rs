@@ -71,6 +71,8 @@ pub struct View<'a> {
 #[derive(Debug)]
 pub struct Driver {
     profile: Arc<Profile>,
+    /// It was started to go on with an earlier conversation.
+    goes_on: bool,
     state: AgentState,
     evidence: Evidence,
     reading: Reading,
@@ -135,6 +137,7 @@ impl Driver {
     pub fn new(profile: Arc<Profile>, now: TsNs) -> Driver {
         Driver {
             profile,
+            goes_on: false,
             state: AgentState::Starting,
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
             reading: Reading::default(),
@@ -164,6 +167,12 @@ impl Driver {
             repeat_interrupt: None,
             confirmed: TsNs(0),
         }
+    }
+
+    /// The program was started to go on with an earlier conversation: it is not ready before that is there.
+    pub fn going_on(mut self) -> Driver {
+        self.goes_on = true;
+        self
     }
 
     /// The program was driven before, by somebody who saw it ready: it does something or waits, but does not start.

@@ -22,6 +22,8 @@ pub struct Reading {
     pub dialog: String,
     /// The words of the last rows above the dialog, without what ticks: two dialogs of the same text differ in what led to them.
     pub context: String,
+    /// The conversation has nothing in it yet, where the profile tells how that looks.
+    pub empty: bool,
 }
 
 impl Reading {
@@ -120,8 +122,15 @@ pub(super) fn look_past(
         }
     });
     let says = with_title(profile, screen, composer.is_some(), says);
+    let empty = is_empty(profile, screen, composer.as_ref());
     let works = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
-    Reading { composer, works, says, choices, across, dialog, context }
+    Reading { composer, works, says, choices, across, dialog, context, empty }
+}
+
+fn is_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
+    let pattern = profile.session.as_ref().and_then(|session| session.empty.as_ref());
+    let (Some(pattern), Some(composer)) = (pattern, composer) else { return false };
+    screen.rows[composer.rows.1..].iter().any(|row| pattern.is_match(&row.text))
 }
 
 /// The rows from the last one on that the rule's pattern fits, unless the agent has gone on since.

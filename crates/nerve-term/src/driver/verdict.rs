@@ -223,12 +223,18 @@ impl Driver {
 
     fn hold(&self) -> Duration {
         match self.state {
-            AgentState::Starting => self.profile.timing.start(),
+            AgentState::Starting => self.loading().unwrap_or_else(|| self.profile.timing.start()),
             _ if self.unsure() => self.profile.timing.quiet(),
             // The hook is on its way: it tells for sure. An interrupted turn has none.
             _ if self.awaits_hook() => self.profile.timing.settle() * 5,
             _ => self.profile.timing.settle(),
         }
+    }
+
+    /// How long a program that goes on with a conversation may show an empty one until that is believed.
+    fn loading(&self) -> Option<Duration> {
+        let session = self.profile.session.as_ref()?;
+        (self.goes_on && self.reading.empty).then(|| session.empty_time())
     }
 
     fn after_barrier(&self, view: &View<'_>) -> bool {

@@ -28,6 +28,10 @@ pub struct Profile {
     /// File names of programs it fits, without folders.
     #[serde(default)]
     pub programs: Vec<String>,
+    /// Whose model answers, as OpenTelemetry's `gen_ai.provider.name` has it: `anthropic`, `openai`, `gcp.gemini`. Not for those that
+    /// ask whichever model the user has chosen.
+    #[serde(default)]
+    pub provider: Option<String>,
     /// Parser of its answers.
     #[serde(default, deserialize_with = "parser_name")]
     pub parser: ParserKind,
@@ -80,6 +84,21 @@ pub struct Profile {
     /// What the program makes of what was said before: see [`Profile::context_kind`].
     #[serde(default)]
     pub context: Option<ContextKind>,
+    /// How the program is told to reach Anthropic's API through a proxy; `None`: it cannot be.
+    pub proxy: Option<ProxyForms>,
+}
+
+/// The variables that say where a program's model is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyForms {
+    /// The address: `http://127.0.0.1:PORT` is put in.
+    pub url: String,
+    /// What the program shows to be let in, for proxies that want that.
+    pub token: Option<String>,
+    /// Taken out of the inherited environment where a token is given: the program would show these instead of it.
+    #[serde(default)]
+    pub unset: Vec<String>,
 }
 
 /// What a program makes of an earlier conversation that is put in front of a prompt.

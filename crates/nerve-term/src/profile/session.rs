@@ -3,8 +3,11 @@
 //! What the words are is data: the table `[session]` of a profile. Commands are lists of words here; who splits a text, splits it as
 //! a shell does. Nothing before the program (`env A=b`) and nothing behind `--` is looked at.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
+use super::pattern::Pattern;
 use super::set::{file_name, program_at};
 
 /// How a program is given the id of a conversation, how it goes on with one, how it forks one.
@@ -39,6 +42,16 @@ pub struct SessionForms {
     pub learn: Option<Learn>,
     /// Why a conversation cannot be forked, for programs where that is so.
     pub cannot: Option<String>,
+    /// A row below the composer that stands there while the conversation is empty. A program that goes on with one and shows it has not
+    /// loaded the past yet, and what is typed may begin a conversation of its own.
+    pub empty: Option<Pattern>,
+    /// How long that row has to stand there until the conversation is taken for one that is empty indeed, milliseconds.
+    #[serde(default = "twenty_seconds")]
+    pub empty_ms: u64,
+}
+
+fn twenty_seconds() -> u64 {
+    20_000
 }
 
 /// What ids look like.
@@ -116,6 +129,11 @@ pub enum Told {
 }
 
 impl SessionForms {
+    /// See [`SessionForms::empty_ms`].
+    pub fn empty_time(&self) -> Duration {
+        Duration::from_millis(self.empty_ms)
+    }
+
     /// Where the program is among the words of a command, if it is one of these: behind wrappers such as `env`, but not in the
     /// arguments of a shell or of any other program.
     pub fn program_at(&self, argv: &[String]) -> Option<usize> {
@@ -162,6 +180,16 @@ impl SessionForms {
             (None, false, None, true) => Told::Other,
             (None, false, None, false) => Told::Nothing,
         }
+    }
+
+    /// Does the command go on with an earlier conversation, or with a copy of one?
+    pub fn goes_on(&self, argv: &[String]) -> bool {
+        let mut goes_on = false;
+        self.scan(argv, |found| match found {
+            Found::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
+            Found::Word(Meaning::New, _) | Found::Rest(_) => {}
+        });
+        goes_on
     }
 
     /// The command without its words on conversations (seed claude-fork §2.2).

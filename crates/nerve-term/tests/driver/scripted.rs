@@ -490,6 +490,29 @@ fn an_agent_that_asks_for_the_interrupt_once_more_gets_it_alone() {
     assert_eq!(bench.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
 }
 
+#[test]
+fn who_goes_on_with_a_conversation_is_not_ready_before_it_is_there() {
+    let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
+    let loaded = "\x1b[H\x1b[2J   hello\r\n\r\n┃ \r\n╹▀▀▀\r\n  2.4K (1%)  ctrl+p commands\x1b[3;3H";
+    let state = |goes_on: bool, wait: u64, then: &str| {
+        let mut bench = Bench::new("opencode");
+        if goes_on {
+            bench.driver = bench.driver.going_on();
+        }
+        bench.feed(first_page);
+        bench.pass(wait);
+        if !then.is_empty() {
+            bench.feed(then);
+        }
+        bench.pass(1600);
+        bench.driver.state().clone()
+    };
+    assert_eq!(state(false, 0, ""), AgentState::Ready, "a new one is empty");
+    assert_eq!(state(true, 15_000, ""), AgentState::Starting);
+    assert_eq!(state(true, 15_000, loaded), AgentState::Ready);
+    assert_eq!(state(true, 19_000, ""), AgentState::Ready, "empty indeed");
+}
+
 /// A program that reads lines, ready for one.
 fn line_based(profile: &str, prompt: &str) -> Bench {
     let mut bench = Bench::new(profile);

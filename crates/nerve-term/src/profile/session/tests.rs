@@ -47,6 +47,20 @@ fn an_id_is_found_in_all_its_forms() {
 }
 
 #[test]
+fn who_goes_on_and_who_begins() {
+    let goes_on = |profile: &str, line: &str| forms(profile).goes_on(&argv(line));
+    for line in ["claude --resume ID-A", "claude -c", "claude --continue --fork-session --session-id ID-A"] {
+        assert!(goes_on("claude", line), "{line}");
+    }
+    for line in ["claude", "claude --session-id ID-A", "claude -- --resume ID-A", "bash -c 'claude -c'"] {
+        assert!(!goes_on("claude", line), "{line}");
+    }
+    assert!(
+        goes_on("opencode", "opencode -s ses_1") && goes_on("opencode", "opencode --session ses_1 --fork")
+    );
+}
+
+#[test]
 fn what_only_the_agent_knows_is_not_guessed() {
     for line in [
         "claude --continue",
