@@ -84,8 +84,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Budget, prices: Option<Prices>) -> Ledger {
-        Ledger { budget, prices, spent: Mutex::default() }
+    pub(crate) fn new(budget: Budget, prices: Option<Prices>, spent: Spent) -> Ledger {
+        Ledger { budget, prices, spent: Mutex::new(spent) }
     }
 
     pub(crate) fn spent(&self) -> Spent {
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn requests_are_counted_when_they_begin() {
-        let ledger = Ledger::new(Budget { max_requests: Some(2), ..Budget::default() }, None);
+        let ledger =
+            Ledger::new(Budget { max_requests: Some(2), ..Budget::default() }, None, Spent::default());
         assert!(ledger.admit().is_ok() && ledger.admit().is_ok());
         let refused = ledger.admit().unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.kind), (402, "billing_error"));
@@ -166,7 +167,8 @@ mod tests {
 
     #[test]
     fn tokens_count_when_they_are_told() {
-        let ledger = Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None);
+        let ledger =
+            Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, Spent::default());
         ledger.add(usage(4, 5));
         assert!(ledger.admit().is_ok());
         ledger.add(Usage { cache_read: 1, ..Usage::default() });
@@ -174,9 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn what_passed_before_counts() {
+        let before = Spent { usage: usage(4, 6), ..Spent::default() };
+        let ledger = Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, before);
+        assert!(ledger.admit().unwrap_err().message.contains("10 of 10 tokens"));
+    }
+
+    #[test]
     fn cost_is_by_the_prices() {
         let budget = Budget { max_cost_usd: Some(1.0), ..Budget::default() };
-        let ledger = Ledger::new(budget, Some(Prices::new(3.0, 15.0)));
+        let ledger = Ledger::new(budget, Some(Prices::new(3.0, 15.0)), Spent::default());
         let whole = Usage { input: 100_000, output: 10_000, cache_read: 1_000_000, cache_write: 100_000 };
         let cost = ledger.add(whole).unwrap();
         assert!((cost - (0.3 + 0.15 + 0.3 + 0.375)).abs() < 1e-9, "{cost}");

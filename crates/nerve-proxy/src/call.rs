@@ -1,7 +1,7 @@
 //! One request and what came of it: told to the log and the budget once, however it ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
 
@@ -10,6 +10,8 @@ use crate::gateway::Gateway;
 use crate::headers;
 use crate::line::{self, Answering, Asking};
 use crate::model::Asked;
+use crate::path;
+use crate::report::{CallOutcome, CallReport};
 use crate::secret::Secret;
 use crate::usage::Usage;
 
@@ -31,18 +33,38 @@ pub(crate) enum Outcome {
     ClientGone,
 }
 
-/// A request under way. Dropped, it is told to the log.
+impl Outcome {
+    /// How it is told, and what was wrong.
+    fn told(&self) -> (CallOutcome, Option<&str>) {
+        match self {
+            Outcome::Whole => (CallOutcome::Whole, None),
+            Outcome::Refused(why) => (CallOutcome::Refused, Some(why)),
+            Outcome::Broken(why) => (CallOutcome::Broken, Some(why)),
+            Outcome::ClientGone => (CallOutcome::ClientGone, None),
+        }
+    }
+}
+
+/// A request under way. When it has ended, at the latest when it is dropped, it is told to the log and to whoever wants to know.
 #[derive(Debug)]
 pub(crate) struct Call {
     gateway: Arc<Gateway>,
     id: String,
     started: Instant,
+    began: SystemTime,
+    /// The turn that ran when it began.
+    turn: Option<u64>,
     method: String,
     path: String,
     session: Option<String>,
     /// The client's own keys.
     shown: Vec<Secret>,
+    /// It may cost something.
+    spends: bool,
+    stream: bool,
+    asked_model: Option<String>,
     model: Option<String>,
+    traceparent: Option<String>,
     pub(crate) status: Option<u16>,
     pub(crate) outcome: Outcome,
     usage: Option<Usage>,
@@ -52,6 +74,7 @@ pub(crate) struct Call {
     body: Vec<u8>,
     /// Of the request's body.
     place: Place,
+    is_told: bool,
 }
 
 impl Call {
@@ -60,15 +83,22 @@ impl Call {
         let secrets: Vec<&Secret> = gateway.secrets().into_iter().chain(&shown).collect();
         let path = line::path(&head.uri, &secrets);
         let session = headers::session(&head.headers).map(|id| line::text(id, NAME, &secrets));
+        let traceparent = headers::traceparent(&head.headers).map(|id| line::text(id, NAME, &secrets));
         Call {
             id: uuid::Uuid::now_v7().to_string(),
             started: Instant::now(),
+            began: SystemTime::now(),
+            turn: gateway.config.turn.get(),
+            spends: path::spends(&head.method, head.uri.path()),
             method: line::text(head.method.as_str(), NAME, &secrets),
             path,
             session,
             gateway,
             shown,
+            stream: false,
+            asked_model: None,
             model: None,
+            traceparent,
             status: None,
             outcome: Outcome::ClientGone,
             usage: None,
@@ -77,6 +107,7 @@ impl Call {
             bytes: 0,
             body: Vec::new(),
             place: Place::default(),
+            is_told: false,
         }
     }
 
@@ -88,13 +119,16 @@ impl Call {
     /// The request is there as a whole.
     pub(crate) fn asked(&mut self, asked: &Asked, body: &[u8], place: Place) {
         self.place = place;
+        self.stream = asked.stream;
         self.model = asked.model.as_deref().map(|model| line::text(model, NAME, &self.secrets()));
+        self.asked_model = self.model.clone();
         let Some(log) = &self.gateway.log else { return };
         let logged = (log.bodies && !body.is_empty()).then(|| line::body(body, true, &self.secrets()));
         let asking = Asking {
             id: &self.id,
             time: now(),
             node: self.gateway.config.node.as_deref(),
+            turn: self.turn,
             session: self.session.as_deref(),
             method: &self.method,
             path: &self.path,
@@ -133,25 +167,34 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Some(log) = &self.gateway.log else { return };
-        let (outcome, error) = match &self.outcome {
-            Outcome::Whole => ("whole", None),
-            Outcome::Refused(why) => ("refused", Some(why.as_str())),
-            Outcome::Broken(why) => ("broken", Some(why.as_str())),
-            Outcome::ClientGone => ("client_gone", None),
-        };
+        self.tell();
+    }
+}
+
+impl Call {
+    /// Nothing more comes of it: it is told, once.
+    pub(crate) fn tell(&mut self) {
+        if std::mem::replace(&mut self.is_told, true) {
+            return;
+        }
+        let (outcome, error) = self.outcome.told();
         let error = error.map(|why| line::text(why, ERROR, &self.secrets()));
+        if let Some(hear) = &self.gateway.config.on_call {
+            hear.tell(&self.report(outcome, error.clone()));
+        }
+        let Some(log) = &self.gateway.log else { return };
         let is_whole = self.outcome == Outcome::Whole;
         let logged = (!self.body.is_empty()).then(|| line::body(&self.body, is_whole, &self.secrets()));
         let answering = Answering {
             id: &self.id,
             time: now(),
             node: self.gateway.config.node.as_deref(),
+            turn: self.turn,
             session: self.session.as_deref(),
             method: &self.method,
             path: &self.path,
             status: self.status,
-            outcome,
+            outcome: outcome.as_str(),
             error: error.as_deref(),
             model: self.model.as_deref(),
             usage: self.usage,
@@ -162,6 +205,34 @@ impl Drop for Call {
             body: logged,
         };
         log.add(answering.to_json());
+    }
+
+    fn report(&self, outcome: CallOutcome, error: Option<String>) -> CallReport {
+        let config = &self.gateway.config;
+        CallReport {
+            id: self.id.clone(),
+            node: config.node.clone(),
+            turn: self.turn,
+            provider: self.gateway.behind.as_str(),
+            upstream: config.upstream.host().to_string(),
+            session: self.session.clone(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            spends: self.spends,
+            stream: self.stream,
+            asked_model: self.asked_model.clone(),
+            model: self.model.clone(),
+            status: self.status,
+            outcome,
+            error,
+            usage: self.usage,
+            cost_usd: self.cost_usd,
+            started: self.began,
+            took: self.started.elapsed(),
+            first: self.first,
+            bytes: self.bytes,
+            traceparent: self.traceparent.clone(),
+        }
     }
 }
 

@@ -4,8 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::budget::{Budget, Prices};
+use crate::authorities::Authorities;
+use crate::budget::{Budget, Prices, Spent};
 use crate::error::ProxyError;
+use crate::gateway::Behind;
+use crate::report::{CurrentTurn, OnCall};
 use crate::secret::Secret;
 use crate::upstream::Upstream;
 
@@ -16,6 +19,8 @@ pub struct ProxyConfig {
     pub listen: SocketAddr,
     /// Where requests go.
     pub upstream: Upstream,
+    /// Who vouches for an upstream with `https`, instead of the usual authorities (those of Mozilla, built in).
+    pub authorities: Option<Authorities>,
     /// The model that every request is for; `None`: the one it asks for.
     pub model: Option<String>,
     /// The key that the upstream is shown. `None`: before Anthropic's API the client's own; before OpenAI's none at all, for the
@@ -25,10 +30,16 @@ pub struct ProxyConfig {
     pub client_token: Option<Secret>,
     /// The name of the node whose agent talks through the proxy; it is in the log.
     pub node: Option<String>,
+    /// The turn that its agent is in; it is in the log.
+    pub turn: CurrentTurn,
+    /// Who is told of every request that has ended.
+    pub on_call: Option<OnCall>,
     /// Where requests are logged.
     pub log: Option<LogConfig>,
     /// After how much it refuses.
     pub budget: Budget,
+    /// What has passed already, by a proxy that this one goes on for.
+    pub spent: Spent,
     /// What tokens cost.
     pub prices: Option<Prices>,
     /// OpenAI: the largest number of tokens of an answer that is asked for, whatever the client asks for.
@@ -47,18 +58,30 @@ impl ProxyConfig {
         ProxyConfig {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             upstream,
+            authorities: None,
             model: None,
             api_key: None,
             client_token: None,
             node: None,
+            turn: CurrentTurn::default(),
+            on_call: None,
             log: None,
             budget: Budget::default(),
+            spent: Spent::default(),
             prices: None,
             max_output: None,
             reasoning: false,
             patience: Duration::from_secs(600),
             shutdown_patience: Duration::from_secs(5),
         }
+    }
+
+    /// Whether it makes sense before this API, without starting anything.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: a setting that cannot be.
+    pub fn validate(&self, behind: Behind) -> Result<(), ProxyError> {
+        self.check(behind == Behind::Anthropic)
     }
 
     /// Whether it makes sense. `sends_key`: the client's key is passed on.
@@ -70,6 +93,12 @@ impl ProxyConfig {
             return Err(ProxyError::Upstream {
                 address: self.upstream.as_str().to_string(),
                 reason: "would get the key in the clear: use https",
+            });
+        }
+        if self.authorities.is_some() && !self.upstream.has_tls() {
+            return Err(ProxyError::Upstream {
+                address: self.upstream.as_str().to_string(),
+                reason: "has no TLS, so no authority can vouch for it: use https, or leave the authorities out",
             });
         }
         if self.client_token.is_some() && sends_key && self.api_key.is_none() {

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use http::StatusCode;
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
+use http::{StatusCode, Version};
 
 use crate::fault::Fault;
 use crate::headers;
@@ -40,11 +40,14 @@ pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), Fault> {
     }
 }
 
-/// Whom a request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie.
+/// Whom a request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie. In HTTP/2 that is
+/// `:authority`, and Host may be left out (RFC 9113 §8.3.1).
 fn host(head: &Parts) -> Result<Authority, Fault> {
     let mut all = head.headers.get_all(HOST).iter();
-    let (Some(host), None) = (all.next(), all.next()) else {
-        return Err(Fault::bad_request("the proxy wants one Host"));
+    let host = match (all.next(), all.next(), head.uri.authority()) {
+        (Some(host), None, _) => host,
+        (None, None, Some(named)) if head.version == Version::HTTP_2 => return Ok(named.clone()),
+        _ => return Err(Fault::bad_request("the proxy wants one Host")),
     };
     let host = Authority::try_from(host.as_bytes())
         .map_err(|_| Fault::bad_request("the proxy cannot read Host: it is no host"))?;
@@ -132,6 +135,24 @@ mod tests {
         {
             assert_eq!(at(foreign), 400, "{foreign}");
         }
+    }
+
+    #[test]
+    fn over_http2_the_authority_says_it() {
+        let at = |uri: &str, lines: &[(&str, &str)]| {
+            let request = Request::post(uri).version(Version::HTTP_2);
+            let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            check(&head, None).map_or_else(|fault| fault.status.as_u16(), |()| 200)
+        };
+        assert_eq!(at("http://localhost:80/v1/messages", &[]), 200);
+        assert_eq!(at("http://LOCALHOST:80/", &[("host", "localhost:80")]), 200);
+        assert_eq!(at("/v1/messages", &[("host", "localhost:80")]), 200, "no :authority");
+        assert_eq!(at("http://evil.example/", &[]), 403);
+        assert_eq!(at("http://evil@localhost/", &[]), 403);
+        assert_eq!(at("/v1/messages", &[]), 400);
+        assert_eq!(at("http://localhost/", &[("host", "evil.example")]), 400);
+        assert_eq!(at("http://localhost/", &[("host", "localhost"), ("host", "localhost")]), 400);
     }
 
     #[test]

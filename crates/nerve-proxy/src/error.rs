@@ -20,6 +20,14 @@ pub enum ProxyError {
         "{0} is not a loopback address: whoever reaches a proxy can use its key; listen on 127.0.0.1:PORT"
     )]
     NotLoopback(SocketAddr),
+    /// No certificates of authorities.
+    #[error("the file of authorities {} {reason}", path.display())]
+    Authorities {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A setting that cannot be.
     #[error("{0}")]
     Setting(&'static str),

@@ -10,9 +10,21 @@ use crate::secret::Secret;
 
 /// Which API is behind the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Behind {
+pub enum Behind {
+    /// Anthropic's: everything is passed on.
     Anthropic,
+    /// OpenAI's: what is said is translated.
     OpenAi,
+}
+
+impl Behind {
+    /// `anthropic` or `openai`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Behind::Anthropic => "anthropic",
+            Behind::OpenAi => "openai",
+        }
+    }
 }
 
 /// The proxy without its port.
@@ -30,8 +42,8 @@ impl Gateway {
     pub(crate) fn open(behind: Behind, config: ProxyConfig) -> Result<Gateway, ProxyError> {
         config.check(behind == Behind::Anthropic)?;
         let log = config.log.as_ref().map(Log::open).transpose()?;
-        let client = Client::new(config.patience);
-        let ledger = Ledger::new(config.budget, config.prices);
+        let client = Client::new(config.patience, config.authorities.as_ref())?;
+        let ledger = Ledger::new(config.budget, config.prices, config.spent);
         Ok(Gateway { behind, config, client, ledger, log, room: Room::new() })
     }
 

@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST,
-    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE,
+    EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 
 use crate::secret::Secret;
@@ -26,6 +26,7 @@ fn drop_hops(headers: &mut HeaderMap) {
         .collect();
     let always = [
         CONNECTION,
+        HeaderName::from_static("http2-settings"),
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
         PROXY_AUTHENTICATE,
@@ -49,6 +50,7 @@ pub(crate) fn of_request(mut headers: HeaderMap, key: Option<&Secret>) -> Header
     for name in [HOST, CONTENT_LENGTH, EXPECT] {
         headers.remove(name);
     }
+    join_cookies(&mut headers);
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Some(key) = key {
         headers.remove(AUTHORIZATION);
@@ -56,6 +58,25 @@ pub(crate) fn of_request(mut headers: HeaderMap, key: Option<&Secret>) -> Header
         headers.extend(sensitive(key.reveal()).map(|value| (API_KEY, value)));
     }
     headers
+}
+
+/// Over HTTP/2 a cookie may come in pieces, which over HTTP/1.1 must be one (RFC 9113 §8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let pieces: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if pieces.len() > 1
+        && let Ok(mut whole) = HeaderValue::from_bytes(&pieces.join(&b"; "[..]))
+    {
+        whole.set_sensitive(true);
+        headers.insert(COOKIE, whole);
+    }
+}
+
+/// What comes behind a reply's body, as the client gets it.
+pub(crate) fn of_trailers(trailers: &mut HeaderMap) {
+    drop_hops(trailers);
+    for name in [CONTENT_LENGTH, CONTENT_TYPE, HOST] {
+        trailers.remove(name);
+    }
 }
 
 /// The headers of a reply as the client gets them.
@@ -93,6 +114,11 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
 /// The conversation a request belongs to, where the agent says so.
 pub(crate) fn session(headers: &HeaderMap) -> Option<&str> {
     Some(text(headers, &SESSION_ID)).filter(|id| !id.is_empty())
+}
+
+/// The trace that a request belongs to (W3C Trace Context, §3.2), where the agent says so.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    Some(text(headers, &HeaderName::from_static("traceparent"))).filter(|parent| !parent.is_empty())
 }
 
 /// Whether a body is compressed.
@@ -144,6 +170,27 @@ mod tests {
         let reply =
             of_reply(map(&[("content-length", "3"), ("transfer-encoding", "chunked"), ("request-id", "r")]));
         assert_eq!(reply.len(), 2);
+    }
+
+    #[test]
+    fn pieces_of_a_cookie_become_one() {
+        let sent = of_request(map(&[("cookie", "a=b"), ("cookie", "c=d; e=f")]), None);
+        assert_eq!(sent.get_all("cookie").iter().collect::<Vec<_>>(), ["a=b; c=d; e=f"]);
+        assert_eq!(of_request(map(&[("cookie", "a=b")]), None)["cookie"], "a=b");
+    }
+
+    #[test]
+    fn what_only_http1_knows_stays_behind() {
+        let pairs = [
+            ("te", "trailers"),
+            ("http2-settings", "AAMAAABk"),
+            ("upgrade", "h2c"),
+            ("proxy-connection", "x"),
+        ];
+        assert_eq!(of_reply(map(&pairs)).len(), 0);
+        let mut trailers = map(&[("transfer-encoding", "chunked"), ("content-length", "1"), ("x-sum", "1")]);
+        of_trailers(&mut trailers);
+        assert_eq!(trailers, map(&[("x-sum", "1")]));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! * [`create_openai_proxy`]: Anthropic's Messages API in front, OpenAI's Chat Completions behind. What is said is translated by
 //!   [`transform`], which is pure.
 //!
-//! Both listen on loopback only, with HTTP/1.1. They know nothing of nodes and of the engine.
+//! Both listen on loopback only, with HTTP/1.1 and HTTP/2. They know nothing of nodes and of the engine.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_proxy::ProxyError> {
@@ -17,6 +17,8 @@
 //! # }
 //! ```
 
+mod arriving;
+mod authorities;
 mod body;
 mod budget;
 mod call;
@@ -27,6 +29,7 @@ mod error;
 mod fault;
 mod gateway;
 mod headers;
+mod lanes;
 mod line;
 mod listener;
 mod log;
@@ -36,6 +39,7 @@ mod passthrough;
 mod path;
 mod proxy;
 mod relay;
+mod report;
 mod seats;
 mod secret;
 mod sse;
@@ -43,11 +47,14 @@ pub mod transform;
 mod upstream;
 mod usage;
 
+pub use authorities::Authorities;
 pub use budget::{Budget, Prices, Spent};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
 pub use fault::Fault;
+pub use gateway::Behind;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
+pub use report::{CallOutcome, CallReport, CurrentTurn, OnCall};
 pub use secret::Secret;
 pub use upstream::Upstream;
 pub use usage::Usage;

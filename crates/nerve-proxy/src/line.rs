@@ -21,6 +21,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: String,
     pub(crate) node: Option<&'a str>,
+    pub(crate) turn: Option<u64>,
     pub(crate) session: Option<&'a str>,
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
@@ -36,6 +37,7 @@ pub(crate) struct Answering<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: String,
     pub(crate) node: Option<&'a str>,
+    pub(crate) turn: Option<u64>,
     pub(crate) session: Option<&'a str>,
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
@@ -58,6 +60,7 @@ impl Asking<'_> {
             "model": self.model, "stream": self.stream, "bytes": self.bytes,
         });
         add(&mut line, "node", self.node.map(Value::from));
+        add(&mut line, "turn", self.turn.map(Value::from));
         add(&mut line, "session_id", self.session.map(Value::from));
         add(&mut line, "body", self.body.clone());
         line
@@ -78,6 +81,7 @@ impl Answering<'_> {
             "ttft_ms": self.first.map(ms), "bytes": self.bytes,
         });
         add(&mut line, "node", self.node.map(Value::from));
+        add(&mut line, "turn", self.turn.map(Value::from));
         add(&mut line, "session_id", self.session.map(Value::from));
         add(&mut line, "cost_usd", self.cost_usd.map(Value::from));
         add(&mut line, "error", self.error.map(Value::from));

@@ -8,9 +8,10 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
 
+use crate::arriving::Arriving;
 use crate::body::{self, AnyBody, Broken, Unread};
 use crate::call::Call;
 use crate::fault::Fault;
@@ -32,7 +33,7 @@ const ERROR: usize = 1 << 20;
 /// Answers a request: by itself, or with what the upstream says to it.
 pub(crate) async fn translate(
     gateway: &Gateway,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     mut call: Call,
 ) -> Result<Response<AnyBody>, (Fault, Call)> {
     let is_head = request.method() == Method::HEAD;
@@ -62,7 +63,7 @@ impl From<Response<AnyBody>> for Answered {
     }
 }
 
-async fn answer(gateway: &Gateway, request: Request<Incoming>, call: &mut Call) -> Result<Answered, Fault> {
+async fn answer(gateway: &Gateway, request: Request<Arriving>, call: &mut Call) -> Result<Answered, Fault> {
     let (head, incoming) = request.into_parts();
     let (bytes, place) = body::of_request(incoming, &gateway.room).await?;
     call.asked(&model::asked(&bytes).unwrap_or_default(), &bytes, place);
@@ -128,11 +129,11 @@ async fn ask(gateway: &Gateway, asked: &Value) -> Result<Answered, Fault> {
     Ok(body::json(StatusCode::OK, &transform::response(&completion, &translated.plan)?).into())
 }
 
-fn onward(gateway: &Gateway, translated: &transform::Request) -> Result<Request<AnyBody>, Fault> {
+fn onward(gateway: &Gateway, translated: &transform::Request) -> Result<Request<Bytes>, Fault> {
     let config = &gateway.config;
     let uri =
         config.upstream.completions().ok_or_else(|| Fault::bad_gateway("the upstream's address is none"))?;
-    let mut request = Request::new(body::full(translated.body.to_string()));
+    let mut request = Request::new(Bytes::from(translated.body.to_string()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
     let accepted = if translated.stream { "text/event-stream" } else { "application/json" };
@@ -150,7 +151,7 @@ fn onward(gateway: &Gateway, translated: &transform::Request) -> Result<Request<
     Ok(request)
 }
 
-async fn whole(gateway: &Gateway, incoming: Incoming) -> Result<Bytes, Fault> {
+async fn whole(gateway: &Gateway, incoming: Arriving) -> Result<Bytes, Fault> {
     body::read(incoming, ANSWER, gateway.config.patience).await.map_err(|unread| match unread {
         Unread::TooLarge => {
             Fault::bad_gateway(format!("the upstream's answer is larger than {} MiB", ANSWER >> 20))
@@ -168,7 +169,7 @@ async fn whole(gateway: &Gateway, incoming: Incoming) -> Result<Bytes, Fault> {
 async fn error(
     gateway: &Gateway,
     head: &http::response::Parts,
-    incoming: Incoming,
+    incoming: Arriving,
 ) -> Result<Answered, Fault> {
     let bytes = body::read(incoming, ERROR, gateway.config.patience).await.unwrap_or_default();
     let text = || Value::from(String::from_utf8_lossy(&bytes).trim().to_string());
@@ -209,7 +210,7 @@ fn at_once(mut stream: Stream, answer: &[u8]) -> AnyBody {
 
 /// The upstream's stream as Anthropic's.
 struct Translated {
-    incoming: Incoming,
+    incoming: Arriving,
     parser: Parser,
     stream: Stream,
     state: State,
@@ -269,7 +270,7 @@ impl Body for Translated {
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(error))) => {
                     this.state = State::Over;
-                    return Poll::Ready(Some(Err(error.into())));
+                    return Poll::Ready(Some(Err(error)));
                 }
                 Poll::Ready(None) => {
                     this.state = State::Over;

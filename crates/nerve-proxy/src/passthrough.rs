@@ -4,9 +4,10 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 
-use crate::body::{self, AnyBody, Broken};
+use crate::arriving::Arriving;
+use crate::body::{self, AnyBody};
 use crate::call::Call;
 use crate::fault::Fault;
 use crate::gateway::Gateway;
@@ -19,7 +20,7 @@ use crate::usage::Reader;
 /// Passes a request on, and its reply back.
 pub(crate) async fn pass_on(
     gateway: &Gateway,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     mut call: Call,
 ) -> Result<Response<AnyBody>, (Fault, Call)> {
     let (head, incoming) = request.into_parts();
@@ -32,7 +33,7 @@ pub(crate) async fn pass_on(
     if spends && let Err(fault) = gateway.ledger.admit() {
         return Err((fault, call));
     }
-    let mut onward = Request::new(body::full(bytes));
+    let mut onward = Request::new(bytes);
     *onward.method_mut() = head.method;
     *onward.uri_mut() = uri;
     *onward.headers_mut() = headers::of_request(head.headers, gateway.config.api_key.as_ref());
@@ -50,7 +51,7 @@ pub(crate) async fn pass_on(
 async fn prepare(
     gateway: &Gateway,
     head: &Parts,
-    incoming: Incoming,
+    incoming: Arriving,
     call: &mut Call,
 ) -> Result<(http::Uri, Bytes), Fault> {
     path::check(&head.uri)?;
@@ -77,13 +78,12 @@ async fn prepare(
     Ok((uri, replaced.into()))
 }
 
-fn pass_back(gateway: &Gateway, reply: Response<Incoming>, mut call: Call) -> Response<AnyBody> {
+fn pass_back(gateway: &Gateway, reply: Response<Arriving>, mut call: Call) -> Response<AnyBody> {
     let (mut head, incoming) = reply.into_parts();
     call.status = Some(head.status.as_u16());
     head.headers = headers::of_reply(head.headers);
     let reader = Reader::new(headers::text(&head.headers, &CONTENT_TYPE), headers::is_encoded(&head.headers));
-    let incoming = incoming.map_err(|error| -> Broken { error.into() }).boxed_unsync();
-    let relay = Relay::new(incoming, call, reader, gateway.config.patience);
+    let relay = Relay::new(incoming.boxed_unsync(), call, reader, gateway.config.patience);
     // The version of the upstream's connection is not that of the client's.
     head.version = http::Version::HTTP_11;
     Response::from_parts(head, relay.boxed_unsync())

@@ -27,7 +27,7 @@ pub struct Proxy {
 /// # Errors
 /// [`ProxyError`]: a setting that cannot be, a port that is taken, a log that cannot be written.
 pub async fn create_anthropic_proxy(config: ProxyConfig) -> Result<Proxy, ProxyError> {
-    Proxy::start(Behind::Anthropic, config).await
+    Proxy::start(Behind::Anthropic, config)
 }
 
 /// Starts a proxy with Anthropic's Messages API in front and OpenAI's Chat Completions behind. See [`crate::transform`].
@@ -35,15 +35,21 @@ pub async fn create_anthropic_proxy(config: ProxyConfig) -> Result<Proxy, ProxyE
 /// # Errors
 /// As [`create_anthropic_proxy`].
 pub async fn create_openai_proxy(config: ProxyConfig) -> Result<Proxy, ProxyError> {
-    Proxy::start(Behind::OpenAi, config).await
+    Proxy::start(Behind::OpenAi, config)
 }
 
 impl Proxy {
-    async fn start(behind: Behind, config: ProxyConfig) -> Result<Proxy, ProxyError> {
+    /// Starts a proxy with Anthropic's API in front: what the two functions of this crate do. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// As [`create_anthropic_proxy`].
+    pub fn start(behind: Behind, config: ProxyConfig) -> Result<Proxy, ProxyError> {
         let address = config.listen;
         let gateway = Arc::new(Gateway::open(behind, config)?);
         let failed = |source| ProxyError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stop = CancellationToken::new();
         let task = tokio::spawn(listener::run(listener, gateway.clone(), stop.clone()));

@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep};
 use crate::body::{AnyBody, Broken};
 use crate::call::{Call, Outcome};
 use crate::client::in_words;
+use crate::headers;
 use crate::usage::Reader;
 
 /// A body that tells the log and the budget what passes. An upstream that breaks off ends it with an error, so that the client's
@@ -47,6 +48,7 @@ impl Relay {
             outcome = Outcome::Broken(error.to_string());
         }
         self.call.outcome = outcome;
+        self.call.tell();
     }
 
     fn note(&mut self) {
@@ -69,7 +71,10 @@ impl Body for Relay {
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
         match Pin::new(&mut this.body).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    headers::of_trailers(trailers);
+                }
                 if let Some(data) = frame.data_ref() {
                     this.call.sends(data);
                     this.reader.take(data);

@@ -50,6 +50,16 @@ impl Upstream {
         &self.base
     }
 
+    /// Whether it is talked to in TLS.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.uri.scheme() == Some(&Scheme::HTTPS)
+    }
+
+    /// Its host, with the port where the address names one.
+    pub fn host(&self) -> &str {
+        self.uri.authority().map_or("", |authority| authority.as_str())
+    }
+
     /// Whether what is sent there can be read on the way: no TLS, and another machine.
     pub(crate) fn is_in_the_clear(&self) -> bool {
         self.uri.scheme() == Some(&Scheme::HTTP) && !self.uri.host().is_some_and(is_loopback)

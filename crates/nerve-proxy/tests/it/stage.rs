@@ -79,6 +79,12 @@ impl Front {
         Front { client: Client::builder(TokioExecutor::new()).build_http(), base }
     }
 
+    /// One that speaks HTTP/2 from the first byte, over one connection.
+    pub(crate) fn http2(proxy: &Proxy) -> Front {
+        let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+        Front { client, base: proxy.url() }
+    }
+
     /// Sends a request; gives the head of the reply.
     pub(crate) async fn send(
         &self,

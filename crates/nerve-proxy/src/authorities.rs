@@ -1,0 +1,112 @@
+//! Who vouches for an upstream, where the usual authorities are not meant.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::error::ProxyError;
+
+/// The largest file of certificates, in bytes. All of Mozilla's authorities are a quarter of it.
+const LIMIT: u64 = 1 << 20;
+
+/// Certificates of authorities: with them, an upstream is believed if one of these vouches for it, and nobody else is asked.
+#[derive(Clone)]
+pub struct Authorities {
+    path: PathBuf,
+    roots: Arc<RootCertStore>,
+}
+
+impl Authorities {
+    /// Reads a file of certificates in PEM: one or several, up to 1 MiB. What else is in it (keys, say) is left alone.
+    ///
+    /// # Errors
+    /// [`ProxyError::Authorities`]: no such file, too large, no certificate in it, or one that cannot be an authority's.
+    pub fn read(path: impl Into<PathBuf>) -> Result<Authorities, ProxyError> {
+        let path = path.into();
+        match roots(&path) {
+            Ok(roots) => Ok(Authorities { path, roots: Arc::new(roots) }),
+            Err(reason) => Err(ProxyError::Authorities { path, reason }),
+        }
+    }
+
+    /// The file they were read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn roots(&self) -> Arc<RootCertStore> {
+        self.roots.clone()
+    }
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorities").field("path", &self.path).field("count", &self.roots.len()).finish()
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, String> {
+    let unread = |error: std::io::Error| format!("cannot be read: {error}");
+    let mut pem = Vec::new();
+    File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut pem)).map_err(unread)?;
+    if pem.len() as u64 > LIMIT {
+        return Err(format!("is larger than {} KiB: certificates of authorities are meant", LIMIT >> 10));
+    }
+    let mut roots = RootCertStore::empty();
+    for (number, cert) in (1..).zip(CertificateDer::pem_slice_iter(&pem)) {
+        let cert = cert.map_err(|error| format!("is no good PEM at certificate {number}: {error}"))?;
+        roots.add(cert).map_err(|error| format!("has no good certificate at number {number}: {error}"))?;
+    }
+    match roots.is_empty() {
+        true => Err("has no certificate in it: PEM begins with -----BEGIN CERTIFICATE-----".to_string()),
+        false => Ok(roots),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_good_certificate_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |name: &str, content: Option<&[u8]>| {
+            let path = folder.path().join(name);
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
+            let error = Authorities::read(&path).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            error
+        };
+        assert!(refused("missing", None).contains("cannot be read"));
+        assert!(refused("empty", Some(b"")).contains("BEGIN CERTIFICATE"));
+        assert!(refused("text", Some(b"hello\n")).contains("BEGIN CERTIFICATE"));
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        assert!(refused("key", Some(key.as_bytes())).contains("BEGIN CERTIFICATE"));
+        let begin = "-----BEGIN CERTIFICATE-----\n";
+        assert!(refused("half", Some(format!("{begin}MIIB").as_bytes())).contains("certificate"));
+        let other = format!("{begin}aGVsbG8=\n-----END CERTIFICATE-----\n");
+        assert!(refused("other", Some(other.as_bytes())).contains("number 1"));
+        let large = vec![b' '; LIMIT as usize + 1];
+        assert!(refused("large", Some(&large)).contains("1024 KiB"));
+        assert!(Authorities::read(folder.path()).is_err(), "a folder");
+    }
+
+    #[test]
+    fn several_are_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("two.pem");
+        let one = || rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap().cert.pem();
+        std::fs::write(&path, format!("# ours\n{}\n{}", one(), one())).unwrap();
+        let read = Authorities::read(&path).unwrap();
+        assert_eq!(read.roots().len(), 2);
+        assert!(format!("{read:?}").contains("two.pem"));
+    }
+}
