@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorKind};
+use crate::proxy::TurnUsage;
 
 /// Limits of a run; none is one. A limit is exceeded when the usage has reached it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -212,10 +213,19 @@ impl Pool {
     }
 
     pub(crate) fn add_api_call(&self, cost_dollars: f64) {
-        // A cost that is no amount of money counts as none.
-        let cost = if cost_dollars.is_finite() { (cost_dollars.max(0.0) * 1e9).round() as u64 } else { 0 };
+        let cost = billionths(cost_dollars);
         self.each(|counters| {
             counters.api_calls.fetch_add(1, Ordering::Relaxed);
+            counters.cost.fetch_add(cost, Ordering::Relaxed);
+        });
+    }
+
+    /// Counts what a node's proxy has seen.
+    pub(crate) fn add_usage(&self, used: &TurnUsage) {
+        self.add_tokens(used.total());
+        let cost = billionths(used.cost_usd.unwrap_or(0.0));
+        self.each(|counters| {
+            counters.api_calls.fetch_add(used.requests, Ordering::Relaxed);
             counters.cost.fetch_add(cost, Ordering::Relaxed);
         });
     }
@@ -286,4 +296,9 @@ impl Pool {
             pool = inner.parent.as_ref();
         }
     }
+}
+
+/// A cost that is no amount of money counts as none.
+fn billionths(dollars: f64) -> u64 {
+    if dollars.is_finite() { (dollars.max(0.0) * 1e9).round() as u64 } else { 0 }
 }

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use crate::chat::ChatSpec;
 use crate::conversation::{Conversation, ConversationId};
 use crate::error::EngineError;
+use crate::proxy::{ProxySpec, TurnUsage};
 use crate::results::ResultRecord;
+use crate::telemetry::TraceContext;
 use crate::trace::ExecutionTrace;
 use crate::webhook::Webhook;
 
@@ -31,7 +33,7 @@ pub enum Command {
     /// One node.
     GetNode(NodeRef),
     /// Type a command and do not wait for its end (seed: fire and forget).
-    RunCommand { node: NodeRef, command: String },
+    RunCommand { node: NodeRef, command: String, trace: Option<TraceContext> },
     /// Send a prompt and wait for the finished turn; with [`Execute::background`], answer at once with the id of its result.
     ExecuteInput(Execute),
     /// What came of an execution that nobody waited for. With `wait`, the answer comes when it has ended; Timeout if that is not within
@@ -147,6 +149,8 @@ pub struct NodeSpec {
     pub chat: Option<Box<ChatSpec>>,
     /// The conversation its prompts belong to where they name none.
     pub conversation: Option<Box<ConversationId>>,
+    /// A proxy of its own, between its agent and the API of its model.
+    pub proxy: Option<Box<ProxySpec>>,
 }
 
 impl NodeSpec {
@@ -169,6 +173,7 @@ impl NodeSpec {
             agent_session: None,
             chat: None,
             conversation: None,
+            proxy: None,
         }
     }
 
@@ -296,6 +301,8 @@ pub struct Execute {
     pub parser: Option<ParserKind>,
     /// Publish [`EventKind::OutputChunk`] while the answer grows, and log `send_stream` instead of `send`.
     pub stream: bool,
+    /// Given back in each [`EventKind::OutputChunk`] of the turn: whoever asked knows its own chunks by it.
+    pub tag: Option<u64>,
     /// Limit of the whole turn, waiting included; the node's `response_timeout` if `None`.
     pub timeout: Option<Duration>,
     /// Fail at once when another turn runs instead of queueing.
@@ -306,6 +313,8 @@ pub struct Execute {
     pub conversation: Option<Conversation>,
     /// Do not wait: answer with the id of the result ([`Reply::Accepted`]).
     pub background: Option<Background>,
+    /// What it is part of, where the caller says so.
+    pub trace: Option<TraceContext>,
 }
 
 impl Execute {
@@ -316,11 +325,13 @@ impl Execute {
             text: text.into(),
             parser: None,
             stream: false,
+            tag: None,
             timeout: None,
             fail_if_busy: false,
             detach_on_timeout: false,
             conversation: None,
             background: None,
+            trace: None,
         }
     }
 }
@@ -349,6 +360,8 @@ pub struct RunGraph {
     pub detach: bool,
     /// Leave the graph's own nodes running when it ends.
     pub keep_nodes: bool,
+    /// What it is part of, where the caller says so.
+    pub parent: Option<TraceContext>,
 }
 
 /// Where a graph to be run comes from.
@@ -674,6 +687,8 @@ pub struct Response {
     pub sections: Vec<Section>,
     /// Tokens, where known.
     pub tokens: Option<Tokens>,
+    /// What the node's proxy counted, where it has one.
+    pub usage: Option<TurnUsage>,
     /// The end of the turn was seen.
     pub is_complete: bool,
     /// The node waits for the next prompt.
@@ -763,8 +778,8 @@ pub enum EventKind {
     NodeSuspended { until: Option<TsNs>, evidence: String },
     /// It is gone.
     NodeStopped { reason: String },
-    /// More of an answer (only of turns that stream).
-    OutputChunk { turn: u64, chunk: String },
+    /// More of an answer (only of turns that stream). `tag` is that of the [`Execute`].
+    OutputChunk { turn: u64, tag: Option<u64>, chunk: String },
     /// A turn ended and was parsed.
     OutputParsed { turn: u64, sections: usize, is_complete: bool },
     /// The node's agent did something.

@@ -16,6 +16,7 @@ use crate::graph::nest::Nest;
 use crate::graph::upstream::Upstream;
 use crate::node::gate::Gates;
 use crate::session::Session;
+use crate::telemetry::{Telemetry, TraceContext};
 use crate::trace::{StepTrace, Tracer};
 
 /// Takes pieces of an answer while it grows. Must not wait.
@@ -36,6 +37,8 @@ pub struct ExecutionContext {
     pub(crate) step: Option<Arc<str>>,
     /// What the step was given, as its journal knows it.
     pub(crate) key: u64,
+    /// The span that what is done here belongs to.
+    pub(crate) span: Option<Arc<TraceContext>>,
     /// What is used counts here.
     pool: Pool,
     run: Arc<Run>,
@@ -54,6 +57,9 @@ pub(crate) struct Run {
     pub(crate) nest: Option<Arc<Nest>>,
     /// The observer is told pieces of answers too.
     pub(crate) tells_chunks: bool,
+    pub(crate) telemetry: Telemetry,
+    /// The graph that is run has a span already.
+    pub(crate) has_span: bool,
     pub(crate) clock: Clock,
 }
 
@@ -70,6 +76,8 @@ impl ExecutionContext {
             gates: None,
             nest: None,
             tells_chunks: false,
+            telemetry: Telemetry::off(),
+            has_span: false,
             clock: Clock::start(),
         };
         ExecutionContext {
@@ -79,6 +87,7 @@ impl ExecutionContext {
             timeout: None,
             step: None,
             key: 0,
+            span: None,
             pool: Pool::new(None, None),
             run: Arc::new(run),
         }
@@ -145,6 +154,28 @@ impl ExecutionContext {
     pub fn with_chunks(mut self, chunks: ChunkSink) -> ExecutionContext {
         self.run_mut().chunks = Some(chunks);
         self
+    }
+
+    /// The same, and what is done is told to `telemetry`, as part of `parent` if there is one.
+    #[must_use]
+    pub fn with_telemetry(
+        mut self,
+        telemetry: Telemetry,
+        parent: Option<Arc<TraceContext>>,
+    ) -> ExecutionContext {
+        self.run_mut().telemetry = telemetry;
+        self.span = parent;
+        self
+    }
+
+    /// Where what is done is told.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.run.telemetry
+    }
+
+    /// The span that what is done here belongs to: for those who pass it on to other programs.
+    pub fn trace_context(&self) -> Option<&Arc<TraceContext>> {
+        self.span.as_ref()
     }
 
     /// Where nodes are found by name.
@@ -240,6 +271,7 @@ impl ExecutionContext {
             timeout: None,
             step: self.step.clone(),
             key: 0,
+            span: self.span.clone(),
             pool: self.pool.clone(),
             run: Arc::clone(&self.run),
         }

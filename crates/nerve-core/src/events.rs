@@ -7,6 +7,7 @@ use tokio::sync::broadcast;
 
 use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
+use crate::meter::{Meter, Metered};
 
 /// Events kept for a subscriber that is slow; the oldest go first, and it is told how many.
 const BACKLOG: usize = 4096;
@@ -24,6 +25,7 @@ struct Shared {
     order: Mutex<()>,
     seq: AtomicU64,
     clock: Clock,
+    meter: Meter,
 }
 
 impl Publisher {
@@ -31,7 +33,13 @@ impl Publisher {
     pub fn new(clock: Clock) -> Publisher {
         let sender = broadcast::channel(BACKLOG).0;
         Publisher {
-            shared: Arc::new(Shared { sender, order: Mutex::new(()), seq: AtomicU64::new(0), clock }),
+            shared: Arc::new(Shared {
+                sender,
+                order: Mutex::new(()),
+                seq: AtomicU64::new(0),
+                clock,
+                meter: Meter::default(),
+            }),
         }
     }
 
@@ -58,6 +66,16 @@ impl Publisher {
         };
         // Nobody listens: that is fine.
         let _ = shared.sender.send(event);
+    }
+
+    /// What is counted beside what is told.
+    pub fn meter(&self) -> &Meter {
+        &self.shared.meter
+    }
+
+    /// Counts a turn that begins now.
+    pub(crate) fn begin_turn(&self, kind: &'static str) -> Metered {
+        self.shared.meter.begin(kind, self.shared.clock)
     }
 
     /// All events from now on.

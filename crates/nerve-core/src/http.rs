@@ -1,10 +1,11 @@
-//! Requests over HTTP: the only way out of this crate. Model APIs of chat nodes, and webhooks.
+//! Requests over HTTP: the only way out of this crate. Model APIs of chat nodes, webhooks, and what others send through it.
 
 use std::error::Error;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use http_body_util::Full;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -30,6 +31,17 @@ pub(crate) fn in_words(error: &dyn Error) -> String {
         behind = cause.source();
     }
     words
+}
+
+/// Sends a request and reads its answer, `most` bytes of it: a longer one is an error. Limits of time are the caller's.
+///
+/// # Errors
+/// What keeps us from the answer, for people.
+pub async fn send(request: Request<Bytes>, most: usize) -> Result<Response<Bytes>, String> {
+    let answer = client().request(request.map(Full::new)).await.map_err(|error| in_words(&error))?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, most).collect().await.map_err(|error| error.to_string())?;
+    Ok(Response::from_parts(head, body.to_bytes()))
 }
 
 /// The client that all requests go through: it keeps connections.

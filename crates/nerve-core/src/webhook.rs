@@ -1,6 +1,7 @@
 //! Tells another program over HTTP: a POST with a JSON body, signed, tried again while it fails.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::error::{EngineError, ErrorKind};
 use crate::http::client;
+use crate::telemetry::TraceContext;
 
 /// How often a delivery is tried again.
 const RETRIES: u32 = 5;
@@ -57,6 +59,8 @@ pub(crate) struct Delivery {
     pub(crate) id: String,
     /// JSON.
     pub(crate) body: Bytes,
+    /// What it is part of.
+    pub(crate) trace: Option<Arc<TraceContext>>,
 }
 
 impl fmt::Debug for Webhook {
@@ -160,7 +164,11 @@ impl Webhook {
         if let Some(secret) = &self.secret {
             request = request.header("X-Nerve-Signature", signature(secret, seconds, &delivery.body));
         }
-        let request = request.body(Full::new(delivery.body.clone())).map_err(|error| error.to_string())?;
+        let mut request =
+            request.body(Full::new(delivery.body.clone())).map_err(|error| error.to_string())?;
+        if let Some(trace) = &delivery.trace {
+            trace.put_into(request.headers_mut());
+        }
         let answer = client().request(request).await.map_err(|error| in_words(&error))?;
         let status = answer.status();
         // To the end, where it is near: the connection can be used again then.
@@ -243,7 +251,7 @@ mod tests {
     }
 
     fn delivery() -> Delivery {
-        Delivery { event: "RESULT_READY", id: "1".to_string(), body: "{}".into() }
+        Delivery { event: "RESULT_READY", id: "1".to_string(), body: "{}".into(), trace: None }
     }
 
     async fn attempts(url: &str) -> (bool, Vec<Attempt>) {

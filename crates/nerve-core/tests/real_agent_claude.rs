@@ -69,6 +69,7 @@ impl Stage {
                 hook_relay: None,
                 hosting: None,
                 panes: Default::default(),
+                proxies: Default::default(),
             },
             conversations: Some(home.root().join("conversations")),
             ..EngineConfig::default()

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::error::Fault;
 use super::message::ToolCall;
+use crate::telemetry::Span;
 
 /// Tools that one answer may ask for.
 const MAX_CALLS: usize = 128;
@@ -32,6 +33,17 @@ pub(super) struct Answer {
     /// Why it ended, in OpenAI's words: `stop`, `tool_calls`, `length`, `content_filter`; others as the API has them.
     pub(super) finish: String,
     pub(super) usage: Usage,
+}
+
+impl Answer {
+    /// Tells a span what came; nothing of what was said.
+    pub(super) fn describe(&self, span: &mut Span) {
+        let facts = &mut span.attributes;
+        facts.set_some("gen_ai.response.model", self.model.clone());
+        facts.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
+        facts.set("gen_ai.usage.input_tokens", self.usage.prompt);
+        facts.set("gen_ai.usage.output_tokens", self.usage.completion);
+    }
 }
 
 /// What is known of an answer so far.

@@ -1,5 +1,6 @@
 //! One question to a model's API: the request, its answer as it grows, and what is tried again.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::clock::Clock;
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, in_words};
+use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, failed};
 
 /// Bytes of a request, and of an answer.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -91,6 +93,8 @@ impl Api {
         deadline: Instant,
         clock: &Clock,
     ) -> Result<Asked, EngineError> {
+        let asked = body["model"].as_str().unwrap_or_default().to_string();
+        let before = self.sent();
         let body = Bytes::from(body.to_string());
         if body.len() > MAX_BODY {
             let message = format!("the conversation is too long: a request would have {} bytes", body.len());
@@ -98,13 +102,50 @@ impl Api {
                 "{MAX_BODY} are the limit: clear the conversation, or go on in a fork of an earlier one"
             )));
         }
+        let mut span = self.begin_span(&asked, context);
+        let done = self.ask_until_answered(&body, context, chunks, (deadline, clock), &mut span).await;
+        let retries = self.sent().saturating_sub(before + 1);
+        span.end(|span| {
+            span.attributes.set("nerve.retries", retries);
+            match &done {
+                Ok(asked) => asked.answer.describe(span),
+                Err(error) => failed(span, error),
+            }
+        });
+        done
+    }
+
+    /// The span of a question; its tries are not spans of their own.
+    fn begin_span(&self, model: &str, context: &ExecutionContext) -> ActiveSpan {
+        let name = || format!("chat {model}").into();
+        let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
+        span.describe(|span| {
+            let facts = &mut span.attributes;
+            facts.set("gen_ai.operation.name", "chat");
+            facts.set("gen_ai.provider.name", self.provider.as_str());
+            facts.set("gen_ai.request.model", model.to_string());
+            facts.set_some("server.address", self.endpoint.host().map(str::to_string));
+            let usual = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
+            facts.set("server.port", u32::from(self.endpoint.port_u16().unwrap_or(usual)));
+        });
+        span
+    }
+
+    async fn ask_until_answered(
+        &self,
+        body: &Bytes,
+        context: &ExecutionContext,
+        chunks: Option<&ChunkSink>,
+        (deadline, clock): (Instant, &Clock),
+        span: &mut ActiveSpan,
+    ) -> Result<Asked, EngineError> {
         let mut tries = 0;
         loop {
             context.add_api_call(0.0);
             self.sent.fetch_add(1, Ordering::Relaxed);
             tries += 1;
             let mut said = false;
-            let asked = self.try_once(body.clone(), chunks, &mut said, clock);
+            let asked = self.try_once(body.clone(), span.context(), chunks, &mut said, clock);
             let fault = tokio::select! {
                 biased;
                 () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
@@ -120,6 +161,10 @@ impl Api {
                 return Err(self.without_key(fault.into_error(&self.host(), tries)));
             };
             tracing::debug!(host = %self.host(), ?pause, tries, "a model's API is asked again");
+            span.happened("nerve.retry", |facts| {
+                facts.set("nerve.attempt", tries + 1);
+                facts.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            });
             tokio::select! {
                 () = sleep(pause) => {}
                 () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
@@ -140,12 +185,16 @@ impl Api {
     async fn try_once(
         &self,
         body: Bytes,
+        trace: Option<&Arc<TraceContext>>,
         chunks: Option<&ChunkSink>,
         said: &mut bool,
         clock: &Clock,
     ) -> Result<(Answer, u64), Fault> {
         let mut request = Request::post(self.endpoint.clone()).body(Full::new(body)).map_err(network)?;
         *request.headers_mut() = self.headers();
+        if let Some(trace) = trace {
+            trace.put_into(request.headers_mut());
+        }
         let response = client().request(request).await.map_err(network)?;
         if !response.status().is_success() {
             return Err(refusal(response, clock).await);

@@ -77,9 +77,11 @@ impl Node for ChatNode {
                 text: prompt_of(&context.input),
                 parser: None,
                 stream: context.chunks().is_some(),
+                tag: None,
                 timeout: context.timeout,
                 fail_if_busy: false,
                 detach_on_timeout: false,
+                trace: None,
             };
             Ok(self.turn(prompt, context.clone()).await?.into_value())
         })

@@ -48,6 +48,7 @@ pub(super) fn response(
         text,
         sections,
         tokens: Some(tokens(usage)),
+        usage: None,
         is_complete: done.finish != LENGTH,
         is_ready: true,
         source: "api",

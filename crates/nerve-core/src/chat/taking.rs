@@ -22,6 +22,7 @@ use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::terminal::Prompt;
+use crate::telemetry::{Asked, end_turn};
 
 /// How many prompts may wait.
 const QUEUE: usize = 64;
@@ -31,6 +32,21 @@ pub(super) const WIND_DOWN: Duration = Duration::from_secs(6);
 impl ChatNode {
     /// Waits for its turn and takes it.
     pub(super) async fn turn_within(
+        &self,
+        prompt: &Prompt,
+        context: &ExecutionContext,
+        deadline: Instant,
+    ) -> Result<Response, EngineError> {
+        let (telemetry, asked) = (context.telemetry(), || self.asked());
+        let span = telemetry.begin_turn(context.trace_context(), &self.inner.node, &prompt.text, asked);
+        let mut inside = context.clone();
+        inside.span = span.context().cloned();
+        let done = self.take_within(prompt, &inside, deadline).await;
+        end_turn(span, telemetry, &done, || None);
+        done
+    }
+
+    async fn take_within(
         &self,
         prompt: &Prompt,
         context: &ExecutionContext,
@@ -62,6 +78,7 @@ impl ChatNode {
         let mut interrupted = pin!(inner.interrupt.notified());
         interrupted.as_mut().enable();
         let number = self.begin()?;
+        let mut metered = inner.setup.events.begin_turn("chat");
         let running = Running(self.clone());
         let started = inner.clock.now();
         let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
@@ -80,6 +97,7 @@ impl ChatNode {
             Err(error) => Err(error),
         };
         self.log(prompt, time, &ended);
+        metered.end(&ended);
         drop(running);
         if let Ok(response) = &ended {
             let (sections, is_complete) = (response.sections.len(), response.is_complete);
@@ -87,6 +105,18 @@ impl ChatNode {
             inner.setup.events.publish(Some(&inner.node), parsed);
         }
         ended
+    }
+
+    /// Who is asked, for whoever tells of it.
+    fn asked(&self) -> Asked {
+        let spec = self.spec();
+        Asked {
+            kind: "chat",
+            is_agent: true,
+            provider: Some(spec.provider.as_str().to_string()),
+            profile: None,
+            model: Some(spec.model.clone()),
+        }
     }
 
     /// The turn itself, ended early by whoever may.
@@ -162,12 +192,13 @@ impl ChatNode {
             context.run_mut().chunks = None;
             return context;
         }
+        let tag = prompt.tag;
         let (outer, inner) = (context.chunks().cloned(), Arc::clone(&self.inner));
         let sink: ChunkSink = Arc::new(move |chunk: &str| {
             if let Some(outer) = &outer {
                 outer(chunk);
             }
-            let event = EventKind::OutputChunk { turn: number, chunk: chunk.to_string() };
+            let event = EventKind::OutputChunk { turn: number, tag, chunk: chunk.to_string() };
             inner.setup.events.publish(Some(&inner.node), event);
         });
         context.clone().with_chunks(sink)

@@ -238,7 +238,7 @@ async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Resul
         let screen = error.screen.as_deref().map(|screen| format!("\n{screen}"));
         format!("{error}{}", screen.unwrap_or_default())
     })?;
-    if let Some(tokens) = tokens_of(&value) {
+    if let Some(tokens) = tokens_of(&value).filter(|_| !node.meters()) {
         context.add_tokens(tokens);
     }
     let text = match tool.kind {

@@ -228,9 +228,11 @@ impl Channel for TerminalNode {
             text: input.to_string(),
             parser,
             stream: false,
+            tag: None,
             timeout,
             fail_if_busy: false,
             detach_on_timeout: false,
+            trace: None,
         };
         Box::pin(async move { Ok(TerminalNode::execute(self, prompt).await?.into_value()) })
     }

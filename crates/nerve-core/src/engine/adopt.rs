@@ -13,6 +13,7 @@ use crate::host::hosting::Label;
 use crate::node::factory::named;
 use crate::node::terminal::{TerminalNode, TerminalSpec};
 use crate::profiles::Loaded;
+use crate::proxy::NodeProxy;
 
 impl Engine {
     /// Takes back the nodes of a server of this name that is gone. Their past is read meanwhile: they are `starting` until it is
@@ -20,15 +21,22 @@ impl Engine {
     pub fn adopt(&self) {
         let profiles = self.inner.factory.profiles();
         let server = self.inner.factory.server_name();
-        if let Some(hosting) = self.inner.factory.hosting() {
-            for (entry, label) in hosting.of_server(server) {
+        let hosts = self.inner.factory.hosting().map(|hosting| (hosting, hosting.of_server(server)));
+        let panes = self.inner.factory.panes();
+        let in_panes = panes.of_server(server);
+        let labels = hosts.iter().flat_map(|(_, hosts)| hosts).map(|(_, label)| label);
+        let labels = labels.chain(in_panes.iter().map(|entry| &entry.label));
+        self.inner
+            .factory
+            .forget_proxies_but(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
+        if let Some((hosting, hosts)) = hosts {
+            for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
                 self.take_back(&profiles, &label, (cwd, size, memory), |spec| hosting.adopt(spec, entry));
             }
         }
-        let panes = self.inner.factory.panes();
-        for entry in panes.of_server(server) {
+        for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
             let known = (entry.cwd.clone(), Size::default(), memory);
             self.take_back(&profiles, &label, known, |spec| match entry.terminal {
@@ -78,8 +86,12 @@ impl Engine {
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
+        let node = named(&label.at());
+        // Before the node: its agent may be in the middle of a turn.
+        let starting = self.inner.factory.starting(&node);
+        let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
         Ok(TerminalSpec {
-            node: named(&label.at()),
+            node,
             program,
             size,
             parser: label.parser.parse().unwrap_or(profile.parser),
@@ -88,6 +100,7 @@ impl Engine {
             response_timeout: label.response_timeout,
             journal: self.inner.factory.journal(&label.at(), label.history)?,
             agent_session: memory.agent_session.clone(),
+            proxy,
             adopted: Some(memory),
             answers: kind.terminal() == Some(TerminalKind::Pty),
             events: self.inner.events.clone(),

@@ -234,6 +234,7 @@ fn record(name: String, spec: NodeSpec) -> NodeRecord {
         agent_session: spec.agent_session,
         chat: spec.chat,
         conversation: spec.conversation.map(|id| *id),
+        proxy: spec.proxy,
     }
 }
 
@@ -262,5 +263,6 @@ fn spec(node: &NodeRecord, session: &str) -> NodeSpec {
         agent_session: node.agent_session.clone(),
         chat: node.chat.clone(),
         conversation: node.conversation.clone().map(Box::new),
+        proxy: node.proxy.clone(),
     }
 }

@@ -24,6 +24,7 @@ use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
 use crate::node::factory::named;
 use crate::session::{DEFAULT, Session, check_name, stop_all};
+use crate::telemetry::{ActiveSpan, RunOf, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
 /// A run that is about to begin.
@@ -35,23 +36,39 @@ struct Beginning {
     input: Value,
     past: Option<Past>,
     options: Options,
+    span: ActiveSpan,
 }
 
 /// How a run was asked for; kept in its journal.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Options {
     trace: bool,
     keep_nodes: bool,
+    /// The run's span: a resumed run goes on in the same trace.
+    span: Option<(String, Option<String>)>,
 }
 
 impl Options {
-    fn to_value(self) -> Value {
-        json!({ "trace": self.trace, "keep_nodes": self.keep_nodes })
+    fn to_value(&self) -> Value {
+        let mut value = json!({ "trace": self.trace, "keep_nodes": self.keep_nodes });
+        if let Some((parent, state)) = &self.span {
+            value["traceparent"] = Value::from(parent.as_str());
+            value["tracestate"] = Value::from(state.as_deref());
+        }
+        value
     }
 
     fn of(value: &Value) -> Options {
         let is = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
-        Options { trace: is("trace"), keep_nodes: is("keep_nodes") }
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_string);
+        let span = text("traceparent").map(|parent| (parent, text("tracestate")));
+        Options { trace: is("trace"), keep_nodes: is("keep_nodes"), span }
+    }
+
+    /// What a run that is gone on with is part of.
+    fn parent(&self) -> Option<Arc<TraceContext>> {
+        let (parent, state) = self.span.as_ref()?;
+        TraceContext::parse(parent, state.as_deref()).ok().map(Arc::new)
     }
 }
 
@@ -100,7 +117,7 @@ impl Engine {
 
     /// Runs a graph.
     pub(super) async fn run_graph(&self, asked: RunGraph) -> Outcome {
-        let RunGraph { graph, session, input, run, trace, detach, keep_nodes } = asked;
+        let RunGraph { graph, session, input, run, trace, detach, keep_nodes, parent } = asked;
         let outer = self.inner.sessions.get(session.as_deref())?;
         let definition = match graph {
             GraphSource::Whole(definition) => definition,
@@ -120,7 +137,16 @@ impl Engine {
             }
             None => new_run_id(self.inner.runs.clock.now()),
         };
-        let options = Options { trace, keep_nodes };
+        let of = RunOf {
+            graph: &file.graph,
+            steps: compiled.graph.len(),
+            run: Some(&id),
+            session: Some(outer.name()),
+        };
+        let span = self.inner.telemetry.begin_run(parent.map(Arc::new).as_ref(), &of);
+        let kept =
+            span.context().map(|context| (context.traceparent(), context.tracestate().map(str::to_string)));
+        let options = Options { trace, keep_nodes, span: kept };
         let head = Head {
             at: self.inner.clock.now(),
             run: id.clone(),
@@ -130,15 +156,15 @@ impl Engine {
             input: input.clone(),
             options: options.to_value(),
         };
+        let Compiled { graph, nodes } = compiled;
+        let admitted = self.inner.runs.admit(&id, &file.graph, Some(outer.name()), graph.len())?;
         let journal = match self.inner.runs.journal(&id) {
             Some(path) => Some(blocking(move || Journal::create(&path, &head)).await??),
             None => None,
         };
-        let Compiled { graph, nodes } = compiled;
-        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), journal);
-        let run = run.inspect_err(|_| self.inner.runs.discard(&id))?;
+        let run = admitted.begin(graph.len(), journal);
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: false });
-        self.go(Beginning { graph, nodes, run, outer, input, past: None, options }, detach).await
+        self.go(Beginning { graph, nodes, run, outer, input, past: None, options, span }, detach).await
     }
 
     /// A run's nodes are in a session of its name, which ends with it. Those of somebody else must not.
@@ -168,6 +194,11 @@ impl Engine {
         // Its own may be there: its nodes outlived their server.
         self.no_session_of_that_name(&id, Session::is_kept)?;
         let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
+        let (engine, run) = (self.clone(), id.clone());
+        let info = blocking(move || engine.inner.runs.info(&run)).await??;
+        let name = graph.as_ref().and_then(|graph| GraphFile::from_value(graph.clone()).ok());
+        let name = name.map_or(info.graph, |file| file.graph);
+        let admitted = self.inner.runs.admit(&id, &name, Some(&info.session), info.total)?;
         let (journal, past) = blocking(move || Journal::resume(&path)).await??;
         if past.status() == "completed" && graph.is_none() {
             return Err(EngineError::new(ErrorKind::InvalidRequest, format!("run '{id}' is completed"))
@@ -188,9 +219,13 @@ impl Engine {
         let mut options = Options::of(past.options());
         options.trace |= trace;
         let Compiled { graph, nodes } = compiled;
-        let run = self.inner.runs.begin(&id, &file.graph, Some(outer.name()), graph.len(), Some(journal))?;
+        let run = admitted.begin(graph.len(), Some(journal));
+        let of =
+            RunOf { graph: &file.graph, steps: graph.len(), run: Some(&id), session: Some(outer.name()) };
+        let mut span = self.inner.telemetry.begin_run(options.parent().as_ref(), &of);
+        span.describe(|span| span.attributes.set("nerve.resumed", true));
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: true });
-        self.go(Beginning { graph, nodes, run, outer, input, past: Some(past), options }, detach).await
+        self.go(Beginning { graph, nodes, run, outer, input, past: Some(past), options, span }, detach).await
     }
 
     /// Goes on with the runs of a server that is gone, as their graphs say. Must be called on a runtime, after
@@ -242,17 +277,19 @@ impl Engine {
 
     /// Makes the graph's nodes, runs it, ends its nodes, says what came of it.
     async fn drive(&self, beginning: Beginning) -> RunEnded {
-        let Beginning { graph, nodes, run, outer, input, past, options } = beginning;
+        let Beginning { graph, nodes, run, outer, input, past, options, span } = beginning;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, nodes.is_empty());
         let made = match &session {
-            Ok(session) => self.make_nodes(&run, session, &nodes).await,
+            Ok(session) => self.make_nodes(&run, session, &nodes, span.context()).await,
             Err(error) => Err(error.clone()),
         };
         let session = session.unwrap_or_else(|_| outer.clone());
         let outcome = match made {
             Ok(()) => {
-                let context = context(&run, &session, input, past, tracer.clone());
+                let mut context = context(&run, &session, input, past, tracer.clone())
+                    .with_telemetry(self.inner.telemetry.clone(), span.context().cloned());
+                context.run_mut().has_span = true;
                 graph.run(&context).await
             }
             Err(error) => {
@@ -269,6 +306,7 @@ impl Engine {
         }
         let GraphRun { results, status, error, usage } = outcome;
         let error = error.map(with_step);
+        end_run(span, status, error.as_ref(), usage.tokens_used());
         let status = match status {
             TraceStatus::Completed => RunStatus::Completed,
             _ if run.was_interrupted() => RunStatus::Interrupted,
@@ -307,10 +345,16 @@ impl Engine {
         run: &Arc<Run>,
         session: &Session,
         nodes: &[(String, NodeDefinition)],
+        trace: Option<&Arc<TraceContext>>,
     ) -> Result<(), EngineError> {
         let mut starts = Vec::new();
         for (name, definition) in nodes {
-            let Some(spec) = spec(session.name(), name, definition) else { continue };
+            let Some(mut spec) = spec(session.name(), name, definition) else { continue };
+            if let Some(trace) = trace.filter(|_| spec.backend.terminal().is_some()) {
+                for (name, value) in trace.variables() {
+                    spec.env.entry(name.to_string()).or_insert(value);
+                }
+            }
             if session.contains(name) && session.list_ready_nodes().contains(name) {
                 continue;
             }
@@ -377,9 +421,19 @@ impl Engine {
 
     /// Cancels a run, or all runs of a graph.
     pub(super) async fn cancel_graph(&self, id: &str) -> Outcome {
-        let runs = self.inner.runs.going_on(id);
-        if runs.is_empty() && self.cancel_interrupted(id).await? {
-            return Ok(Reply::Cancelled { runs: vec![id.to_string()] });
+        let mut runs = self.inner.runs.going_on(id);
+        if runs.is_empty() {
+            match self.cancel_interrupted(id).await {
+                Ok(true) => return Ok(Reply::Cancelled { runs: vec![id.to_string()] }),
+                Ok(false) => {}
+                // Somebody holds its journal: it may have begun meanwhile.
+                Err(error) => {
+                    runs = self.inner.runs.going_on(id);
+                    if runs.is_empty() {
+                        return Err(error);
+                    }
+                }
+            }
         }
         if runs.is_empty() {
             let message = format!("no run '{id}' goes on, and no run of a graph of that name");
@@ -557,6 +611,7 @@ fn terminal_spec(node: NodeRef, backend: BackendKind, terminal: &TerminalDefinit
             session: terminal.tmux_session.clone(),
             socket: terminal.socket.clone(),
         },
+        proxy: terminal.proxy.clone().map(Box::new),
         ..NodeSpec::new(node, backend, command)
     }
 }

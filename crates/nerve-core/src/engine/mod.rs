@@ -29,12 +29,15 @@ use crate::context::ExecutionContext;
 use crate::conversation::ConversationStore;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::meter::Meter;
 use crate::node::NodeHandle;
+use crate::node::bash::BashNode;
 use crate::node::factory::{FactoryConfig, NodeFactory};
 use crate::node::terminal::{Prompt, TerminalNode};
 use crate::results::Results;
 use crate::session::manager::SessionManager;
 use crate::session::{DEFAULT, check_name, stop_all};
+use crate::telemetry::{Telemetry, end_turn, end_with};
 
 /// Bytes of entries in one reply: a line of the wire holds 16 MiB.
 const REPLY_LIMIT: usize = 12 << 20;
@@ -53,6 +56,8 @@ pub struct EngineConfig {
     /// Where results of executions that nobody waits for are kept, in a folder for each server; without it, a few are remembered until
     /// the server ends.
     pub results_dir: Option<PathBuf>,
+    /// Where what is done is told, span by span; nowhere by default.
+    pub telemetry: Telemetry,
 }
 
 /// The engine of one server. Cheap to clone; all clones are the same engine.
@@ -72,6 +77,7 @@ struct Inner {
     conversations: Option<ConversationStore>,
     programs: Programs,
     results: Results,
+    telemetry: Telemetry,
     /// Nodes that are being started.
     creating: TaskTracker,
 }
@@ -82,7 +88,9 @@ impl Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
         let server = config.nodes.server.clone();
-        let factory = NodeFactory::publishing(config.nodes, events.clone(), clock);
+        let mut nodes = config.nodes;
+        nodes.proxies.telemetry = config.telemetry.clone();
+        let factory = NodeFactory::publishing(nodes, events.clone(), clock);
         let sessions = SessionManager::new(factory.clone());
         let book = Book::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
@@ -95,6 +103,7 @@ impl Engine {
             conversations: config.conversations.map(ConversationStore::new),
             programs: Programs::new(),
             results: Results::open(config.results_dir, &server, clock),
+            telemetry: config.telemetry,
             creating: TaskTracker::new(),
         };
         Engine { inner: Arc::new(inner) }
@@ -126,8 +135,15 @@ impl Engine {
             Command::GetResult { result, wait, timeout } => self.get_result(&result, wait, timeout).await,
             Command::ListResults { session, node, last } => self.list_results(session, node, last).await,
             Command::CancelResult { result } => self.cancel_result(&result).await,
-            Command::RunCommand { node, command } => {
-                self.terminal(&node)?.run(command).await?;
+            Command::RunCommand { node, command, trace } => {
+                let parent = trace.map(Arc::new);
+                let span = self.inner.telemetry.begin_run_command(parent.as_ref(), &node);
+                let ran = match self.terminal(&node) {
+                    Ok(terminal) => terminal.run(command).await,
+                    Err(error) => Err(error),
+                };
+                end_with(span, &ran);
+                ran?;
                 Ok(Reply::Ran { node: node.node })
             }
             Command::SendInterrupt(node) => {
@@ -201,6 +217,11 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
+    /// What it has done so far, in numbers.
+    pub fn meter(&self) -> &Meter {
+        self.inner.events.meter()
+    }
+
     async fn shut_down(&self, keep_nodes: bool) {
         // What nobody waits for is written down before it ends.
         self.inner.results.shut_down().await;
@@ -244,19 +265,32 @@ impl Engine {
             text: execute.text,
             parser: execute.parser,
             stream: execute.stream,
+            tag: execute.tag,
             timeout: execute.timeout,
             fail_if_busy: execute.fail_if_busy,
             detach_on_timeout: execute.detach_on_timeout,
+            trace: None,
         };
+        let (telemetry, parent) = (&self.inner.telemetry, execute.trace.map(Arc::new));
         let never = CancellationToken::new();
         let cancellation = cancellation.unwrap_or(&never);
         let mut response = if let Some(node) = node.as_terminal() {
-            node.execute_until(prompt, cancellation).await?
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.asked());
+            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+            let done = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &done, || node.agent_session());
+            done?
         } else if let Some(node) = node.as_bash() {
-            node.execute_until(prompt, cancellation).await?
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::asked);
+            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+            let done = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &done, || None);
+            done?
         } else if let Some(node) = node.as_chat() {
             let session = self.inner.sessions.get(at.session.as_deref())?;
-            let context = ExecutionContext::new(&session).with_cancellation(cancellation.clone());
+            let context = ExecutionContext::new(&session)
+                .with_cancellation(cancellation.clone())
+                .with_telemetry(telemetry.clone(), parent);
             node.turn(prompt, context).await?
         } else {
             return Err(self.takes_no_prompts(&at, node.kind()));

@@ -13,6 +13,7 @@ use crate::clock::FAR;
 use crate::command::{Background, EventKind, Execute, NodeRef, Outcome, Reply, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::results::{Live, ResultRecord, ResultStatus};
+use crate::telemetry::{ActiveSpan, TraceContext};
 use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
 
 /// The event, on the wire and to webhooks.
@@ -25,7 +26,11 @@ impl Engine {
     ///
     /// # Errors
     /// What is known to be wrong already; Busy.
-    pub(super) async fn execute_in_background(&self, execute: Execute, background: Background) -> Outcome {
+    pub(super) async fn execute_in_background(
+        &self,
+        mut execute: Execute,
+        background: Background,
+    ) -> Outcome {
         let node = self.node(&execute.node)?;
         if node.as_graph().is_some() {
             return Err(self.takes_no_prompts(&execute.node, node.kind()));
@@ -47,6 +52,9 @@ impl Engine {
         let webhook = background.webhook;
         let live = results.accept(&at, &execute.text, webhook.as_ref().map(Into::into)).await?;
         let result = live.now().result_id.clone();
+        let caller = execute.trace.take().map(Arc::new);
+        let mut span = self.inner.telemetry.begin_result(caller.as_ref(), &at, &result);
+        execute.trace = span.context().map(|context| TraceContext::clone(context));
         let engine = self.clone();
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
@@ -66,7 +74,8 @@ impl Engine {
                 () = closing.cancelled() => None,
                 outcome = work => Some(outcome),
             };
-            engine.end_in_background(&live, outcome, webhook).await;
+            engine.end_in_background(&live, outcome, webhook, &mut span).await;
+            span.end(|_| {});
         });
         Ok(Reply::Accepted { result, node: at.node })
     }
@@ -106,6 +115,7 @@ impl Engine {
         live: &Live,
         outcome: Option<Result<Response, EngineError>>,
         webhook: Option<Webhook>,
+        span: &mut ActiveSpan,
     ) {
         let results = &self.inner.results;
         let now = results.seconds();
@@ -126,6 +136,12 @@ impl Engine {
         live.tell(Arc::clone(&record));
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
+        span.describe(|span| {
+            span.attributes.set("nerve.status", record.status.as_str());
+            if let Some(error) = &record.error {
+                span.fail(ErrorKind::parse(&error.error_type).as_str(), "the turn failed");
+            }
+        });
         self.inner.events.publish(
             Some(&at),
             EventKind::ResultReady {
@@ -135,17 +151,18 @@ impl Engine {
             },
         );
         if let Some(webhook) = webhook.filter(|_| !goes_down) {
-            self.deliver(live, &webhook, &record).await;
+            self.deliver(live, &webhook, &record, span).await;
             saved = self.saved(live, &live.now()).await;
         }
         results.close(live, saved).await;
     }
 
-    async fn deliver(&self, live: &Live, webhook: &Webhook, record: &ResultRecord) {
+    async fn deliver(&self, live: &Live, webhook: &Webhook, record: &ResultRecord, span: &mut ActiveSpan) {
         let delivery = Delivery {
             event: READY,
             id: record.result_id.clone(),
             body: payload(record, self.inner.results.seconds()).to_string().into(),
+            trace: span.context().cloned(),
         };
         let tried = |attempt| {
             live.change(|record| {
@@ -160,6 +177,7 @@ impl Engine {
             delivered = webhook.deliver(&delivery, FIRST_PAUSE, tried) => Some(delivered),
             () = closing.cancelled() => None,
         };
+        span.describe(|span| span.attributes.set("nerve.webhook.delivered", delivered == Some(true)));
         live.change(|record| match delivered {
             Some(true) => {
                 if let Some(webhook) = &mut record.webhook {

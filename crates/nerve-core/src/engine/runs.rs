@@ -76,18 +76,17 @@ impl Runs {
         self.folder.as_ref().map(|folder| journal_path(folder, run))
     }
 
-    /// Takes a run in.
+    /// Takes a run in, before there is a journal of it: who sees its journal finds it here too.
     ///
     /// # Errors
     /// AlreadyExists: one of that id goes on. Process: the server goes down.
-    pub(super) fn begin(
+    pub(super) fn admit(
         &self,
         id: &str,
         graph: &str,
         session: Option<&str>,
         total: usize,
-        journal: Option<Journal>,
-    ) -> Result<Arc<Run>, EngineError> {
+    ) -> Result<Admitted<'_>, EngineError> {
         let info = RunInfo {
             run: id.to_string(),
             graph: graph.to_string(),
@@ -101,7 +100,7 @@ impl Runs {
             gates: Vec::new(),
             tokens: 0,
             error: None,
-            journal: journal.as_ref().map(|journal| journal.path().to_path_buf()),
+            journal: None,
             faults: Vec::new(),
         };
         let run = Arc::new(Run {
@@ -110,7 +109,7 @@ impl Runs {
             cancellation: CancellationToken::new(),
             gates: Gates::new(),
             session: session.unwrap_or(DEFAULT).to_string(),
-            journal: Mutex::new(journal),
+            journal: Mutex::default(),
             events: self.events.clone(),
             clock: self.clock,
             state: Mutex::new(State { info, places: HashMap::new(), forget_at: 2 * STEPS }),
@@ -125,22 +124,13 @@ impl Runs {
             return Err(EngineError::new(ErrorKind::AlreadyExists, format!("run '{id}' goes on already"))
                 .hint("take another id, or cancel it first"));
         }
-        known.insert(id.to_string(), Arc::clone(&run));
+        let before = known.insert(id.to_string(), Arc::clone(&run));
         let ended: Vec<String> =
             known.iter().filter(|(_, run)| !run.goes_on()).map(|(id, _)| id.clone()).collect();
         for id in ended.iter().take(ended.len().saturating_sub(ENDED)) {
             known.remove(id);
         }
-        Ok(run)
-    }
-
-    /// Removes the journal of a run that was refused: nobody is to go on with it.
-    pub(super) fn discard(&self, id: &str) {
-        if let Some(path) = self.journal(id)
-            && let Err(error) = std::fs::remove_file(&path)
-        {
-            tracing::warn!(path = %path.display(), %error, "the journal of a run that never began stays");
-        }
+        Ok(Admitted { runs: self, run, has_begun: false, before })
     }
 
     /// A run of this server's life.
@@ -157,8 +147,10 @@ impl Runs {
 
     /// All runs, newest first; those of earlier servers from their journals. Blocks on the disk.
     pub(super) fn list(&self) -> Vec<RunInfo> {
+        // In this order: whoever has a journal by now is known, or has ended.
+        let files: Vec<PathBuf> =
+            self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED).collect();
         let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
-        let files = self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED);
         for path in files {
             let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if infos.iter().any(|info| info.run == id) {
@@ -184,6 +176,10 @@ impl Runs {
         }
         let path = self.journal(id).filter(|path| path.exists()).ok_or_else(|| not_found(id))?;
         let summary = Summary::read(&path);
+        // It may have begun meanwhile.
+        if let Some(run) = self.get(id) {
+            return Ok(run.info());
+        }
         let summary =
             summary.map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))?;
         Ok(from_journal(summary, path))
@@ -222,6 +218,53 @@ impl Runs {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Run>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that is about to begin. Others see it already, and can cancel it; dropped before it began, it never was.
+#[derive(Debug)]
+pub(super) struct Admitted<'a> {
+    runs: &'a Runs,
+    run: Arc<Run>,
+    has_begun: bool,
+    /// One of the same id that has ended.
+    before: Option<Arc<Run>>,
+}
+
+impl Admitted<'_> {
+    /// It begins, with so many steps.
+    pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
+        self.has_begun = true;
+        let run = Arc::clone(&self.run);
+        {
+            let mut state = run.lock();
+            state.info.total = total;
+            state.info.journal = journal.as_ref().map(|journal| journal.path().to_path_buf());
+        }
+        *run.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
+        // The server may have begun to go down before it had one.
+        if run.was_interrupted() {
+            run.journal().iter().for_each(Journal::seal);
+        }
+        run
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.has_begun {
+            return;
+        }
+        let run = &self.run;
+        let mut known = self.runs.lock();
+        if known.get(&run.id).is_some_and(|known| Arc::ptr_eq(known, run)) {
+            match self.before.take() {
+                Some(before) => known.insert(before.id.clone(), before),
+                None => known.remove(&run.id),
+            };
+        }
+        drop(known);
+        run.ended.send_replace(true);
     }
 }
 
@@ -475,7 +518,9 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::{Runs, STEPS};
+    use std::sync::Arc;
+
+    use super::{Run, Runs, STEPS};
     use crate::clock::Clock;
     use crate::events::Publisher;
     use crate::graph::event::{How, StepEvent, StepEventKind};
@@ -491,9 +536,30 @@ mod tests {
         Runs::new(None, "test", clock, Publisher::new(clock))
     }
 
+    fn begun(total: usize) -> Arc<Run> {
+        runs().admit("r-1", "g", None, total).unwrap().begin(total, None)
+    }
+
+    #[test]
+    fn a_run_can_be_cancelled_before_it_has_a_journal_and_leaves_nothing_if_it_never_begins() {
+        let runs = runs();
+        let admitted = runs.admit("r-1", "g", None, 1).unwrap();
+        assert_eq!(runs.list()[0].run, "r-1");
+        assert_eq!(runs.going_on("g").len(), 1);
+        assert!(runs.admit("r-1", "g", None, 1).is_err());
+        let run = Arc::clone(&admitted.run);
+        drop(admitted);
+        assert!(!run.goes_on() && runs.list().is_empty() && runs.going_on("r-1").is_empty());
+        // One that has ended is there again if another of its id comes to nothing.
+        let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
+        first.ended.send_replace(true);
+        drop(runs.admit("r-1", "h", None, 1).unwrap());
+        assert_eq!(runs.get("r-1").unwrap().graph, "g");
+    }
+
     #[test]
     fn tokens_of_items_rounds_and_inner_steps_count_once() {
-        let run = runs().begin("r-1", "g", None, 2, None).unwrap();
+        let run = begun(2);
         let used = |tokens| StepEventKind::Complete { how: How::Completed, ms: 0, tokens };
         for (step, tokens) in
             [("each[0]", 5), ("each[1]", 7), ("each", 12), ("in/a#1", 1), ("in/a", 1), ("in", 1)]
@@ -506,7 +572,7 @@ mod tests {
 
     #[test]
     fn steps_that_have_ended_are_forgotten_and_those_that_run_are_not() {
-        let run = runs().begin("r-1", "g", None, 1, None).unwrap();
+        let run = begun(1);
         run.observe(&event("first", StepEventKind::Start { queued: false }));
         for step in 0..10 * STEPS {
             let step = format!("s{step}");
@@ -522,6 +588,6 @@ mod tests {
     async fn nothing_begins_once_the_server_goes_down() {
         let runs = runs();
         runs.interrupt_all(false).await;
-        assert!(runs.begin("r-1", "g", None, 1, None).is_err());
+        assert!(runs.admit("r-1", "g", None, 1).is_err());
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn attempt(
     if node.as_graph().is_some() {
         return Ok(value);
     }
-    if let Some(tokens) = tokens_of(&value) {
+    if let Some(tokens) = tokens_of(&value).filter(|_| !node.meters()) {
         context.add_tokens(tokens);
     }
     match failure_of(&value) {

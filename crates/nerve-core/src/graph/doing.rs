@@ -19,6 +19,8 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::{NodeHandle, gate};
 use crate::policy::{ErrorPolicy, OnError};
+use crate::proxy::TurnUsage;
+use crate::telemetry::{ActiveSpan, end_step};
 use crate::trace::StepTrace;
 
 /// How a step ended.
@@ -48,10 +50,19 @@ pub(super) async fn run_step(
     } else if watched {
         context = context.with_pool(graph.pool().part());
     }
-    if watched || run.gates.is_some() {
+    if watched || run.gates.is_some() || run.telemetry.is_on() {
         context.step = Some(path(graph.step.as_ref(), &step.id));
     }
     let times = run.tracer.is_some() || run.observer.is_some();
+    // Its items and rounds are spans in this one; a step that is done once has only its own.
+    let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
+    let span = match repeats {
+        true => run.telemetry.begin_step(graph.trace_context(), &step.id, context.step.as_ref(), &step.node),
+        false => ActiveSpan::default(),
+    };
+    if let Some(inside) = span.context() {
+        context.span = Some(Arc::clone(inside));
+    }
     let doing = Doing { step, graph, context, began, times, ended: AtomicU64::new(0) };
     let came = match (&step.sub_budget, &step.flow) {
         (None, None) => doing.leaf(doing.scope(), &doing.context).await,
@@ -59,6 +70,7 @@ pub(super) async fn run_step(
         (None, Some(flow)) => Box::pin(doing.flow(flow)).await,
         (Some(_), flow) => Box::pin(doing.within_budget(flow.as_deref())).await,
     };
+    end_step(span, &came);
     doing.end(came)
 }
 
@@ -118,7 +130,22 @@ impl Doing<'_> {
 
     /// One execution of the node, with its attempts.
     pub(super) async fn leaf(&self, scope: Scope<'_>, base: &ExecutionContext) -> Result<Value, EngineError> {
+        let telemetry = &self.graph.run().telemetry;
+        let parent = base.trace_context();
+        let mut span = telemetry.begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
+        let done = self.execution(scope, base, &mut span).await;
+        end_step(span, &done);
+        done
+    }
+
+    async fn execution(
+        &self,
+        scope: Scope<'_>,
+        base: &ExecutionContext,
+        span: &mut ActiveSpan,
+    ) -> Result<Value, EngineError> {
         let mut context = base.clone();
+        context.span = span.context().cloned();
         if self.step.flow.is_some() && context.step.is_some() {
             // What an item or a round uses is its own, for whoever watches.
             context = context.with_pool(base.pool().part());
@@ -138,19 +165,28 @@ impl Doing<'_> {
         let began = match begin {
             Begin::Reused(value) => {
                 // What was used for it counts, before the interruption or after.
-                context.add_tokens(tokens_of(&value).unwrap_or(0));
+                match TurnUsage::in_response(&value).filter(|_| node.meters()) {
+                    Some(used) => context.pool().add_usage(&used),
+                    None => context.add_tokens(tokens_of(&value).unwrap_or(0)),
+                }
                 self.tell(
                     context.step.as_ref(),
                     StepEventKind::Complete { how: How::Reused, ms: 0, tokens: 0 },
                     value.clone(),
                 );
                 self.trace(&node, &context, self.began, Ok((&value, How::Reused)), 0);
+                span.describe(|span| span.attributes.set("nerve.step.how", How::Reused.as_str()));
                 return Ok(value);
             }
             Begin::At(began) => began,
         };
         let mut attempts = 0;
-        let done = self.attempts(&node, &context, &mut attempts).await;
+        let done = self.attempts(&node, &context, &mut attempts, span).await;
+        span.describe(|span| {
+            span.attributes.set("nerve.node.kind", node.kind());
+            span.attributes.set("nerve.attempts", attempts);
+            span.attributes.set_some("nerve.step.how", done.as_ref().ok().map(|(_, how)| how.as_str()));
+        });
         self.finish(&node, &context, began, attempts, done).await
     }
 
@@ -297,6 +333,7 @@ impl Doing<'_> {
         node: &NodeHandle,
         context: &ExecutionContext,
         attempts: &mut u32,
+        span: &mut ActiveSpan,
     ) -> Result<(Value, How), EngineError> {
         let none = ErrorPolicy::default();
         let policy = self.step.error_policy.as_deref().unwrap_or(&none);
@@ -315,6 +352,11 @@ impl Doing<'_> {
             let retry =
                 StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind.as_str() };
             self.tell(context.step.as_ref(), retry, Value::from(error.to_string()));
+            span.happened("nerve.retry", |facts| {
+                facts.set("nerve.attempt", *attempts + 1);
+                facts.set("error.type", error.kind.as_str());
+                facts.set("nerve.delay_ms", delay_ms);
+            });
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 () = context.cancellation().wait() => return Err(cancelled()),
@@ -488,6 +530,10 @@ impl Doing<'_> {
         // The turn on the node: finds its entry in the audit log (decision D13).
         if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
             metadata.insert("turn".to_string(), turn.clone());
+        }
+        let cost = context.pool().usage().cost_dollars();
+        if cost > 0.0 {
+            metadata.insert("cost_dollars".to_string(), Value::from(cost));
         }
         let (output, error) = match outcome {
             // The results of its steps are in its steps' traces.

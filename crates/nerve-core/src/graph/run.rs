@@ -23,6 +23,7 @@ use crate::budget::Pool;
 use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
+use crate::telemetry::{ActiveSpan, RunOf, end_run};
 use crate::trace::TraceStatus;
 
 /// So many graphs in each other share a stack; the next one gets a task of its own.
@@ -34,7 +35,23 @@ type Running<'a> = Pin<Box<dyn Future<Output = (u32, StepEnd)> + Send + 'a>>;
 pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
     let nest = Arc::new(Nest::new(&graph.id, &graph.steps, context.run().nest.clone()));
     let depth = nest.depth();
-    let context = inside(graph, context, nest);
+    let mut context = inside(graph, context, nest);
+    let span = match depth == 0 && context.run().has_span {
+        true => ActiveSpan::default(),
+        false => {
+            let run = RunOf { graph: &graph.id, steps: graph.len(), ..RunOf::default() };
+            let span = context.telemetry().begin_run(context.trace_context(), &run);
+            context.span = span.context().cloned();
+            span
+        }
+    };
+    let usage = context.usage().clone();
+    let run = run_at(graph, context, depth).await;
+    end_run(span, run.status, run.error.as_ref(), usage.tokens_used());
+    run
+}
+
+async fn run_at(graph: &Graph, context: ExecutionContext, depth: usize) -> GraphRun {
     if depth % ON_ONE_STACK == ON_ONE_STACK - 1 {
         let (graph, usage) = (graph.clone(), context.usage().clone());
         let task = tokio::spawn(async move { run_here(&graph, context).await });

@@ -50,6 +50,9 @@ pub(crate) struct Label {
     pub(crate) ready_timeout: Duration,
     pub(crate) response_timeout: Duration,
     pub(crate) history: bool,
+    /// Id of what is kept of its proxy, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy: Option<String>,
 }
 
 /// The kind of nodes whose label does not say it.

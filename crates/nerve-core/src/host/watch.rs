@@ -60,6 +60,7 @@ impl Watch {
             env_remove: host.env_remove.clone(),
         };
         let spec = TerminalSpec {
+            proxy: None,
             node: NodeRef { session: None, node: "record".into() },
             program,
             size: Size::new(host.cols, host.rows),

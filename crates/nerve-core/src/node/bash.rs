@@ -2,6 +2,7 @@
 //!
 //! Success is exit code 0. Timeout and interrupt reach the whole process group (facts: agent capabilities, bash node).
 
+mod chunks;
 mod tail;
 
 use std::collections::BTreeMap;
@@ -13,15 +14,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_term::event::TsNs;
-use nerve_term::parse::{Section, SectionKind, Tokens};
+use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use nerve_record::history::{ResponseData, SendEntry};
+use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
 
+use self::chunks::Chunks;
 use self::tail::Tail;
 use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
@@ -33,6 +35,7 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
+use crate::telemetry::{Asked, end_turn};
 
 /// Limit of a command that names none (facts).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -209,10 +212,22 @@ impl BashNode {
             text: prompt_of(&context.input),
             parser: None,
             stream: false,
+            tag: None,
             timeout: context.timeout,
             fail_if_busy: false,
             detach_on_timeout: false,
+            trace: None,
         };
+        let (telemetry, node) = (context.telemetry(), &self.inner.node);
+        let span = telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::asked);
+        let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+        let done = self.share_turn(prompt, context).await;
+        end_turn(span, telemetry, &done, || None);
+        done
+    }
+
+    /// Waits until no prompt has it alone, and runs a command.
+    async fn share_turn(&self, prompt: Prompt, context: &ExecutionContext) -> Result<Response, EngineError> {
         let deadline = self.deadline(&prompt);
         let turn = tokio::select! {
             turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
@@ -220,6 +235,11 @@ impl BashNode {
         };
         let _turn = turn.map_err(|_| self.not_in_time())?;
         self.take_turn(prompt, deadline, context.cancellation()).await
+    }
+
+    /// Who is asked, for whoever tells of it.
+    pub(crate) fn asked() -> Asked {
+        Asked { kind: "bash", ..Asked::default() }
     }
 
     fn deadline(&self, prompt: &Prompt) -> Instant {
@@ -237,13 +257,25 @@ impl BashNode {
         deadline: Instant,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
+        let mut metered = self.inner.events.begin_turn("bash");
+        let done = self.do_turn(prompt, deadline, cancellation).await;
+        metered.end(&done);
+        done
+    }
+
+    async fn do_turn(
+        &self,
+        prompt: Prompt,
+        deadline: Instant,
+        cancellation: &CancellationToken,
+    ) -> Result<Response, EngineError> {
         let inner = &self.inner;
         // Counts from here on: who sees the node busy can interrupt it.
         let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
         let running = Running(self.clone());
         let started = inner.clock.now();
-        let ran = self.run(&prompt.text, deadline, pin!(interrupted), cancellation).await;
+        let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
         // In the history before the node is ready again: who waits for that finds it there.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
         drop(running);
@@ -339,19 +371,22 @@ impl BashNode {
 
     async fn run(
         &self,
-        text: &str,
+        turn: u64,
+        prompt: &Prompt,
         deadline: Instant,
         mut interrupted: Pin<&mut Notified<'_>>,
         cancellation: &CancellationToken,
     ) -> Result<Ran, EngineError> {
-        let mut child = self.spawn(text).map_err(|error| self.not_run(&error))?;
+        let mut child = self.spawn(prompt).map_err(|error| self.not_run(&error))?;
         // A caller that leaves must not leave the group behind.
         let mut group = Group(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
         let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
         let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut chunks = prompt.stream.then(|| Chunks::new(self.publish_chunks(turn, prompt)));
         let mut stopping = self.inner.state.subscribe();
         let (ended, status) = {
-            let mut pipes = pin!(async { tokio::join!(stdout.collect(out), stderr.collect(err)) });
+            let mut pipes =
+                pin!(async { tokio::join!(stdout.collect(out, chunks.as_mut()), stderr.read_to_end(err)) });
             let mut drained = false;
             let (ended, status) = loop {
                 tokio::select! {
@@ -375,16 +410,28 @@ impl BashNode {
             }
             (ended, status)
         };
+        if let Some(chunks) = chunks {
+            chunks.end();
+        }
         let status = status.transpose().map_err(|error| self.not_run(&error))?;
         Ok(Ran { code: status.and_then(|status| status.code()), stdout, stderr, ended })
     }
 
-    fn spawn(&self, text: &str) -> std::io::Result<Child> {
+    /// What is done with the chunks of a turn.
+    fn publish_chunks(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
+        let (inner, tag) = (Arc::clone(&self.inner), prompt.tag);
+        move |chunk| inner.events.publish(Some(&inner.node), EventKind::OutputChunk { turn, tag, chunk })
+    }
+
+    fn spawn(&self, prompt: &Prompt) -> std::io::Result<Child> {
         let mut command = Command::new("bash");
-        command.arg("-c").arg(text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
+        command.arg("-c").arg(&prompt.text).envs(&self.inner.env).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cwd) = &self.inner.cwd {
             command.current_dir(cwd);
+        }
+        if let Some(trace) = &prompt.trace {
+            command.envs(trace.variables());
         }
         ends_with_us(&mut command);
         command.spawn()
@@ -414,14 +461,24 @@ impl BashNode {
             is_complete: complete,
             is_ready: true,
         };
-        let (input, preceding_buffer_seq) = (prompt.text.as_str(), None);
-        self.journal().log_send(SendEntry {
-            ts_start: time.0,
-            ts_end: time.1,
-            input,
-            preceding_buffer_seq,
-            response: data,
-        });
+        self.inner.events.meter().add_output(ran.stdout.total() + ran.stderr.total());
+        let ((ts_start, ts_end), input, preceding_buffer_seq) = (time, prompt.text.as_str(), None);
+        if prompt.stream && complete {
+            let lines: Vec<&str> = stdout.lines().collect();
+            let final_buffer = &lines[lines.len().saturating_sub(HISTORY_BUFFER_LINES)..].join("\n");
+            let parser = ParserKind::None;
+            self.journal().log_stream(SendStreamEntry {
+                ts_start,
+                ts_end,
+                input,
+                preceding_buffer_seq,
+                final_buffer,
+                parser,
+            });
+        } else {
+            let response = data;
+            self.journal().log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
+        }
         match ran.ended {
             Ended::TimedOut => {
                 return Err(self.error(ErrorKind::Timeout, "the command did not end in time and was killed"));
@@ -438,6 +495,7 @@ impl BashNode {
             text: stdout.trim_end().to_string(),
             sections,
             tokens: None,
+            usage: None,
             is_complete: true,
             is_ready: true,
             source: "process",

@@ -1,5 +1,6 @@
 //! Makes nodes, and does not register them (seed REQ-F1).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::host::hosting::{Hosting, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::Loaded;
+use crate::proxy::{Kept, NodeProxy, Proxies, ProxySpec, Starting};
 use crate::session::{DEFAULT, check_name};
 
 /// Makes nodes of all kinds. Cheap to clone.
@@ -41,6 +43,7 @@ struct Shared {
     hook_relay: Option<PathBuf>,
     hosting: Option<Hosting>,
     panes: Panes,
+    proxies: Proxies,
     events: Publisher,
     clock: Clock,
 }
@@ -60,6 +63,8 @@ pub struct FactoryConfig {
     pub hosting: Option<Hosting>,
     /// What is kept of nodes in panes of tmux and WezTerm.
     pub panes: Panes,
+    /// What is kept of nodes' proxies, and who is told what passes through them.
+    pub proxies: Proxies,
 }
 
 impl Default for FactoryConfig {
@@ -71,6 +76,7 @@ impl Default for FactoryConfig {
             hook_relay: None,
             hosting: None,
             panes: Panes::default(),
+            proxies: Proxies::default(),
         }
     }
 }
@@ -99,6 +105,7 @@ impl NodeFactory {
             hook_relay: config.hook_relay,
             hosting: config.hosting,
             panes: config.panes,
+            proxies: config.proxies,
             events,
             clock,
         };
@@ -145,13 +152,27 @@ impl NodeFactory {
         };
         let journal = self.journal(&spec.node, spec.history)?;
         let mut env = spec.env;
+        let mut env_remove = profile.env_remove.clone();
+        // Last of what can be refused: from here on it listens.
+        let proxy = match spec.proxy {
+            Some(proxy) => {
+                let starting = self.starting(&node);
+                Some(self.start_proxy(
+                    starting,
+                    (*proxy, &spec.place),
+                    &profile,
+                    (&mut env, &mut env_remove),
+                )?)
+            }
+            None => None,
+        };
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
         // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
         if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
             env.extend(profile.env.clone());
         }
         let parser: ParserKind = spec.parser.unwrap_or(profile.parser);
-        let program = Program { argv, cwd: spec.cwd, env, env_remove: profile.env_remove.clone() };
+        let program = Program { argv, cwd: spec.cwd, env, env_remove };
         let label = Label {
             kind: spec.backend.as_str().to_string(),
             server: shared.server.clone(),
@@ -164,6 +185,7 @@ impl NodeFactory {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             history: spec.history,
+            proxy: proxy.as_ref().map(|proxy| proxy.id().to_string()),
         };
         let terminal = TerminalSpec {
             node: node.clone(),
@@ -180,6 +202,7 @@ impl NodeFactory {
             kind: spec.backend.as_str(),
             log_start: spec.backend.is_claude(),
             agent_session,
+            proxy: proxy.clone(),
         };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
         let setting = Setting {
@@ -198,7 +221,42 @@ impl NodeFactory {
             }
             (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
+        if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
+            proxy.end().await;
+        }
         terminal.map_err(|error| not_startable(&node, &error))
+    }
+
+    fn start_proxy(
+        &self,
+        starting: Starting<'_>,
+        (spec, place): (ProxySpec, &PanePlace),
+        profile: &Profile,
+        (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
+    ) -> Result<NodeProxy, EngineError> {
+        let of_mine = |mut error: EngineError| {
+            error.message = format!("node '{}' was not started: {}", starting.node.node, error.message);
+            error
+        };
+        if let Some(pane) = &place.pane {
+            let message = format!("the program in pane '{pane}' runs already: it cannot be told of a proxy");
+            return Err(of_mine(EngineError::new(ErrorKind::InvalidRequest, message).hint(
+                "let the node start the program, or run `nerve proxy` and set its variables before it starts",
+            )));
+        }
+        NodeProxy::start(starting, spec, profile, env, env_remove).map_err(of_mine)
+    }
+
+    /// Removes what is kept of proxies that no node comes back for: all but these.
+    pub(crate) fn forget_proxies_but(&self, ids: &[String]) {
+        if let Some(folder) = &self.shared.proxies.folder {
+            Kept::forget_others(folder, &self.shared.server, ids);
+        }
+    }
+
+    /// Where the proxy of a node is kept, and who is told of it.
+    pub(crate) fn starting<'a>(&'a self, node: &'a NodeRef) -> Starting<'a> {
+        Starting { proxies: &self.shared.proxies, server: &self.shared.server, node }
     }
 
     /// The profile of that name, else the one that fits the command.
@@ -228,6 +286,7 @@ impl NodeFactory {
         let node = named(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
+        no_proxy(&spec)?;
         let journal = self.journal(&spec.node, spec.history)?;
         Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
     }
@@ -240,6 +299,7 @@ impl NodeFactory {
         let node = named(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
+        no_proxy(&spec)?;
         let of_mine = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", node.node, error.message);
             error
@@ -340,6 +400,17 @@ fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
         Some(cwd) => Err(not_startable(node, &SpawnError::NoDirectory(cwd.to_path_buf()))),
         None => Ok(()),
     }
+}
+
+/// Only what runs a program of its own can have one.
+fn no_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
+    if spec.proxy.is_none() {
+        return Ok(());
+    }
+    let (node, backend) = (&spec.node.node, spec.backend.as_str());
+    let message =
+        format!("node '{node}' was not started: a {backend} node cannot have a proxy, for it runs no agent");
+    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("terminals with Claude Code can"))
 }
 
 /// A pane that is there runs its program already.

@@ -80,6 +80,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Duration::ZERO
     }
 
+    /// What an execution uses is counted in its context while it runs, and not by what its response says.
+    fn meters(&self) -> bool {
+        false
+    }
+
     /// Gets what it needs (seed REQ-N2). Nodes that are made started have nothing to do.
     ///
     /// # Errors

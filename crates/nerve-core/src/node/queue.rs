@@ -10,6 +10,7 @@ use super::stream::Stream;
 use super::terminal::Prompt;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
+use crate::meter::Metered;
 
 /// How many prompts may wait.
 const LIMIT: usize = 64;
@@ -41,11 +42,13 @@ pub(super) struct Active {
     pub(super) stream_due: Option<TsNs>,
     /// It ended; its transcript is being read. The response as the screen tells it.
     pub(super) finishing: Option<Box<Response>>,
+    pub(super) metered: Metered,
 }
 
 impl Active {
     /// Answers whoever waits, once.
     pub(super) fn answer(&mut self, answer: Result<Response, EngineError>) {
+        self.metered.end(&answer);
         if let Some(reply) = self.reply.take() {
             // Gone: the caller left, the turn is in the history.
             let _ = reply.send(answer);

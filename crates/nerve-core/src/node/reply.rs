@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::command::Response;
 use crate::error::ErrorKind;
+use crate::proxy::TurnUsage;
 
 impl Response {
     /// As one object, `success: false` if the turn ended and did not do what it was asked.
@@ -16,6 +17,7 @@ impl Response {
         let failure = self.failure();
         let sections: Vec<Value> = self.sections.into_iter().map(section).collect();
         let tokens = self.tokens.map(tokens).unwrap_or_default();
+        let usage = self.usage.map(TurnUsage::to_value);
         let mut attributes = facts(self.attributes);
         if let Some(code) = attributes.get("exit_code").and_then(|code| code.as_str()?.parse::<i64>().ok()) {
             attributes.insert("exit_code".to_string(), Value::from(code));
@@ -36,6 +38,9 @@ impl Response {
         add("text", Value::from(self.text.clone()));
         add("sections", Value::Array(sections));
         add("tokens", tokens);
+        if let Some(usage) = usage {
+            add("usage", usage);
+        }
         add("is_complete", Value::from(self.is_complete));
         add("is_ready", Value::from(self.is_ready));
         add("source", Value::from(self.source));
@@ -58,7 +63,7 @@ impl Response {
 
     /// A turn that ended and did not do what it was asked: a command with another exit code than 0, or an agent that has nothing
     /// but errors to show.
-    fn failure(&self) -> Option<(String, ErrorKind)> {
+    pub(crate) fn failure(&self) -> Option<(String, ErrorKind)> {
         if let Some(code) = self.attributes.get("exit_code").filter(|code| *code != "0") {
             return Some((format!("the command ended with exit code {code}"), ErrorKind::Process));
         }

@@ -139,6 +139,7 @@ pub(super) fn from_screen(
         text: parsed.text(),
         sections: parsed.sections,
         tokens: parsed.tokens,
+        usage: None,
         is_complete: parsed.is_complete && end.outcome == Outcome::Done,
         is_ready: ready,
         source: "screen",

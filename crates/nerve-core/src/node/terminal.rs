@@ -29,9 +29,16 @@ use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::host::registry::Entry;
+use crate::proxy::{NodeProxy, SpendSink};
 use crate::tap::Tap;
+use crate::telemetry::{Asked, TraceContext, end_turn};
 
 pub use super::journal::Journal;
+
+/// A turn that goes on after its interrupt is interrupted once more.
+const INTERRUPT_AGAIN: Duration = Duration::from_secs(3);
+/// A turn that was interrupted because a budget is used up, and goes on, is waited for so long.
+const GIVE_UP: Duration = Duration::from_secs(20);
 
 /// How a terminal node is started.
 pub struct TerminalSpec {
@@ -63,6 +70,8 @@ pub struct TerminalSpec {
     pub log_start: bool,
     /// Id of the agent's own conversation, where it was given one.
     pub agent_session: Option<String>,
+    /// Its proxy, which runs already and ends with it.
+    pub proxy: Option<NodeProxy>,
 }
 
 /// What of a node is outside this process.
@@ -98,6 +107,7 @@ struct Inner {
     pid: Option<i32>,
     kind: &'static str,
     outside: Outside,
+    proxy: Option<NodeProxy>,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
 }
@@ -146,12 +156,16 @@ pub struct Prompt {
     pub parser: Option<ParserKind>,
     /// Publish chunks, log `send_stream`.
     pub stream: bool,
+    /// Goes with the chunks.
+    pub tag: Option<u64>,
     /// Limit, waiting in the queue included.
     pub timeout: Option<Duration>,
     /// Do not queue.
     pub fail_if_busy: bool,
     /// Do not interrupt on timeout.
     pub detach_on_timeout: bool,
+    /// The span of the turn: programs that are started for it are told.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 /// The pieces of an answer as they come, then the response.
@@ -214,6 +228,10 @@ impl Node for TerminalNode {
         TerminalNode::info(self)
     }
 
+    fn meters(&self) -> bool {
+        self.inner.proxy.is_some()
+    }
+
     /// An interrupt has its effect in that time, with an agent that has one.
     fn winds_down(&self) -> Duration {
         Duration::from_secs(5)
@@ -268,10 +286,11 @@ impl TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
         let inner = |status| Inner {
             node: spec.node.clone(),
-            program: spec.program.clone(),
+            program: as_asked_for(&spec),
             limits: (spec.ready_timeout, spec.response_timeout),
             kind: spec.kind,
             outside,
+            proxy: spec.proxy.clone(),
             profile: spec.profile.clone(),
             parser: spec.parser,
             pid: backend.pid(),
@@ -302,7 +321,7 @@ impl TerminalNode {
         prompt: Prompt,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
-        self.send_until(prompt, None, cancellation).await
+        self.send_until(prompt, (None, None), cancellation).await
     }
 
     /// Sends a prompt, and gives the pieces of its answer as they come (seed REQ-N4). Dropping the stream takes the prompt back.
@@ -332,22 +351,67 @@ impl TerminalNode {
             text: prompt_of(&context.input),
             parser: context.parser,
             stream: chunks.is_some(),
+            tag: None,
             timeout: context.timeout,
             fail_if_busy: false,
             detach_on_timeout: false,
+            trace: context.trace_context().cloned(),
         };
-        self.send_until(prompt, chunks, context.cancellation()).await
+        let telemetry = context.telemetry();
+        let node = &self.inner.node;
+        let span = telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.asked());
+        let done = self.send_counted(prompt, chunks, context).await;
+        end_turn(span, telemetry, &done, || self.agent_session());
+        done
+    }
+
+    /// What the model's API is asked in the turn counts at once, where a proxy sees it: a turn in which a budget is used up is
+    /// interrupted.
+    async fn send_counted(
+        &self,
+        prompt: Prompt,
+        chunks: Option<ChunkSink>,
+        context: &ExecutionContext,
+    ) -> Result<Response, EngineError> {
+        if self.inner.proxy.is_none() {
+            return self.send_until(prompt, (chunks, None), context.cancellation()).await;
+        }
+        let stop = context.cancellation().child();
+        let spend: SpendSink = {
+            let (pool, stop) = (context.pool().clone(), stop.clone());
+            Arc::new(move |used| {
+                pool.add_usage(used);
+                if pool.check(false).is_err() {
+                    stop.cancel();
+                }
+            })
+        };
+        let given_up = async {
+            stop.wait().await;
+            tokio::time::sleep(GIVE_UP).await;
+        };
+        let came = tokio::select! {
+            biased;
+            came = self.send_until(prompt, (chunks, Some(spend)), &stop) => came,
+            () = given_up => Err(cancelled()),
+        };
+        match came {
+            Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
+                context.pool().check(false).and(Err(error))
+            }
+            came => came,
+        }
     }
 
     async fn send_until(
         &self,
         prompt: Prompt,
-        chunks: Option<ChunkSink>,
+        (chunks, spend): (Option<ChunkSink>, Option<SpendSink>),
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
-        let call = Some(Call { ticket, chunks });
+        let call = Some(Call { ticket, chunks, spend });
         let turn = self.ask(|reply| Request::Execute { prompt, call, reply });
         tokio::pin!(turn);
         tokio::select! {
@@ -355,9 +419,14 @@ impl TerminalNode {
             response = &mut turn => return response?,
             () = cancellation.wait() => {}
         }
-        // An error means that the node is gone, and the turn with it.
-        let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
-        let response = turn.await??;
+        let response = loop {
+            // An error means that the node is gone, and the turn with it.
+            let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
+            // An interrupt that comes between two commands of a line, or two requests of an agent, is lost.
+            if let Ok(response) = tokio::time::timeout(INTERRUPT_AGAIN, &mut turn).await {
+                break response??;
+            }
+        };
         if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
@@ -486,12 +555,31 @@ impl TerminalNode {
         let reason = reason.to_string();
         // An error means that it is gone already.
         let _ = self.ask(|reply| Request::Stop { reason, reply }).await;
+        if let Some(proxy) = &self.inner.proxy {
+            proxy.end().await;
+        }
     }
 
     /// Leaves the program running without us. `false` if it cannot: it is in this process.
     pub async fn release(&self) -> bool {
         // An error means that it is gone already: there is nothing to leave.
-        self.ask(|reply| Request::Release { reply }).await.unwrap_or(true)
+        let is_released = self.ask(|reply| Request::Release { reply }).await.unwrap_or(true);
+        if let Some(proxy) = self.inner.proxy.as_ref().filter(|_| is_released) {
+            proxy.leave().await;
+        }
+        is_released
+    }
+
+    /// Who is asked, for whoever tells of it.
+    pub(crate) fn asked(&self) -> Asked {
+        let profile = &self.inner.profile;
+        Asked {
+            kind: self.inner.kind,
+            is_agent: profile.provider.is_some() || profile.composer.is_some(),
+            provider: profile.provider.clone(),
+            profile: Some(profile.name.clone()),
+            model: None,
+        }
     }
 
     /// What its program makes of what was said before.
@@ -524,6 +612,9 @@ impl TerminalNode {
         add("recording", inner.outside.recording.as_ref().map(|path| path.display().to_string()));
         for (name, value) in inner.outside.place.iter().chain(&status.place) {
             add(name, Some(value.clone()));
+        }
+        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::facts) {
+            add(name, Some(value));
         }
         add("agent_session", status.agent_session.clone());
         let is_claude =
@@ -569,6 +660,7 @@ impl TerminalNode {
             parser: Some(inner.parser),
             ready_timeout: inner.limits.0,
             response_timeout: inner.limits.1,
+            proxy: inner.proxy.as_ref().and_then(|proxy| proxy.spec().cloned()).map(Box::new),
             ..NodeSpec::new(inner.node.clone(), backend, command)
         }
     }
@@ -599,4 +691,13 @@ impl TerminalNode {
         let why = format!("{}: {}", status.evidence.source.as_str(), status.evidence.text);
         EngineError::new(ErrorKind::Timeout, message).hint(why)
     }
+}
+
+/// The program without what it was given for its proxy: that has a token in it, and is made anew for another node.
+fn as_asked_for(spec: &TerminalSpec) -> Program {
+    let mut program = spec.program.clone();
+    if let Some(proxy) = &spec.proxy {
+        proxy.take_out(&mut program.env);
+    }
+    program
 }

@@ -6,6 +6,7 @@ use nerve_core::graph::file::{
     ParserName, PolicyDefinition, ProviderName, StepDefinition, TemplateDefinition, TerminalDefinition,
     UntilDefinition,
 };
+use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 use serde_json::{Value, json};
 
 use crate::check;
@@ -22,6 +23,19 @@ fn full() -> GraphFile {
         rows: Some(30),
         history: false,
         record: false,
+        proxy: Some(ProxySpec {
+            kind: ProxyKind::Openai,
+            base_url: Some("https://h".into()),
+            upstream_ca: Some("/ca.pem".into()),
+            model: Some("m".into()),
+            api_key_env: Some("KEY".into()),
+            prices: Some(ProxyPrices { input: 3.0, output: 15.5 }),
+            budget: ProxyBudget { max_tokens: Some(1), max_requests: Some(2), max_cost_usd: Some(0.5) },
+            max_output: Some(9),
+            reasoning: true,
+            log: false,
+            log_bodies: false,
+        }),
         ready_timeout: Some(60.0),
         response_timeout: Some(1800.5),
         keep: true,
@@ -300,10 +314,34 @@ fn nodes_in_panes() {
     check(
         "graph: a\nnodes:\n  a: {type: pty, pane: '%3'}\n  b: {type: wezterm, tmux_session: x}\nsteps: []\n",
         "g.yaml:3:18: a node has no field \"pane\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
-         ready_timeout, response_timeout, keep)\n\
+         ready_timeout, response_timeout, keep, proxy)\n\
          g.yaml:4:22: a node has no field \"tmux_session\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
-         ready_timeout, response_timeout, keep, pane, socket)",
+         ready_timeout, response_timeout, keep, proxy, pane, socket)",
     );
+}
+
+#[test]
+fn a_proxy_is_a_kind_or_settings() {
+    let text = "graph: g\nnodes:\n  a: {type: claude, proxy: openai}\n  b:\n    type: claude\n    proxy:\n      kind: anthropic\n      \
+        base_url: http://127.0.0.1:1\n      prices: {input: 3, output: 15}\n      budget: {max_cost_usd: 2}\n      log: false\nsteps: []\n";
+    let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
+    let proxy = |name: &str| file.nodes[name].terminal().unwrap().proxy.clone().unwrap();
+    assert_eq!(proxy("a"), ProxySpec::new(ProxyKind::Openai));
+    assert_eq!((proxy("b").budget.max_cost_usd, proxy("b").log), (Some(2.0), false));
+    assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
+    check(
+        "graph: a\nnodes:\n  a: {type: claude, proxy: gemini}\n  b: {type: claude, proxy: {kind: openai, base: x}}\n  \
+         e: {type: bash, proxy: openai}\nsteps: []\n",
+        "g.yaml:3:28: expected anthropic or openai, found the text \"gemini\"\n\
+         g.yaml:4:43: a proxy has no field \"base\" (it has kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
+         reasoning, log, log_bodies)\n\
+         g.yaml:5:19: a node has no field \"proxy\" (it has type, cwd, env, timeout)",
+    );
+    let text = "graph: a\nnodes:\n  c: {type: claude, proxy: {kind: anthropic, base_url: 'http://far.example'}}\n  \
+                d: {type: tmux, pane: '%1', proxy: openai}\nsteps: []\n";
+    let said = GraphFile::from_yaml(text, "g.yaml").unwrap_err().to_string();
+    assert!(said.contains("g.yaml:3:") && said.contains("in the clear"), "{said}");
+    assert!(said.contains("g.yaml:4:") && said.contains("`proxy` is for a new pane"), "{said}");
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn whole(graph: Value, run: &str, detach: bool) -> Command {
         trace: false,
         detach,
         keep_nodes: false,
+        parent: None,
     }))
 }
 
@@ -207,6 +208,7 @@ async fn registered_graphs_that_name_each_other_are_an_error() {
         trace: false,
         detach: false,
         keep_nodes: false,
+        parent: None,
     };
     let ended = ask(&engine, Command::RunGraph(Box::new(run))).await.unwrap();
     let Reply::RunEnded(ended) = ended else { panic!() };

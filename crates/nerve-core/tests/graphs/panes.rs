@@ -81,6 +81,7 @@ async fn run(engine: &Engine, graph: Value) -> RunEnded {
         trace: false,
         detach: false,
         keep_nodes: false,
+        parent: None,
     }));
     match tokio::time::timeout(LIMIT, engine.execute(run)).await.unwrap().unwrap() {
         Reply::RunEnded(ended) => *ended,

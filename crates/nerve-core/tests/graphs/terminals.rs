@@ -21,9 +21,11 @@ fn prompt(text: &str) -> Prompt {
         text: text.into(),
         parser: None,
         stream: false,
+        tag: None,
         timeout: Some(LIMIT),
         fail_if_busy: false,
         detach_on_timeout: false,
+        trace: None,
     }
 }
 

@@ -232,3 +232,37 @@ async fn each_of_two_stops_returns_when_the_node_is_gone() {
     assert_eq!(turn.await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
     drop(Stray(&stage));
 }
+
+#[tokio::test]
+async fn output_is_told_while_the_command_runs() {
+    let mut stage = bash().await;
+    let go = stage.folder.path().join("go");
+    let mut execute = stage.execute("b", "");
+    execute.text = format!(
+        "printf 'one\\nz\\xc3'; echo err >&2; until [ -e {} ]; do sleep 0.01; done; printf '\\xbc\\n\\n'",
+        go.display()
+    );
+    (execute.stream, execute.tag) = (true, Some(7));
+    let engine = stage.engine.clone();
+    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let is_chunk = |kind: &EventKind| matches!(kind, EventKind::OutputChunk { .. });
+    let first = stage.event(is_chunk).await;
+    assert!(
+        matches!(&first, EventKind::OutputChunk { turn: 1, tag: Some(7), chunk } if chunk == "one\nz"),
+        "{first:?}"
+    );
+    std::fs::write(go, "").unwrap();
+    let rest = stage.event(is_chunk).await;
+    assert!(
+        matches!(&rest, EventKind::OutputChunk { turn: 1, tag: Some(7), chunk } if chunk == "ü"),
+        "{rest:?}"
+    );
+    let Ok(Reply::Response(response)) = turn.await.unwrap() else { panic!("no response") };
+    assert_eq!(response.text, "one\nzü");
+    // What nobody asked for is not told.
+    assert_eq!(stage.ask("b", "echo two").await.text, "two");
+    stage.stop("b").await;
+    while let Ok(event) = stage.events.try_recv() {
+        assert!(!is_chunk(&event.kind), "{event:?}");
+    }
+}

@@ -184,7 +184,11 @@ async fn write_run_and_read() {
         }
     };
     tokio::time::timeout(LIMIT, seen).await.expect("all of it went in and came back");
-    stage.engine.execute(Command::RunCommand { node: at("cat"), command: "typed".into() }).await.unwrap();
+    stage
+        .engine
+        .execute(Command::RunCommand { node: at("cat"), command: "typed".into(), trace: None })
+        .await
+        .unwrap();
     stage.wait("cat", StateName::Ready).await.unwrap();
     assert_eq!(stage.buffer("cat", Some(2)).await, "typed\ntyped");
     stage.engine.execute(Command::ClearBuffer(at("cat"))).await.unwrap();
@@ -197,7 +201,11 @@ async fn what_is_logged_and_in_which_order() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;
     stage.ask("sh", "echo one").await;
-    stage.engine.execute(Command::RunCommand { node: at("sh"), command: "echo two".into() }).await.unwrap();
+    stage
+        .engine
+        .execute(Command::RunCommand { node: at("sh"), command: "echo two".into(), trace: None })
+        .await
+        .unwrap();
     stage.wait("sh", StateName::Ready).await.unwrap();
     stage
         .engine

@@ -37,6 +37,7 @@ impl Stage {
                 hook_relay: None,
                 hosting: None,
                 panes: Default::default(),
+                proxies: Default::default(),
             },
             conversations: Some(folder.path().join("conversations")),
             results_dir: Some(folder.path().join("results")),

@@ -21,7 +21,7 @@ async fn streamed(stage: &mut Stage, node: &str, text: &str) -> (Response, Vec<S
         use tokio::sync::broadcast::error::TryRecvError;
         match stage.events.try_recv() {
             Ok(event) => {
-                if let EventKind::OutputChunk { chunk, turn } = event.kind {
+                if let EventKind::OutputChunk { chunk, turn, .. } = event.kind {
                     assert_eq!(turn, response.turn);
                     chunks.push(chunk);
                 }

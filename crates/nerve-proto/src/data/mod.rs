@@ -14,7 +14,7 @@ pub use node::{
     BufferData, CreatedData, ExplainData, ForkedData, InterruptedData, ListNodesData, NodeData, NodeInfo,
     RunData, StateData, StoppedData, TurnData, WrittenData,
 };
-pub use response::{ExecuteData, ResponseData, SectionData, TokensData};
+pub use response::{ExecuteData, ResponseData, SectionData, TokensData, UsageData};
 pub use result::{AcceptedData, AttemptData, ResultData, ResultsData, WebhookData};
 pub use run::{CancelledData, GateInfo, RunEndedData, RunInfo, RunStep, RunsData};
 pub use server::{

@@ -31,6 +31,9 @@ pub struct ResponseData {
     pub sections: Vec<SectionData>,
     /// Where the agent showed them.
     pub tokens: Option<TokensData>,
+    /// What the node's proxy counted in the turn, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageData>,
     /// The end of the turn was seen.
     pub is_complete: bool,
     /// The node waits for the next prompt.
@@ -64,6 +67,26 @@ pub struct SectionData {
     /// Facts about it: `tool`, `args`, `result` …
     #[serde(default)]
     pub metadata: Map<String, Value>,
+}
+
+/// What a turn used of its model, as the node's proxy counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct UsageData {
+    /// Tokens that went in, without those of a cache.
+    pub input: u64,
+    /// Tokens that came out.
+    pub output: u64,
+    /// Tokens that went in and were in the cache.
+    pub cache_read: u64,
+    /// Tokens that went in and were put into the cache.
+    pub cache_write: u64,
+    /// US dollars, where the proxy knows prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Requests that the model's API answered.
+    pub requests: u64,
 }
 
 /// Tokens, as far as they are known.

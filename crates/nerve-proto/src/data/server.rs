@@ -117,6 +117,9 @@ pub struct SubscribedData {
     /// The `seq` of the newest event so far: what to give as `since` later.
     #[serde(default)]
     pub seq: u64,
+    /// Which server says so: any text, another one each time a server is started. `seq` of another server says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
 }
 
 /// Of PING.

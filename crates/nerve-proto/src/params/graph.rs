@@ -28,6 +28,12 @@ pub struct ExecuteGraphParams {
     pub detach: bool,
     /// Leave the graph's own nodes running when it ends.
     pub keep_nodes: bool,
+    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What vendors say of that trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
 }
 
 /// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraphParams`].
@@ -66,6 +72,12 @@ pub struct RunGraphParams {
     /// As in [`ExecuteGraphParams`].
     #[serde(default)]
     pub keep_nodes: bool,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// As in [`ExecuteGraphParams`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
 }
 
 /// GET_GRAPH, DELETE_GRAPH.
@@ -103,6 +115,8 @@ struct Given {
     detach: bool,
     #[serde(default)]
     keep_nodes: bool,
+    traceparent: Option<String>,
+    tracestate: Option<String>,
     #[serde(flatten)]
     fields: Map<String, Value>,
 }
@@ -121,9 +135,20 @@ impl TryFrom<Given> for ExecuteGraphParams {
     type Error = String;
 
     fn try_from(given: Given) -> Result<ExecuteGraphParams, String> {
-        let Given { definition, session_id, input, run_id, trace, detach, keep_nodes, fields } = given;
-        let definition = one_graph(definition, fields)?;
-        Ok(ExecuteGraphParams { definition, session_id, input, run_id, trace, detach, keep_nodes })
+        let definition = one_graph(given.definition, given.fields)?;
+        let Given { session_id, input, run_id, trace, detach, keep_nodes, traceparent, tracestate, .. } =
+            given;
+        Ok(ExecuteGraphParams {
+            definition,
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ mod conversation;
 mod graph;
 mod history;
 mod node;
+mod proxy;
 mod read;
 mod result;
 mod run;
@@ -21,6 +22,7 @@ pub use node::{
     AnswerNodeParams, CreateNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, NodeParams,
     ResizeNodeParams, RunCommandParams, WaitNodeParams, WriteDataParams,
 };
+pub use proxy::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
 pub use result::{CancelResultParams, GetResultParams, ListResultsParams, WebhookParams};
 pub use run::{AnswerGateParams, CancelGraphParams, GetRunParams, ResumeRunParams};
 pub use server::{AuthenticateParams, ShutdownParams, SubscribeParams};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::chat::ChatParams;
 use super::conversation::ConversationParams;
+use super::proxy::ProxyParams;
 use super::result::WebhookParams;
 use super::value::{CommandLine, NodeChoice, Seconds, States};
 
@@ -71,9 +71,9 @@ pub struct CreateNodeParams {
     /// The model of a chat node; only and always with `backend` = `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatParams>,
-    /// Settings of a proxy between agent and model.
+    /// A proxy of its own between agent and model: `anthropic`, `openai`, or settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<Value>,
+    pub proxy: Option<ProxyParams>,
     /// The conversation its prompts belong to where they name none: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationParams>,
@@ -162,6 +162,12 @@ pub struct RunCommandParams {
     pub session_id: Option<String>,
     /// What to type.
     pub command: String,
+    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What vendors say of that trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
 }
 
 /// EXECUTE_INPUT.
@@ -199,6 +205,12 @@ pub struct ExecuteInputParams {
     /// Who is told when it has ended; with `async` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookParams>,
+    /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What vendors say of that trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
 }
 
 impl ExecuteInputParams {
@@ -216,6 +228,8 @@ impl ExecuteInputParams {
             conversation: None,
             is_async: false,
             webhook: None,
+            traceparent: None,
+            tracestate: None,
         }
     }
 }

@@ -64,6 +64,24 @@ async fn a_dropped_wait_loses_nothing() {
     assert_eq!(reader.next().await.unwrap(), line("second"));
 }
 
+#[tokio::test]
+async fn a_reader_knows_whether_it_holds_another_line() {
+    let (mut ours, theirs) = tokio::io::duplex(1024);
+    let mut reader = LineReader::new(theirs);
+    assert!(!reader.has_line());
+    ours.write_all(b"one\ntwo\nthr").await.unwrap();
+    assert_eq!(reader.next().await.unwrap(), line("one"));
+    assert!(reader.has_line());
+    assert_eq!(reader.next().await.unwrap(), line("two"));
+    assert!(!reader.has_line());
+    ours.write_all(b"ee\n\n").await.unwrap();
+    assert_eq!(reader.next().await.unwrap(), line("three"));
+    // A blank one is no line that is given out: the wait for the next goes on.
+    assert!(tokio::time::timeout(Duration::from_millis(1), reader.next()).await.is_err());
+    drop(ours);
+    assert_eq!(reader.next().await.unwrap(), eof(""));
+}
+
 #[test]
 fn a_result_that_no_line_holds_is_refused() {
     let result = |text: String| Message::Result(ResultMessage::ok(None, Value::String(text)));

@@ -9,6 +9,7 @@ mod inputs;
 mod load;
 mod origin;
 mod problem;
+mod proxy;
 mod read;
 mod schema;
 mod secrets;

@@ -138,6 +138,7 @@ fn terminal<'t: 'p, 'p>(
         ready_timeout: fields.optional("ready_timeout", report),
         response_timeout: fields.optional("response_timeout", report),
         keep: fields.or("keep", false, report),
+        proxy: fields.optional("proxy", report),
         ..TerminalDefinition::default()
     };
     // Of the others only those whose panes they are have these fields.

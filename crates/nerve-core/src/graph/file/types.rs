@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::origin::Origin;
 use crate::chat::{ChatSpec, Provider, ToolChoice};
 use crate::command::BackendKind;
+use crate::proxy::{ProxyKind, ProxySpec};
 
 /// A graph: steps over nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -165,6 +166,10 @@ pub struct TerminalDefinition {
     /// Leave it running when the run has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: bool,
+    /// A proxy of its own between the agent and the API of its model: `anthropic`, `openai`, or settings. Not with `pane`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ProxyOrKind>")]
+    pub proxy: Option<ProxySpec>,
     /// Of tmux and WezTerm: a pane that is there already, which is used and never closed: `%3` or `session:window.pane` of tmux, a
     /// number of WezTerm. Without it a new one is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -277,6 +282,15 @@ enum Scalar {
 enum OneOrMore {
     One(String),
     More(Vec<String>),
+}
+
+/// A proxy, or the kind of one with all defaults. For the schema only.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "says to the schema what may be written")]
+enum ProxyOrKind {
+    Kind(ProxyKind),
+    Settings(ProxySpec),
 }
 
 /// One `bash -c` for each execution.
@@ -633,6 +647,7 @@ impl Default for TerminalDefinition {
             ready_timeout: None,
             response_timeout: None,
             keep: false,
+            proxy: None,
             pane: None,
             tmux_session: None,
             socket: None,

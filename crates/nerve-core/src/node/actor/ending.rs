@@ -127,6 +127,9 @@ impl<B: Backend> Actor<B> {
         let terminal = &self.terminal;
         self.spec.journal.closed(now, Some(&reason), || tail_of(terminal));
         self.telling.ended(now, exit, self.stop.is_some());
+        if let Some(proxy) = self.spec.proxy.clone() {
+            tokio::spawn(async move { proxy.end().await });
+        }
         self.spec.events.publish(Some(&self.spec.node), EventKind::NodeStopped { reason });
     }
 

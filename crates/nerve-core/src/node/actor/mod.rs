@@ -26,6 +26,7 @@ use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::fork::records::Records;
+use crate::proxy::SpendSink;
 
 /// Output shares a look at the screen when it comes faster than this.
 const LOOK_EVERY: Duration = Duration::from_millis(8);
@@ -105,6 +106,8 @@ pub(super) struct Call {
     pub(super) ticket: u64,
     /// Where pieces of the answer go.
     pub(super) chunks: Option<ChunkSink>,
+    /// Who is told what its requests use.
+    pub(super) spend: Option<SpendSink>,
 }
 
 impl std::fmt::Debug for Call {
@@ -233,7 +236,7 @@ impl<B: Backend> Actor<B> {
         let now = clock.now();
         Actor {
             terminal: TerminalState::new(spec.size),
-            driver: Driver::new(spec.profile.clone(), now),
+            driver: driver(&spec, now),
             telling: Telling::new(&spec, clock, now),
             catching_up: spec.adopted.is_some(),
             memory: spec
@@ -276,6 +279,10 @@ impl<B: Backend> Actor<B> {
             self.backend.remember(&self.memory);
         }
         self.log_start();
+        // Its own are told before it is there; one that is taken back may have lost its.
+        if let Some(trouble) = self.spec.proxy.as_ref().and_then(|proxy| proxy.trouble()) {
+            self.fault(trouble.to_string());
+        }
     }
 
     /// The program was started as if somebody had typed its command, where that is wanted.
@@ -333,7 +340,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn output(&mut self) {
-        let now = self.clock.now();
+        let (now, before) = (self.clock.now(), self.terminal.offset());
         let changes = self.terminal.process_data(now, self.backend.output());
         self.driver.output(now, self.terminal.offset());
         let mut urgent = false;
@@ -349,6 +356,7 @@ impl<B: Backend> Actor<B> {
         if self.catching_up {
             return;
         }
+        self.spec.events.meter().add_output(self.terminal.offset().saturating_sub(before));
         if !changes.replies.is_empty() && self.spec.answers {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
@@ -642,6 +650,12 @@ impl<B: Backend> Actor<B> {
             None => terminal.tail(usize::MAX).join("\n"),
         }
     }
+}
+
+fn driver(spec: &TerminalSpec, now: TsNs) -> Driver {
+    let driver = Driver::new(spec.profile.clone(), now);
+    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.goes_on(&spec.program.argv));
+    if goes_on { driver.going_on() } else { driver }
 }
 
 fn tail_of(terminal: &TerminalState) -> String {

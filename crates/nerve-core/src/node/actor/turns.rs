@@ -82,6 +82,9 @@ impl<B: Backend> Actor<B> {
             }
         };
         self.turns = number;
+        if let Some(proxy) = &self.spec.proxy {
+            proxy.begin_turn(number, call.as_ref().and_then(|call| call.spend.clone()));
+        }
         // Rows are the answer of a program that draws no composer and has no parser.
         let parser = prompt.parser.unwrap_or(self.spec.parser);
         let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
@@ -98,10 +101,14 @@ impl<B: Backend> Actor<B> {
             stream,
             stream_due: None,
             finishing: None,
+            metered: self.spec.events.begin_turn(self.spec.kind),
         });
     }
 
     pub(super) fn turn_ended(&mut self, end: TurnEnd) {
+        if let Some(proxy) = &self.spec.proxy {
+            proxy.end_turn();
+        }
         let Some(active) = &mut self.active else { return };
         active.deadline = None;
         active.stream_due = None;
@@ -204,7 +211,8 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    pub(super) fn finish(&mut self, response: Response) {
+    pub(super) fn finish(&mut self, mut response: Response) {
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.close_turn(response.turn));
         self.log(&response, self.clock.now());
         let Some(mut active) = self.active.take() else { return };
         self.telling.shown(self.clock.now(), response.turn, &response.sections);
@@ -215,7 +223,8 @@ impl<B: Backend> Actor<B> {
         active.answer(Ok(response));
     }
 
-    fn fail_turn(&mut self, response: Response, error: EngineError) {
+    fn fail_turn(&mut self, mut response: Response, error: EngineError) {
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.close_turn(response.turn));
         self.log(&response, self.clock.now());
         if let Some(mut active) = self.active.take() {
             active.answer(Err(error));
@@ -262,11 +271,12 @@ impl<B: Backend> Actor<B> {
 
     fn publish_chunks(&self, turn: u64, chunks: Vec<String>) {
         let sink = self.active.as_ref().and_then(|active| active.call.as_ref()?.chunks.as_ref());
+        let tag = self.active.as_ref().and_then(|active| active.prompt.tag);
         for chunk in chunks {
             if let Some(sink) = sink {
                 sink(&chunk);
             }
-            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, chunk });
+            self.spec.events.publish(Some(&self.spec.node), EventKind::OutputChunk { turn, tag, chunk });
         }
     }
 }

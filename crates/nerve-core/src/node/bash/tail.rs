@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::chunks::Chunks;
+
 /// Of each stream this many bytes are kept.
 const BYTES: usize = 512 << 10;
 /// And of these, as many as JSON writes in this many (1.75 MiB). A response repeats stdout six times (raw, text, output, sections in two
@@ -19,11 +21,32 @@ pub(super) struct Tail {
 
 impl Tail {
     /// Reads to the end. What was read so far is there though the future is dropped.
-    pub(super) async fn collect(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+    pub(super) async fn read_to_end(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        self.collect(stream, None::<&mut Chunks<fn(String)>>).await;
+    }
+
+    /// The same; `chunks` has it too.
+    pub(super) async fn collect<P: FnMut(String)>(
+        &mut self,
+        stream: Option<impl AsyncRead + Unpin>,
+        mut chunks: Option<&mut Chunks<P>>,
+    ) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 64 << 10];
-        while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+        loop {
+            let read = match &mut chunks {
+                None => stream.read(&mut chunk).await,
+                Some(chunks) => tokio::select! {
+                    biased;
+                    read = stream.read(&mut chunk) => read,
+                    () = chunks.flush_in_time() => continue,
+                },
+            };
+            let Ok(read @ 1..) = read else { return };
             self.push(&chunk[..read]);
+            if let Some(chunks) = &mut chunks {
+                chunks.push(&chunk[..read]);
+            }
         }
     }
 

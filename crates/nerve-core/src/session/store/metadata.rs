@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
 use crate::conversation::ConversationId;
+use crate::proxy::ProxySpec;
 
 /// What is kept of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +74,8 @@ pub struct NodeRecord {
     pub chat: Option<Box<ChatSpec>>,
     /// The conversation its prompts belong to.
     pub conversation: Option<ConversationId>,
+    /// Its proxy.
+    pub proxy: Option<Box<ProxySpec>>,
 }
 
 /// A graph of a session.

@@ -15,6 +15,7 @@ use super::metadata::{GraphRecord, NodeRecord, SessionMetadata};
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
 use crate::conversation::ConversationId;
+use crate::proxy::ProxySpec;
 
 /// The server of sessions that do not say theirs: the first nerve's default.
 const DEFAULT_SERVER: &str = "default";
@@ -80,6 +81,8 @@ struct NodeShape {
     chat: Option<Box<ChatSpec>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation: Option<ConversationId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy: Option<Box<ProxySpec>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -160,6 +163,7 @@ impl From<&NodeRecord> for NodeShape {
             agent_session: node.agent_session,
             chat: node.chat,
             conversation: node.conversation,
+            proxy: node.proxy,
         }
     }
 }
@@ -199,6 +203,7 @@ impl TryFrom<NodeShape> for NodeRecord {
             agent_session: shape.agent_session,
             chat: shape.chat,
             conversation: shape.conversation,
+            proxy: shape.proxy,
         })
     }
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::chat::ChatSpec;
 use crate::command::{CommandLine, PanePlace};
 use crate::conversation::ConversationId;
+use crate::proxy::{ProxyKind, ProxySpec};
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -58,6 +59,7 @@ fn full_node() -> NodeRecord {
         agent_session: Some("5c3a".into()),
         conversation: Some(ConversationId::new("w", "a chat")),
         chat: Some(Box::new(ChatSpec::new(Default::default(), "m"))),
+        proxy: Some(Box::new(ProxySpec::new(ProxyKind::Openai))),
     }
 }
 

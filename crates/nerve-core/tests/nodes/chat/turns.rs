@@ -103,7 +103,7 @@ async fn an_answer_is_heard_while_it_grows() {
         let mut chunks = Vec::new();
         while let Ok(event) = talk.stage.events.try_recv() {
             match event.kind {
-                EventKind::OutputChunk { chunk, turn } => {
+                EventKind::OutputChunk { chunk, turn, .. } => {
                     assert_eq!(turn, 1);
                     chunks.push(chunk);
                 }

@@ -68,7 +68,7 @@ async fn pastes_are_in_brackets_where_the_program_wants_them_and_nowhere_else() 
         shows(&tmux, &pane, "ready");
         tmux.create(tmux.over(session, &pane)).await.unwrap();
         tmux.stage.shows(session, "ready").await;
-        let command = Command::RunCommand { node: at(session), command: "one\ntwo".into() };
+        let command = Command::RunCommand { node: at(session), command: "one\ntwo".into(), trace: None };
         tmux.stage.engine.execute(command).await.unwrap();
         let end = Command::WriteData { node: at(session), data: b"end\n".to_vec() };
         tmux.stage.engine.execute(end).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_pane_that_ends_by_itself_is_told() {
     let pane = tmux.pane("work", SHELL);
     tmux.create(tmux.over("sh", &pane)).await.unwrap();
     tmux.stage.wait("sh", StateName::Ready).await.unwrap();
-    let run = Command::RunCommand { node: at("sh"), command: "exit".into() };
+    let run = Command::RunCommand { node: at("sh"), command: "exit".into(), trace: None };
     tmux.stage.engine.execute(run).await.unwrap();
     tmux.stage.wait("sh", StateName::Stopped).await.unwrap();
 }

@@ -187,7 +187,8 @@ async fn the_environment_is_what_was_asked_for() {
     spec.profile = Some("claude".into());
     spec.env = BTreeMap::from([("PS1".to_string(), "$ ".to_string())]);
     tmux.create(spec).await.unwrap();
-    let run = Command::RunCommand { node: at("agent"), command: "echo \"<$TMUX$TMUX_PANE>\"".into() };
+    let run =
+        Command::RunCommand { node: at("agent"), command: "echo \"<$TMUX$TMUX_PANE>\"".into(), trace: None };
     tmux.stage.engine.execute(run).await.unwrap();
     tmux.stage.shows("agent", "\n<>").await;
     tmux.stop("env").await;

@@ -47,6 +47,7 @@ fn config(home: &Path) -> EngineConfig {
                 recordings: Some(home.join("recordings")),
                 ..Panes::default()
             },
+            proxies: Default::default(),
         },
         ..EngineConfig::default()
     }

@@ -166,7 +166,7 @@ async fn keys_go_through_as_they_are() {
     let scene = Scene::new();
     scene.bash("sh").await;
     let command = "echo it-runs; cat".to_string();
-    scene.stage.engine.execute(Command::RunCommand { node: at("sh"), command }).await.unwrap();
+    scene.stage.engine.execute(Command::RunCommand { node: at("sh"), command, trace: None }).await.unwrap();
     // From then on the terminal is cat's.
     scene.stage.shows("sh", "\nit-runs").await;
     let data = b"typed\r".to_vec();

@@ -62,6 +62,9 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     if node.pane.is_some() {
         pane(node, at, report);
     }
+    if let Some(proxy) = &node.proxy {
+        super::super::proxy::check(proxy, at.key("proxy"), report);
+    }
 }
 
 /// What is meant for a new pane means nothing to one that is there.
@@ -71,6 +74,7 @@ fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
         ("cwd", node.cwd.is_some()),
         ("env", !node.env.is_empty()),
         ("tmux_session", node.tmux_session.is_some()),
+        ("proxy", node.proxy.is_some()),
     ];
     for (field, _) in given.into_iter().filter(|(_, given)| *given) {
         let message = format!("`{field}` is for a new pane; with `pane` it is one that is there already");

@@ -1,0 +1,122 @@
+//! A shell that plays an agent: its profile says how it is told of a proxy, and a script of its own asks the model.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use nerve_core::command::{Command, NodeInfo, NodeSpec, Reply};
+use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::EngineError;
+use nerve_core::node::factory::FactoryConfig;
+use nerve_core::proxy::{Proxies, ProxyKind, ProxySpec};
+use nerve_core::telemetry::Telemetry;
+use nerve_testkit::mock_model::{MockModel, Script, serve};
+use serde_json::Value;
+
+use crate::stage::{Stage, at};
+
+/// Asks the model one thing, and prints the head and the body of its answer.
+const ASK: &str = r#"#!/bin/bash
+at=${ANTHROPIC_BASE_URL#http://}
+body='{"model":"m-1","max_tokens":9,"messages":[{"role":"user","content":"'"$1"'"}]}'
+exec 3<>"/dev/tcp/${at%:*}/${at#*:}" || exit 1
+printf 'POST /v1/messages HTTP/1.1\r\nhost: %s\r\nconnection: close\r\ncontent-type: application/json\r\nx-api-key: %s\r\ncontent-length: %s\r\n\r\n%s' \
+  "$at" "${2:-${ANTHROPIC_AUTH_TOKEN:-own-key}}" "${#body}" "$body" >&3
+cat <&3
+echo
+"#;
+
+pub(crate) struct Scene {
+    pub(crate) stage: Stage,
+    pub(crate) model: MockModel,
+}
+
+impl Scene {
+    pub(crate) async fn new() -> Scene {
+        Scene::told(Telemetry::off()).await
+    }
+
+    /// What is done is told to `telemetry`.
+    pub(crate) async fn told(telemetry: Telemetry) -> Scene {
+        let folder = tempfile::tempdir().unwrap();
+        let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("profiles")).unwrap();
+        let shell = include_str!("../../../../nerve-term/profiles/shell.toml");
+        let caller = shell
+            .replace("name = \"shell\"", "name = \"caller\"")
+            .replace("programs = [", "programs = [\"caller\"] # [")
+            + "\n[proxy]\nurl = \"ANTHROPIC_BASE_URL\"\ntoken = \"ANTHROPIC_AUTH_TOKEN\"\nunset = [\"NERVE_TEST_KEY\"]\n";
+        fs::write(at("profiles/caller.toml"), caller).unwrap();
+        fs::write(at("ask"), ASK).unwrap();
+        fs::set_permissions(at("ask"), PermissionsExt::from_mode(0o755)).unwrap();
+        let engine = Engine::new(EngineConfig {
+            nodes: FactoryConfig {
+                server: "test".into(),
+                history_dir: Some(at("history")),
+                profile_dir: Some(at("profiles")),
+                proxies: Proxies { folder: Some(at("proxies")), ..Proxies::default() },
+                ..FactoryConfig::default()
+            },
+            telemetry,
+            ..EngineConfig::default()
+        });
+        let events = engine.subscribe();
+        Scene { stage: Stage { engine, events, folder }, model }
+    }
+
+    /// Requests go to the scripted model.
+    pub(crate) fn proxy(&self, kind: ProxyKind) -> ProxySpec {
+        ProxySpec { base_url: Some(self.model.url()), ..ProxySpec::new(kind) }
+    }
+
+    pub(crate) fn spec(&self, node: &str, proxy: ProxySpec) -> NodeSpec {
+        let spec = self.stage.spec(node, &["bash", "--norc", "--noprofile"]);
+        NodeSpec { profile: Some("caller".into()), proxy: Some(Box::new(proxy)), ..spec }
+    }
+
+    pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        match self.stage.engine.execute(Command::CreateNode(spec)).await? {
+            Reply::Created(info) => Ok(info),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn info(&self, node: &str) -> NodeInfo {
+        match self.stage.engine.execute(Command::GetNode(at(node))).await.unwrap() {
+            Reply::Node(info) => *info,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn fact(&self, node: &str, name: &str) -> Option<String> {
+        self.info(node).await.metadata.get(name).cloned()
+    }
+
+    /// Waits until the node's info says so.
+    pub(crate) async fn until(&self, node: &str, name: &str, value: &str) {
+        let seen = async {
+            while self.fact(node, name).await.as_deref() != Some(value) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let in_time = tokio::time::timeout(crate::stage::LIMIT, seen).await;
+        assert!(in_time.is_ok(), "{name} is {:?}, not {value}", self.fact(node, name).await);
+    }
+
+    /// The script that asks, for a command line.
+    pub(crate) fn ask(&self) -> String {
+        self.stage.folder.path().join("ask").display().to_string()
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.stage.folder.path().join(path)
+    }
+
+    /// The replies in a node's log.
+    pub(crate) fn replies(&self, node: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.at(&format!("proxies/log/test/default/{node}.jsonl"))).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["type"] == "reply").collect()
+    }
+}
