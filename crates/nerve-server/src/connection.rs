@@ -1,244 +1,287 @@
 //! One client: its requests run side by side and are answered as they finish; its events come in between.
 //!
+//! One task reads, answers and writes. What can be answered at once is answered there: no other thread has to wake for it. Everything else gets
+//! a task of its own, and comes back with its reply.
+//!
 //! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
 //! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
 
 use std::future::Future;
 use std::io;
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use nerve_core::command::Command;
-use nerve_proto::framing::{Frame, LineReader};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, Ready};
-use tokio::net::{TcpStream, UnixStream};
+use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Pass;
 use crate::convert::{self, Answer, Request};
-use crate::events::{Filter, Queue};
+use crate::events::{Filter, Tag};
+pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
+use crate::outgoing::{And, Outgoing, Permits, Reply};
 use crate::requests;
+use crate::server::CLOSE_PATIENCE;
 use crate::serving::Serving;
 
 /// Requests of one client that are worked on or wait to be written.
 const IN_FLIGHT: usize = 1024;
 /// Of those, how many may be of the kind whose answers are large.
 const LARGE_IN_FLIGHT: usize = 8;
-/// Replies that wait for the writer.
-const OUTBOX: usize = 64;
+/// Replies of other tasks that wait for this one.
+const DONE: usize = 64;
+/// Requests that came together are taken together, so many at most, before their answers are written.
+const TOGETHER: usize = 64;
+/// Bytes that are still read of a client that is sent away: a line that was too long is among them.
+const LINGER: u64 = 2 * MAX_LINE_BYTES as u64;
+/// One that has sent nothing for so long when the server goes down is not waited for.
+const QUIET: Duration = Duration::from_millis(50);
 /// A client that takes no replies cannot hold up a shutdown for longer.
 const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The two ends of one client's stream, whatever it came over.
-pub(crate) struct Link {
-    pub(crate) read: ReadHalf,
-    pub(crate) write: WriteHalf,
-    pub(crate) hung_up: HungUp,
-}
+/// Ends, with the reason, when the client is to be sent away.
+pub(crate) type SentAway = Pin<Box<dyn Future<Output = String> + Send>>;
 
-pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
-pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
-/// Ends when the other side has closed both directions; not when it only sends no more.
-pub(crate) type HungUp = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-impl Link {
-    pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
-        let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
-        let (read, write) = stream.into_split();
-        let hung_up = Box::pin(async move {
-            while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
-                if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
-                    return;
-                }
-            }
-        });
-        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up })
-    }
-
-    /// Bytes over TCP, in the clear.
-    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Link> {
-        let watch = watch_tcp(&stream)?;
-        let (read, write) = stream.into_split();
-        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) })
-    }
-
-    /// Bytes over anything that runs over the TCP connection of which `watch` is a second handle.
-    pub(crate) fn over<S>(stream: S, watch: TcpStream) -> Link
-    where
-        S: AsyncRead + AsyncWrite + Send + 'static,
-    {
-        let (read, write) = tokio::io::split(stream);
-        Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) }
-    }
-}
-
-/// A second handle to a socket, with readiness of its own.
-pub(crate) fn watch_tcp(stream: &TcpStream) -> io::Result<TcpStream> {
-    TcpStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
-}
-
-fn tcp_hung_up(watch: TcpStream) -> HungUp {
+/// That of a client who came in with this.
+pub(crate) fn sent_away(pass: Pass) -> SentAway {
     Box::pin(async move {
-        while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
-            if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
-                return;
-            }
-        }
+        pass.changed().await;
+        Pass::CHANGED.to_string()
     })
-}
-
-/// EPOLLHUP: both directions are closed (epoll_ctl(2)). Writable is what a socket mostly is; that is taken back, so that the next look
-/// waits until epoll has something new to tell.
-fn is_hung_up(ready: Ready, take_back: impl FnOnce(fn() -> io::Result<()>) -> io::Result<()>) -> bool {
-    if ready.is_write_closed() {
-        return true;
-    }
-    let _ = take_back(|| Err(io::ErrorKind::WouldBlock.into()));
-    false
 }
 
 /// Serves one client until it is gone, or until the server closes.
 pub(crate) async fn serve(link: Link, serving: Arc<Serving>) {
-    talk(LineReader::new(link.read), link.write, link.hung_up, serving).await;
+    let nothing = Box::pin(std::future::pending());
+    talk(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
 }
 
-/// The same for one whose first line has been read.
+/// The same for one whose first line has been read, and who may be `sent_away`.
 pub(crate) async fn talk(
-    lines: LineReader<ReadHalf>,
+    mut lines: LineReader<ReadHalf>,
     write: WriteHalf,
-    hung_up: HungUp,
+    mut hung_up: HungUp,
+    mut sent_away: SentAway,
     serving: Arc<Serving>,
 ) {
-    let (outbox, waiting) = mpsc::channel(OUTBOX);
+    let mut out = Outgoing::new(write, serving.hub.subscribe(Filter::default(), None));
+    let (done, mut replies) = mpsc::channel(DONE);
+    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let gone = CancellationToken::new();
-    let events = serving.hub.subscribe(Filter::default(), None);
-    let closing = serving.closing.clone();
-    let writing = Writer { write, waiting, events, listens: false, closing }.run();
-    let reader = Reader {
-        outbox,
-        gone: gone.clone(),
-        serving,
-        in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
-        large: Arc::new(Semaphore::new(LARGE_IN_FLIGHT)),
-    };
-    tokio::pin!(writing);
-    let left = tokio::select! {
-        written = &mut writing => Some(written),
-        () = reader.run(lines) => None,
-    };
-    if left.is_none() {
-        // The client sends no more. It may still wait for answers, or it is gone for good.
+    // However this ends.
+    let _guard = gone.clone().drop_guard();
+    let large = Arc::new(Semaphore::new(LARGE_IN_FLIGHT));
+    let mut desk = Some(Desk { done, gone: gone.clone(), large, serving: serving.clone() });
+    let closing = serving.closing.cancelled();
+    tokio::pin!(closing);
+    let (mut is_closing, mut is_sent_away, mut all_answered) = (false, false, false);
+    // How long the client is waited for that has not said that it sends no more.
+    let mut patience = Duration::ZERO;
+    loop {
+        out.gather();
+        let reads = desk.is_some();
+        let may_come = !all_answered || (out.listens() && !is_closing);
+        if !reads && !may_come && out.is_idle() && out.waiting() == 0 {
+            break;
+        }
+        // Requests that are here already are taken before their answers are written: in one go.
+        let more = reads && lines.has_line() && out.waiting() < TOGETHER && in_flight.available_permits() > 0;
+        let events = out.events();
+        let (writes, gathers) = (!more && !out.is_idle(), out.has_room());
         tokio::select! {
-            _ = writing => {}
-            () = hung_up => {}
+            biased;
+            () = &mut closing, if !is_closing => {
+                is_closing = true;
+                patience = QUIET;
+                desk = None;
+            }
+            // It sends no more. It may still wait for answers, or it is gone for good.
+            () = &mut hung_up, if !reads => return,
+            reason = &mut sent_away, if reads => {
+                out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), and: And::Nothing });
+                // What is not done by now has no answer, and what is not taken soon is not waited for.
+                (is_sent_away, patience) = (true, CLOSE_PATIENCE);
+                let _ = tokio::time::timeout(CLOSE_PATIENCE, out.write_all()).await;
+                break;
+            }
+            written = out.write(), if writes => if written.is_err() {
+                return;
+            },
+            (permit, frame) = next(&in_flight, &mut lines), if reads => {
+                let permits = Permits { in_flight: permit, large: None };
+                match (frame.map(line_of), &desk) {
+                    (Ok(Some(line)), Some(desk)) => desk.take(line, permits, &mut out),
+                    _ => (desk, patience) = (None, Duration::ZERO),
+                }
+            }
+            reply = replies.recv(), if !all_answered => match reply {
+                Some(reply) => out.push(reply),
+                None => all_answered = true,
+            },
+            () = events.filled(), if gathers => {}
         }
     }
-    gone.cancel();
+    if !out.is_idle() {
+        return;
+    }
+    let last = async {
+        if !is_sent_away {
+            return out.finish().await.is_ok();
+        }
+        matches!(tokio::time::timeout(CLOSE_PATIENCE, out.finish()).await, Ok(Ok(())))
+    };
+    tokio::select! {
+        closed = last => if closed && !patience.is_zero() {
+            linger(lines.into_inner(), patience).await;
+        },
+        () = hung_up => {}
+    }
 }
 
-/// What goes to the client, in this order.
-enum Outgoing {
-    /// A reply. The permits are given back when it is written.
-    Reply { line: Vec<u8>, _permits: Permits, written: Option<oneshot::Sender<()>> },
-    /// A reply, and from then on other events.
-    Subscribed { line: Vec<u8>, events: Arc<Queue> },
+/// Reads what the client of a connection that is closed on this side still sends, until it is silent for so long: a connection that is
+/// left with something unread in it is reset, and what was said last is lost (RFC 9293 §3.10.4). Bounded in bytes and in time.
+pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
+    let reading = async {
+        let (mut read, mut scrap) = (read.take(LINGER), vec![0; 4096]);
+        while let Ok(Ok(1..)) = tokio::time::timeout(silent, read.read(&mut scrap)).await {}
+    };
+    let _ = tokio::time::timeout(CLOSE_PATIENCE, reading).await;
 }
 
-#[derive(Default)]
-struct Permits {
-    _in_flight: Option<OwnedSemaphorePermit>,
-    _large: Option<OwnedSemaphorePermit>,
+/// The next frame, as soon as there is room for its answer. Nothing is lost when this is dropped.
+async fn next(
+    in_flight: &Arc<Semaphore>,
+    lines: &mut LineReader<ReadHalf>,
+) -> (Option<OwnedSemaphorePermit>, io::Result<Frame>) {
+    // The semaphore is never closed.
+    let permit = in_flight.clone().acquire_owned().await.ok();
+    (permit, lines.next().await)
 }
 
-struct Reader {
-    outbox: mpsc::Sender<Outgoing>,
+/// What a frame asks for; the error is the line that answers it. `None`: it is the end.
+fn line_of(frame: Frame) -> Option<Result<Request, Vec<u8>>> {
+    match frame {
+        Frame::Line(line) => Some(convert::request(&line)),
+        Frame::TooLong { bytes } => Some(Err(convert::too_long(bytes))),
+        // A last line may lack its end. If it lacks more, it is no JSON object.
+        Frame::Eof { partial } if !partial.trim_ascii().is_empty() => Some(convert::request(&partial)),
+        Frame::Eof { .. } => None,
+    }
+}
+
+/// Where requests are taken. Once it is dropped, no more are, and replies come only of those that are worked on.
+struct Desk {
+    done: mpsc::Sender<Reply>,
     gone: CancellationToken,
-    serving: Arc<Serving>,
-    in_flight: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    serving: Arc<Serving>,
 }
 
-impl Reader {
-    /// Takes requests until there are no more.
-    async fn run(self, lines: LineReader<ReadHalf>) {
-        let closing = self.serving.closing.clone();
-        tokio::select! {
-            () = closing.cancelled() => {}
-            () = self.take_requests(lines) => {}
-        }
-    }
-
-    async fn take_requests(&self, mut lines: LineReader<ReadHalf>) {
-        loop {
-            let Ok(permit) = self.in_flight.clone().acquire_owned().await else { return };
-            let permits = Permits { _in_flight: Some(permit), _large: None };
-            let request = match lines.next().await {
-                Ok(Frame::Line(line)) => convert::request(&line),
-                Ok(Frame::TooLong { bytes }) => Err(convert::too_long(bytes)),
-                // A last line may lack its end. If it lacks more, it is no JSON object.
-                Ok(Frame::Eof { partial }) if !partial.trim_ascii().is_empty() => convert::request(&partial),
-                Ok(Frame::Eof { .. }) | Err(_) => return,
-            };
-            match request {
-                Ok(request) => self.take(request, permits).await,
-                Err(line) => self.reply(line, permits).await,
-            }
-        }
-    }
-
-    async fn take(&self, request: Request, permits: Permits) {
-        match request {
-            Request::Command { command, answer } => self.start(command, answer, permits),
-            Request::Subscribe { filter, since, answer } => {
+impl Desk {
+    fn take(&self, request: Result<Request, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
+        let (line, and) = match request {
+            Ok(Request::Command { command, answer }) => return self.start(command, answer, permits, out),
+            Ok(Request::Subscribe { filter, since, answer }) => {
                 let events = self.serving.hub.subscribe(filter, since);
-                let line = answer.subscribed(self.serving.hub.last_seq());
-                // Nobody is there to be told if the writer is gone.
-                let _ = self.outbox.send(Outgoing::Subscribed { line, events }).await;
+                (answer.subscribed(self.serving.hub.last_seq(), &self.serving.id), And::Subscribes(events))
             }
-            Request::Authenticated { answer } => self.reply(answer.authenticated(), permits).await,
-            Request::Shutdown { keep_nodes, answer } => {
-                let (written, is_written) = oneshot::channel();
-                let line = answer.shutting_down();
-                let reply = Outgoing::Reply { line, _permits: permits, written: Some(written) };
-                let sent = async {
-                    let _ = self.outbox.send(reply).await;
-                    let _ = is_written.await;
-                };
-                let _ = tokio::time::timeout(SHUTDOWN_REPLY_PATIENCE, sent).await;
-                self.serving.shut_down(keep_nodes);
+            Ok(Request::Authenticated { answer }) => (answer.authenticated(), And::Nothing),
+            Ok(Request::Shutdown { keep_nodes, answer }) => {
+                (answer.shutting_down(), And::Tells(self.shut_down(keep_nodes)))
             }
+            Err(line) => {
+                self.serving.hub.metrics.refused();
+                (line, And::Nothing)
+            }
+        };
+        out.push(Reply { line, permits, and });
+    }
+
+    /// Asks the server to go down once the reply is written, or not taken.
+    fn shut_down(&self, keep_nodes: bool) -> oneshot::Sender<()> {
+        let (written, is_written) = oneshot::channel();
+        let serving = self.serving.clone();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(SHUTDOWN_REPLY_PATIENCE, is_written).await;
+            serving.shut_down(keep_nodes);
+        });
+        written
+    }
+
+    /// Works on a request: to its end if that comes at once, else beside the others.
+    fn start(&self, mut command: Command, answer: Answer, permits: Permits, out: &mut Outgoing) {
+        let mut and = And::Nothing;
+        if let (Command::ExecuteInput(execute), Some(id)) = (&mut command, &answer.request_id)
+            && execute.stream
+            && execute.background.is_none()
+        {
+            let tag: Tag = self.serving.tag();
+            execute.tag = Some(tag);
+            out.tag(tag, id.clone());
+            and = And::Ends(tag);
+        }
+        let is_brief = convert::is_brief(&command);
+        let job = Job {
+            gone: self.gone.clone(),
+            large: self.large.clone(),
+            serving: self.serving.clone(),
+            permits,
+            and,
+        };
+        if !is_brief {
+            tokio::spawn(self.handed_in(job.run(command, answer)));
+            return;
+        }
+        let mut job = Box::pin(job.run(command, answer));
+        match (&mut job).now_or_never() {
+            Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
+            None => drop(tokio::spawn(self.handed_in(job))),
         }
     }
 
-    async fn reply(&self, line: Vec<u8>, permits: Permits) {
-        let _ = self.outbox.send(Outgoing::Reply { line, _permits: permits, written: None }).await;
+    fn handed_in<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
+        let done = self.done.clone();
+        async move {
+            if let Some(reply) = job.await {
+                // Nobody is there to be told if the connection is gone.
+                let _ = done.send(reply).await;
+            }
+        }
     }
+}
 
-    /// Works on a request beside the others.
-    fn start(&self, command: Command, answer: Answer, mut permits: Permits) {
-        let outbox = self.outbox.clone();
-        let gone = self.gone.clone();
-        let serving = self.serving.clone();
-        let large = self.large.clone();
+/// What a request that is worked on holds.
+struct Job {
+    gone: CancellationToken,
+    large: Arc<Semaphore>,
+    serving: Arc<Serving>,
+    permits: Permits,
+    and: And,
+}
+
+impl Job {
+    /// `None`: nobody waits for the answer any more.
+    async fn run(self, command: Command, answer: Answer) -> Option<Reply> {
+        let Job { gone, large, serving, mut permits, and } = self;
         let (at_once, in_the_end) =
             (convert::may_answer_much(&command), convert::may_end_with_much(&command));
-        tokio::spawn(async move {
+        let (gone, large, serving, permit) = (&gone, &large, &serving, &mut permits.large);
+        let line = requests::guarded(answer, |answer| async move {
             if at_once {
-                let Some(permit) = one_of(&large, &gone).await else { return };
-                permits._large = Some(permit);
+                *permit = Some(one_of(large, gone).await?);
             }
-            let Some(outcome) = requests::work(command, &serving, &gone).await else { return };
+            let outcome = requests::work(command, serving, gone).await?;
             if in_the_end {
-                let Some(permit) = one_of(&large, &gone).await else { return };
-                permits._large = Some(permit);
+                *permit = Some(one_of(large, gone).await?);
             }
-            // Events that led to this answer go before it.
-            serving.hub.forward();
-            let line = answer.outcome(outcome);
-            let _ = outbox.send(Outgoing::Reply { line, _permits: permits, written: None }).await;
-        });
+            Some(requests::told(outcome, answer, serving))
+        })
+        .await?;
+        Some(Reply { line, permits, and })
     }
 }
 
@@ -250,79 +293,11 @@ async fn one_of(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<Ow
     }
 }
 
-struct Writer {
-    write: WriteHalf,
-    waiting: mpsc::Receiver<Outgoing>,
-    events: Arc<Queue>,
-    /// The client asked for events; it may want them even when it sends no more.
-    listens: bool,
-    closing: CancellationToken,
-}
-
-impl Writer {
-    /// Writes replies and events until no reply can come any more.
-    async fn run(mut self) -> io::Result<()> {
-        loop {
-            let events = self.events.clone();
-            tokio::select! {
-                biased;
-                outgoing = self.waiting.recv() => match outgoing {
-                    Some(outgoing) => self.write(outgoing).await?,
-                    None => break,
-                },
-                lines = events.next() => self.send(&lines).await?,
-            }
-        }
-        while self.listens && !self.closing.is_cancelled() {
-            let events = self.events.clone();
-            tokio::select! {
-                lines = events.next() => self.send(&lines).await?,
-                () = self.closing.cancelled() => break,
-            }
-        }
-        self.write_events().await?;
-        self.write.shutdown().await
-    }
-
-    async fn write(&mut self, outgoing: Outgoing) -> io::Result<()> {
-        self.write_events().await?;
-        match outgoing {
-            Outgoing::Reply { line, written, .. } => {
-                self.send(&line).await?;
-                if let Some(written) = written {
-                    let _ = written.send(());
-                }
-            }
-            Outgoing::Subscribed { line, events } => {
-                self.send(&line).await?;
-                self.events = events;
-                self.listens = true;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the events that wait now: bounded, whatever comes in meanwhile.
-    async fn write_events(&mut self) -> io::Result<()> {
-        for _ in 0..self.events.len() {
-            let Some(lines) = self.events.try_next() else { break };
-            self.send(&lines).await?;
-        }
-        Ok(())
-    }
-
-    /// TLS may keep the end of what is written for itself until it is told to hand it on.
-    async fn send(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.write.write_all(lines).await?;
-        self.write.flush().await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use nerve_core::engine::{Engine, EngineConfig};
     use nerve_core::node::factory::FactoryConfig;
-    use tokio::io::{AsyncBufReadExt, BufReader, BufWriter};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter};
 
     use super::*;
 
@@ -334,6 +309,7 @@ mod tests {
             hook_relay: None,
             hosting: None,
             panes: Default::default(),
+            proxies: Default::default(),
         };
         Engine::new(EngineConfig { nodes, ..EngineConfig::default() })
     }

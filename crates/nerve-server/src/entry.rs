@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::access::Door;
 use crate::connection::{self, Link, ReadHalf, WriteHalf};
 use crate::convert::{self, Authenticate};
+use crate::metrics::Transport;
 use crate::server::{CLOSE_PATIENCE, Clients};
 use crate::serving::Serving;
 use crate::tcp::Visitor;
@@ -20,12 +21,11 @@ use crate::tcp::Visitor;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that are read of a client before it has sent a whole line: a token fits.
 const MOST: usize = 4096;
-/// Bytes that are still read of one that was refused, so that it gets to see why.
-const LINGER: u64 = 64 * 1024;
 
 /// Serves a client that shows the token, until it is gone or the server closes.
 pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Door>, clients: Clients) {
     let Visitor { link, peer, stranger } = visitor;
+    let _connected = serving.hub.metrics.connected(Transport::Tcp);
     let Link { mut read, mut write, hung_up } = link;
     let entering = async {
         let (line, rest) = match first_line(&mut read).await? {
@@ -37,10 +37,10 @@ pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Doo
             Err(refusal) => return Some(Err(refusal)),
         };
         match door.knock(token.as_deref(), peer.ip()).await {
-            Ok(()) if clients.is_full() => {
-                Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.too_many()))))
-            }
-            Ok(()) => Some(Ok((answer.authenticated(), rest))),
+            Ok(pass) => match clients.place() {
+                Some(place) => Some(Ok((answer.authenticated(), rest, place, pass))),
+                None => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.too_many())))),
+            },
             // The answer would cost what its place does.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),
@@ -51,12 +51,13 @@ pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Doo
         () = serving.closing.cancelled() => return,
     };
     match entered {
-        Some(Ok((answer, rest))) => {
+        Some(Ok((answer, rest, _place, pass))) => {
             drop(stranger);
             if told(&mut write, &answer).await {
                 let read: ReadHalf =
                     if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
-                connection::talk(LineReader::new(read), write, hung_up, serving).await;
+                let sent_away = connection::sent_away(pass);
+                connection::talk(LineReader::new(read), write, hung_up, sent_away, serving).await;
             }
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,
@@ -104,15 +105,12 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<First>> {
     }
 }
 
-/// Closes with a last line. What the client still sends is read for a moment: a connection that is closed with something unread in it is
-/// reset, and the line lost.
+/// Closes with a last line.
 async fn refuse(read: ReadHalf, mut write: WriteHalf, line: &[u8]) {
-    let closing = async {
-        if told(&mut write, line).await && write.shutdown().await.is_ok() {
-            let _ = tokio::io::copy(&mut read.take(LINGER), &mut tokio::io::sink()).await;
-        }
-    };
-    let _ = tokio::time::timeout(CLOSE_PATIENCE, closing).await;
+    let told = async { told(&mut write, line).await && write.shutdown().await.is_ok() };
+    if matches!(tokio::time::timeout(CLOSE_PATIENCE, told).await, Ok(true)) {
+        connection::linger(read, CLOSE_PATIENCE).await;
+    }
 }
 
 async fn told(write: &mut WriteHalf, line: &[u8]) -> bool {

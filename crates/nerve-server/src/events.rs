@@ -1,13 +1,14 @@
 //! Events from the engine to subscribers: one bounded queue for each, so that a slow one holds nobody up.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nerve_core::command::EngineEvent;
-use nerve_proto::{EventMessage, EventType};
+use nerve_core::command::{EngineEvent, EventKind};
+use nerve_proto::{EventMessage, EventType, RequestId};
 use tokio::sync::{Notify, broadcast};
 
 use crate::convert;
+use crate::metrics::Metrics;
 
 /// Events that wait for one subscriber; the oldest are dropped for newer ones.
 const QUEUE_EVENTS: usize = 1024;
@@ -25,6 +26,8 @@ const RING_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
+    /// What is counted of them, and of what else the server does.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
@@ -33,19 +36,45 @@ struct Inner {
     ring: Bounded,
     last_seq: u64,
     subscribers: Vec<Weak<Queue>>,
+    metrics: Arc<Metrics>,
 }
+
+/// By what a connection knows the chunks of a turn that it asked for; no two turns of a server have the same.
+pub(crate) type Tag = u64;
 
 /// One event, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Published {
     seq: u64,
+    tag: Option<Tag>,
     event: EventMessage,
     line: Vec<u8>,
 }
 
 impl Published {
-    fn new(event: EventMessage) -> Published {
-        Published { seq: event.seq, line: convert::event_line(event.clone()), event }
+    fn new(event: EngineEvent) -> Published {
+        let tag = match event.kind {
+            EventKind::OutputChunk { tag, .. } => tag,
+            _ => None,
+        };
+        let event = convert::event(event);
+        Published { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
+    }
+
+    /// Its lines for a subscriber, who asked for the turns in `asked`.
+    fn lines(&self, filter: &Filter, asked: &HashMap<Tag, RequestId>) -> Vec<u8> {
+        let request = self.tag.and_then(|tag| asked.get(&tag));
+        let mut lines = match request {
+            Some(request) => convert::event_line(convert::of_request(self.event.clone(), request)),
+            None => self.line.clone(),
+        };
+        lines.extend(self.under_old_name(filter).into_iter().flatten());
+        lines
+    }
+
+    fn under_old_name(&self, filter: &Filter) -> Option<Vec<u8>> {
+        let old = filter.aliases.then(|| self.event.under_old_name()).flatten()?;
+        Some(convert::event_line(old))
     }
 }
 
@@ -91,8 +120,9 @@ struct Waiting {
 
 impl Hub {
     pub(crate) fn new(engine: broadcast::Receiver<EngineEvent>) -> Hub {
-        let ring = Bounded::default();
-        Hub { inner: Mutex::new(Inner { engine, ring, last_seq: 0, subscribers: Vec::new() }) }
+        let (ring, metrics) = (Bounded::default(), Arc::new(Metrics::new()));
+        let inner = Inner { engine, ring, last_seq: 0, subscribers: Vec::new(), metrics: metrics.clone() };
+        Hub { inner: Mutex::new(inner), metrics }
     }
 
     /// Hands on all events the engine has published so far.
@@ -101,7 +131,7 @@ impl Hub {
         let mut inner = lock(&self.inner);
         loop {
             match inner.engine.try_recv() {
-                Ok(event) => inner.publish(convert::event(event)),
+                Ok(event) => inner.publish(event),
                 Err(TryRecvError::Lagged(count)) => inner.lost(count),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
@@ -132,21 +162,26 @@ impl Hub {
 }
 
 impl Inner {
-    fn publish(&mut self, event: EventMessage) {
+    fn publish(&mut self, event: EngineEvent) {
+        self.metrics.happened(&event.kind);
         let event = Arc::new(Published::new(event));
+        self.metrics.published(&event.event.event_type);
         self.last_seq = event.seq;
+        let mut dropped = 0;
         self.subscribers.retain(|subscriber| match subscriber.upgrade() {
             Some(queue) => {
-                queue.push(&event);
+                dropped += queue.push(&event);
                 true
             }
             None => false,
         });
+        self.metrics.events_dropped(dropped);
         self.ring.push(event, RING_EVENTS, RING_BYTES);
     }
 
     fn lost(&mut self, count: u64) {
         tracing::warn!(count, "events were lost between the engine and the server");
+        self.metrics.events_lost(count);
         for queue in self.subscribers.iter().filter_map(Weak::upgrade) {
             lock(&queue.waiting).dropped += count;
         }
@@ -154,13 +189,17 @@ impl Inner {
 }
 
 impl Queue {
-    fn push(&self, event: &Arc<Published>) {
+    /// Adds one, if it is wanted, and says how many others had to go for it.
+    fn push(&self, event: &Arc<Published>) -> u64 {
         if !self.filter.lets_through(&event.event) {
-            return;
+            return 0;
         }
         let mut waiting = lock(&self.waiting);
-        waiting.dropped += waiting.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
+        let gone = waiting.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
+        waiting.dropped += gone;
+        drop(waiting);
         self.filled.notify_one();
+        gone
     }
 
     /// How many events wait, and whether any were dropped before them.
@@ -170,27 +209,19 @@ impl Queue {
     }
 
     /// The next lines to send, if there are any: an event, under its old name too if that was asked for, and before it how many
-    /// were dropped.
-    pub(crate) fn try_next(&self) -> Option<Vec<u8>> {
+    /// were dropped. Chunks of the turns in `asked` name the request.
+    pub(crate) fn try_next(&self, asked: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
         let (dropped, event) = self.pop()?;
-        let mut lines = dropped.map(|(_, line)| line).unwrap_or_default();
-        if let Some(event) = event {
-            lines.extend_from_slice(&event.line);
-            if let Some(old) = self.under_old_name(&event) {
-                lines.extend_from_slice(&old);
-            }
-        }
-        Some(lines)
+        let lines = event.map(|event| event.lines(&self.filter, asked)).unwrap_or_default();
+        Some(match dropped {
+            Some((_, told)) => [told, lines].concat(),
+            None => lines,
+        })
     }
 
-    /// Waits for the next lines to send. Nothing is lost if the wait is given up.
-    pub(crate) async fn next(&self) -> Vec<u8> {
-        loop {
-            if let Some(lines) = self.try_next() {
-                return lines;
-            }
-            self.filled.notified().await;
-        }
+    /// Waits until something may have come that [`Queue::try_next`] has not given out.
+    pub(crate) async fn filled(&self) {
+        self.filled.notified().await;
     }
 
     /// The same as [`Queue::try_next`], each line by itself with its number.
@@ -199,12 +230,12 @@ impl Queue {
         let mut lines: Vec<(u64, Vec<u8>)> = dropped.into_iter().collect();
         if let Some(event) = event {
             lines.push((event.seq, event.line.clone()));
-            lines.extend(self.under_old_name(&event).map(|old| (event.seq, old)));
+            lines.extend(event.under_old_name(&self.filter).map(|old| (event.seq, old)));
         }
         Some(lines)
     }
 
-    /// The same as [`Queue::next`], each line by itself with its number.
+    /// The same, waiting for them. Nothing is lost if the wait is given up.
     pub(crate) async fn next_events(&self) -> Vec<(u64, Vec<u8>)> {
         loop {
             if let Some(events) = self.try_next_events() {
@@ -225,11 +256,6 @@ impl Queue {
             (told.seq, convert::event_line(told))
         });
         (told.is_some() || event.is_some()).then_some((told, event))
-    }
-
-    fn under_old_name(&self, event: &Published) -> Option<Vec<u8>> {
-        let old = self.filter.aliases.then(|| event.event.under_old_name()).flatten()?;
-        Some(convert::event_line(old))
     }
 }
 
@@ -301,7 +327,7 @@ mod tests {
     /// What waits in a queue: type and number, for dropped ones type and count.
     fn drain(queue: &Queue) -> Vec<(String, u64)> {
         let mut seen = Vec::new();
-        while let Some(lines) = queue.try_next() {
+        while let Some(lines) = queue.try_next(&HashMap::new()) {
             for line in String::from_utf8(lines).unwrap().lines() {
                 let event: Value = serde_json::from_str(line).unwrap();
                 let number = event["data"]["dropped"].as_u64().unwrap_or(event["seq"].as_u64().unwrap());
@@ -330,7 +356,7 @@ mod tests {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter::default(), None);
         for turn in 0..10 {
-            engine.publish("a", EventKind::OutputChunk { turn, chunk: "x".repeat(1024 * 1024) });
+            engine.publish("a", EventKind::OutputChunk { turn, tag: None, chunk: "x".repeat(1024 * 1024) });
         }
         hub.forward();
         let seen = drain(&queue);

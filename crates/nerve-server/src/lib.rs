@@ -7,10 +7,15 @@
 //! | [`server`] | from start to stop: what it listens on, the way down |
 //! | [`access`] | tokens, TLS, and which addresses need it |
 //! | `unix`, `tcp`, `http` | the ways in |
+//! | [`front`] | the HTTP gate with services of other crates behind it, and no engine |
 //! | `entry` | the first line over TCP: the token |
 //! | `in_process` | the same for one client in the same process |
-//! | `connection` | one client: requests side by side, replies and events in order |
+//! | `clients` | how many there are |
+//! | `link` | the two ends of a client's stream |
+//! | `connection` | one client: requests side by side |
+//! | `outgoing` | what goes to it: replies and events in order |
 //! | `requests` | a request given to the engine |
+//! | `metrics` | numbers for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
 //! | `convert` | the only place that maps core and wire to each other |
 //!
@@ -29,20 +34,26 @@
 //!     hook_relay: None,
 //!     hosting: None,
 //!     panes: Default::default(),
+//!     proxies: Default::default(),
 //! }, ..EngineConfig::default() });
 //! nerve_server::serve(&ServerConfig::new("default", places), engine).await
 //! # }
 //! ```
 
 pub mod access;
+mod clients;
 mod connection;
 mod convert;
 pub mod daemon;
 mod entry;
 pub mod error;
 mod events;
+pub mod front;
 mod http;
 mod in_process;
+mod link;
+mod metrics;
+mod outgoing;
 pub mod paths;
 mod requests;
 pub mod server;
@@ -57,6 +68,7 @@ use nerve_core::engine::Engine;
 use nerve_proto::data::ExecuteData;
 use tokio::signal::unix::{SignalKind, signal};
 
+pub use crate::http::mount::{Mount, WholeRequest};
 pub use crate::in_process::{InProcess, serve_in_process};
 
 use crate::error::ServerError;

@@ -139,6 +139,11 @@ impl Places {
         self.state.join("results")
     }
 
+    /// The folder of nodes' proxies: `<proxies>/log/<server>/<session>/<node>.jsonl`, and what is needed to start them again.
+    pub fn proxies(&self) -> PathBuf {
+        self.state.join("proxies")
+    }
+
     /// The file in which sessions and their nodes' definitions are kept.
     pub fn sessions_file(&self) -> PathBuf {
         self.sessions.clone()

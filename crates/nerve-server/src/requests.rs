@@ -1,21 +1,29 @@
 //! Requests given to the engine, one at a time: for connections, and for clients whose requests come without one.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
 use nerve_core::command::{Command, Outcome};
 use nerve_core::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::convert::{self, Request};
+use crate::convert::{self, Answer, Request};
 use crate::serving::Serving;
 
-/// Answers one request line as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. `None`: `gone` was
-/// cancelled before there was an answer.
-pub(crate) async fn answer(line: &[u8], serving: &Serving, gone: &CancellationToken) -> Option<Vec<u8>> {
-    match convert::request(line) {
+/// Answers one request as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. Must be
+/// called in a task of its own, which nobody ends when the client leaves. `None`: `gone` was cancelled before there was an answer.
+pub(crate) async fn answer(
+    request: Result<Request, Vec<u8>>,
+    serving: &Serving,
+    gone: &CancellationToken,
+) -> Option<Vec<u8>> {
+    match request {
         Ok(Request::Command { command, answer }) => {
-            let outcome = work(command, serving, gone).await?;
-            // Events that led to this answer go before it.
-            serving.hub.forward();
-            Some(answer.outcome(outcome))
+            guarded(answer, |answer| async move {
+                let outcome = work(command, serving, gone).await?;
+                Some(told(outcome, answer, serving))
+            })
+            .await
         }
         Ok(Request::Subscribe { answer, .. }) => Some(
             answer.failed(
@@ -28,7 +36,10 @@ pub(crate) async fn answer(line: &[u8], serving: &Serving, gone: &CancellationTo
             serving.shut_down(keep_nodes);
             Some(answer.shutting_down())
         }
-        Err(line) => Some(line),
+        Err(line) => {
+            serving.hub.metrics.refused();
+            Some(line)
+        }
     }
 }
 
@@ -36,21 +47,32 @@ pub(crate) async fn answer(line: &[u8], serving: &Serving, gone: &CancellationTo
 /// nobody waits for the answer any more.
 pub(crate) async fn work(command: Command, serving: &Serving, gone: &CancellationToken) -> Option<Outcome> {
     let changes_nothing = convert::changes_nothing(&command);
-    let engine = serving.engine.clone();
-    // A task of its own: a panic must not take the answer with it.
-    let mut task = tokio::spawn(async move { engine.execute(command).await });
-    let joined = tokio::select! {
-        joined = &mut task => joined,
-        () = gone.cancelled(), if changes_nothing => {
-            task.abort();
-            return None;
-        }
-    };
-    Some(joined.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request failed in the engine");
-        Err(EngineError::new(
-            ErrorKind::Internal,
-            "the request ended without an answer: this is a bug in nerve",
-        ))
-    }))
+    tokio::select! {
+        biased;
+        outcome = serving.engine.execute(command) => Some(outcome),
+        () = gone.cancelled(), if changes_nothing => None,
+    }
+}
+
+/// The line that says what came of it. The events that led to it are handed on: who sends it can send them first.
+pub(crate) fn told(outcome: Outcome, answer: Answer, serving: &Serving) -> Vec<u8> {
+    serving.hub.forward();
+    if let Some(command) = answer.command {
+        serving.hub.metrics.answered(command, &outcome);
+    }
+    answer.outcome(outcome)
+}
+
+/// Answers a request whatever happens: a panic must not take the answer with it.
+pub(crate) async fn guarded<F>(answer: Answer, work: impl FnOnce(Answer) -> F) -> Option<Vec<u8>>
+where
+    F: Future<Output = Option<Vec<u8>>>,
+{
+    let last = answer.clone();
+    // What panics is not looked at again: it is dropped.
+    AssertUnwindSafe(work(answer)).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a request failed in the engine");
+        let message = "the request ended without an answer: this is a bug in nerve";
+        Some(last.failed(EngineError::new(ErrorKind::Internal, message)))
+    })
 }

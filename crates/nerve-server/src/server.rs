@@ -11,13 +11,14 @@ use nerve_core::engine::Engine;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
-use crate::access::Strangers;
 use crate::access::address;
 use crate::access::strangers;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
+pub(crate) use crate::clients::Clients;
 use crate::daemon::{Addresses, Claim};
 use crate::error::ServerError;
+use crate::http::mount::Mount;
 use crate::paths::Places;
 use crate::serving::Serving;
 use crate::tcp::Network;
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     pub http: Option<SocketAddr>,
     /// Names by which clients may call it over HTTP, beside `localhost` and addresses: without port, any case.
     pub http_names: Vec<String>,
+    /// What else is served over HTTP.
+    pub mounts: Vec<Mount>,
     /// What clients over TCP and HTTP must know.
     pub token: TokenFile,
     /// For TCP and HTTP both.
@@ -66,6 +69,7 @@ impl ServerConfig {
             tcp: None,
             http: None,
             http_names: Vec::new(),
+            mounts: Vec::new(),
             tls: None,
             insecure: false,
         }
@@ -133,8 +137,7 @@ impl Server {
         let Server { claim, listener, network, max_connections } = self;
         let listener = unix::Listener::new(listener, &claim.socket)?;
         tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
-        let clients =
-            Clients { tracker: TaskTracker::new(), strangers: Strangers::default(), most: max_connections };
+        let clients = Clients::new(max_connections);
         let serving = Arc::new(Serving::new(engine));
         let forwarding = tokio::spawn(forward_events(serving.clone()));
         let others = async {
@@ -157,30 +160,6 @@ impl Server {
         forwarding.abort();
         tracing::info!(name = %claim.name, "stopped");
         outcome
-    }
-}
-
-/// The clients of a server, whichever way they came.
-#[derive(Debug, Clone)]
-pub(crate) struct Clients {
-    /// One task for each, strangers too.
-    pub(crate) tracker: TaskTracker,
-    /// Those that have not shown a token yet. They are bounded by themselves and take no place of another.
-    pub(crate) strangers: Strangers,
-    /// At one time, strangers not counted.
-    pub(crate) most: usize,
-}
-
-impl Clients {
-    /// No further client is taken now.
-    pub(crate) fn is_full(&self) -> bool {
-        self.tracker.len().saturating_sub(self.strangers.len()) >= self.most
-    }
-
-    /// What one more is told.
-    pub(crate) fn too_many(&self) -> String {
-        tracing::warn!(most = self.most, "too many connections: one was turned away");
-        format!("too many connections: the server takes {}", self.most)
     }
 }
 

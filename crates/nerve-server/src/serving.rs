@@ -1,11 +1,12 @@
 //! What all connections of a server share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nerve_core::engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::Hub;
+use crate::events::{Hub, Tag};
 
 /// The engine, its events, and how far the server is on its way down.
 #[derive(Debug)]
@@ -16,14 +17,23 @@ pub(crate) struct Serving {
     pub(crate) stopping: CancellationToken,
     /// Set when all nodes are stopped: connections write what they have and close.
     pub(crate) closing: CancellationToken,
+    /// Another one each time a server is started: clients that connect again know by it whether events count anew.
+    pub(crate) id: String,
     keep_nodes: AtomicBool,
+    tags: AtomicU64,
 }
 
 impl Serving {
     pub(crate) fn new(engine: Engine) -> Serving {
         let hub = Hub::new(engine.subscribe());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
-        Serving { engine, hub, stopping, closing, keep_nodes: AtomicBool::new(false) }
+        let id = format!("{:016x}", RandomState::new().hash_one(0));
+        Serving { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
+    }
+
+    /// A tag for the chunks of a turn.
+    pub(crate) fn tag(&self) -> Tag {
+        self.tags.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Asks the server to go down. The first caller decides about the nodes.

@@ -47,13 +47,13 @@ impl Network {
             return Ok(None);
         }
         config.token.obtain()?;
-        let port = |address: Option<SocketAddr>, alpn: &[&[u8]]| {
-            let Some(address) = address else { return Ok(None) };
-            let tls = config.tls.as_ref().map(|files| files.load(alpn)).transpose()?;
-            Port::open(address, tls.map(TlsAcceptor::from)).map(Some)
+        let tcp = config.tcp.map(|address| Port::bind(config, address, &[])).transpose()?;
+        let http = config.http.map(|address| Port::bind(config, address, http::PROTOCOLS)).transpose()?;
+        let setup = http::Setup {
+            names: config.http_names.clone(),
+            recordings: config.places.recordings(),
+            mounts: config.mounts.clone(),
         };
-        let (tcp, http) = (port(config.tcp, &[])?, port(config.http, &[b"http/1.1"])?);
-        let setup = http::Setup { names: config.http_names.clone(), recordings: config.places.recordings() };
         Ok(Some(Network { tcp, http, setup, door: Arc::new(Door::new(config.token.clone())) }))
     }
 
@@ -67,6 +67,7 @@ impl Network {
     /// Takes clients until this is dropped.
     pub(crate) async fn serve(self, serving: &Arc<Serving>, clients: &Clients) -> Result<(), ServerError> {
         let Network { tcp, http, setup, door } = self;
+        let watched = door.clone();
         let lines = async {
             let Some(port) = tcp else { return std::future::pending().await };
             let (serving, door) = (serving.clone(), door.clone());
@@ -85,6 +86,7 @@ impl Network {
         tokio::select! {
             outcome = lines => outcome,
             outcome = requests => outcome,
+            () = watched.watch() => Ok(()),
         }
     }
 }
@@ -111,6 +113,16 @@ impl std::fmt::Debug for Port {
 }
 
 impl Port {
+    /// Listens, with TLS where the config has it. `alpn`: what is spoken inside.
+    pub(crate) fn bind(
+        config: &ServerConfig,
+        address: SocketAddr,
+        alpn: &[&[u8]],
+    ) -> Result<Port, ServerError> {
+        let tls = config.tls.as_ref().map(|files| files.load(alpn)).transpose()?;
+        Port::open(address, tls.map(TlsAcceptor::from))
+    }
+
     fn open(address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Port, ServerError> {
         let failed = |source| ServerError::Port { address, source };
         let listener = StdListener::bind(address).map_err(failed)?;
@@ -125,7 +137,7 @@ impl Port {
     }
 
     /// Takes clients until this is dropped; each is served in a task of its own, after the handshake.
-    async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
+    pub(crate) async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
     where
         F: Fn(Visitor) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
@@ -177,7 +189,14 @@ async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<
     let Some(tls) = tls else { return Link::tcp(stream) };
     let watch = connection::watch_tcp(&stream)?;
     let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
-    let stream = tokio::time::timeout(HANDSHAKE_PATIENCE, tls.accept(stream)).await.map_err(late)??;
+    let is_http = !tls.config().alpn_protocols.is_empty();
+    let handshake = async {
+        match is_http && http::plain::is_spoken(&stream).await? {
+            true => Err(http::plain::refuse(stream).await),
+            false => tls.accept(stream).await,
+        }
+    };
+    let stream = tokio::time::timeout(HANDSHAKE_PATIENCE, handshake).await.map_err(late)??;
     Ok(Link::over(stream, watch))
 }
 

@@ -11,6 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::connection::{self, Link};
 use crate::convert;
 use crate::error::ServerError;
+use crate::metrics::Transport;
 use crate::server::{CLOSE_PATIENCE, Clients};
 use crate::serving::Serving;
 
@@ -31,10 +32,17 @@ impl Listener {
         loop {
             match self.0.accept().await {
                 Ok((stream, _)) if !is_same_user(&stream) => drop(stream),
-                Ok((stream, _)) if clients.is_full() => turn_away(stream, clients),
-                Ok((stream, _)) => match Link::unix(stream) {
-                    Ok(link) => drop(clients.tracker.spawn(connection::serve(link, serving.clone()))),
-                    Err(error) => tracing::warn!(%error, "a connection could not be set up"),
+                Ok((stream, _)) => match (clients.place(), Link::unix(stream)) {
+                    (None, Ok(link)) => turn_away(link, clients),
+                    (Some(place), Ok(link)) => {
+                        let served = connection::serve(link, serving.clone());
+                        let connected = serving.hub.metrics.connected(Transport::Unix);
+                        clients.tracker.spawn(async move {
+                            served.await;
+                            drop((place, connected));
+                        });
+                    }
+                    (_, Err(error)) => tracing::warn!(%error, "a connection could not be set up"),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -61,10 +69,10 @@ fn is_same_user(stream: &UnixStream) -> bool {
     }
 }
 
-fn turn_away(stream: UnixStream, clients: &Clients) {
+fn turn_away(link: Link, clients: &Clients) {
     let line = convert::error_line(clients.too_many());
     tokio::spawn(async move {
-        let mut stream = stream;
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, stream.write_all(&line)).await;
+        let mut write = link.write;
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, write.write_all(&line)).await;
     });
 }

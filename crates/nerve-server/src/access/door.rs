@@ -5,16 +5,17 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nerve_core::error::{EngineError, ErrorKind};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
 
 use super::notices::Notices;
 use super::origin::Origin;
-use super::token::TokenFile;
+use super::token::{Token, TokenFile};
 
 /// Wrong tokens that wait for their answer.
 const HELD_OFF: usize = 64;
@@ -24,6 +25,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(250);
 /// How long a wrong token counts.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// How often the token is looked at. Clients may come in with a new one before that.
+const LOOKS: Duration = Duration::from_secs(2);
 /// Networks whose failures are counted; more are counted as one.
 const ORIGINS: usize = 1024;
 
@@ -31,10 +34,38 @@ const ORIGINS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Door {
     token: TokenFile,
+    /// With what those who are in came in.
+    shown: Mutex<Option<Shown>>,
     held_off: Semaphore,
     failures: Mutex<HashMap<Option<Origin>, Failures>>,
     refused: Notices,
     unreadable: Notices,
+}
+
+/// A token that let somebody in.
+#[derive(Debug)]
+struct Shown {
+    token: Token,
+    counts_no_more: CancellationToken,
+}
+
+/// What a client has come in with.
+#[derive(Debug, Clone)]
+pub(crate) struct Pass(CancellationToken);
+
+impl Pass {
+    /// What is said to a client whose token is not the server's any more.
+    pub(crate) const CHANGED: &'static str = "the server's token was changed: come again with the new one";
+
+    #[cfg(test)]
+    pub(crate) fn of_test() -> Pass {
+        Pass(CancellationToken::new())
+    }
+
+    /// Ends when another token has taken the place of the one that was shown.
+    pub(crate) async fn changed(self) {
+        self.0.cancelled_owned().await;
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +78,7 @@ impl Door {
     pub(crate) fn new(token: TokenFile) -> Door {
         Door {
             token,
+            shown: Mutex::default(),
             held_off: Semaphore::new(HELD_OFF),
             failures: Mutex::default(),
             refused: Notices::new(),
@@ -59,7 +91,7 @@ impl Door {
     /// # Errors
     /// The token is missing or wrong (`authentication_error`); too many wait for that answer already (`rate_limit_error`, at once: the
     /// connection is best closed); or the server's own token cannot be read.
-    pub(crate) async fn knock(&self, given: Option<&[u8]>, from: IpAddr) -> Result<(), EngineError> {
+    pub(crate) async fn knock(&self, given: Option<&[u8]>, from: IpAddr) -> Result<Pass, EngineError> {
         // Small, and on a local disk: read each time, a new one counts at once.
         let token = self.token.read().map_err(|error| {
             if let Some(untold) = self.unreadable.next() {
@@ -69,7 +101,7 @@ impl Door {
                 .hint("see the server's log")
         })?;
         let problem = match given {
-            Some(given) if token.is(given) => return Ok(()),
+            Some(given) if token.is(given) => return Ok(self.pass(token)),
             Some(_) => "the token is wrong",
             None => "there is no token",
         };
@@ -83,6 +115,36 @@ impl Door {
         tokio::time::sleep(delay).await;
         Err(EngineError::new(ErrorKind::Authentication, problem)
             .hint("'nerve token show' on the server's machine prints it"))
+    }
+
+    /// Watches for a new token, as long as somebody is in, and says so to those who came in with the old one. Never ends.
+    pub(crate) async fn watch(&self) {
+        let mut looks = tokio::time::interval(LOOKS);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let is_in = self.shown().is_some();
+            // One that cannot be read lets nobody in; it is no new one.
+            if is_in && let Ok(token) = self.token.read() {
+                drop(self.pass(token));
+            }
+        }
+    }
+
+    /// What somebody comes in with who has shown the token. Who has shown another is told that it does not count any more.
+    fn pass(&self, token: Token) -> Pass {
+        let mut shown = self.shown();
+        let is_new = shown.as_ref().is_none_or(|shown| !shown.token.is(token.reveal().as_bytes()));
+        if is_new && let Some(old) = shown.take() {
+            tracing::info!("the token was changed: those who came in with the old one have to go");
+            old.counts_no_more.cancel();
+        }
+        let now = || Shown { token, counts_no_more: CancellationToken::new() };
+        Pass(shown.get_or_insert_with(now).counts_no_more.clone())
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Option<Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a failure; says how long its answer takes.
@@ -160,6 +222,29 @@ mod tests {
             assert_eq!(error.kind.as_str(), "authentication_error");
         }
         assert!(start.elapsed() <= LONGEST + Duration::from_millis(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_came_in_with_a_token_is_told_when_there_is_another() {
+        let (dir, door, old) = door();
+        let door = Arc::new(door);
+        let from: IpAddr = "127.0.0.1".parse().unwrap();
+        let pass = door.knock(Some(old.as_bytes()), from).await.unwrap();
+        let watching = door.clone();
+        let watch = tokio::spawn(async move { watching.watch().await });
+        assert!(tokio::time::timeout(3 * LOOKS, pass.clone().changed()).await.is_err());
+        let file = TokenFile::new(dir.path().join("token"));
+        std::fs::rename(file.path(), dir.path().join("away")).unwrap();
+        assert!(tokio::time::timeout(3 * LOOKS, pass.clone().changed()).await.is_err(), "there is no other");
+        let new = file.obtain().unwrap();
+        tokio::time::timeout(2 * LOOKS, pass.changed()).await.unwrap();
+        let pass = door.knock(Some(new.reveal().as_bytes()), from).await.unwrap();
+        assert!(tokio::time::timeout(3 * LOOKS, pass.clone().changed()).await.is_err());
+        watch.abort();
+        // Whoever comes in with a newer one shows that there is one.
+        let newer = file.rotate().unwrap();
+        door.knock(Some(newer.reveal().as_bytes()), from).await.unwrap();
+        pass.changed().await;
     }
 
     #[tokio::test]

@@ -18,6 +18,6 @@ pub(crate) mod strangers;
 pub mod tls;
 pub mod token;
 
-pub(crate) use door::Door;
+pub(crate) use door::{Door, Pass};
 pub(crate) use notices::Notices;
 pub(crate) use strangers::{Stranger, Strangers};

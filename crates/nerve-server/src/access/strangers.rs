@@ -51,7 +51,8 @@ impl Strangers {
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.lock().places.len()
     }
 

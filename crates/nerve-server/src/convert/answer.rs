@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nerve_core::command::{Explanation, NodeInfo, Outcome, Reply, Response, RunEnded, SessionInfo};
 use nerve_core::error::EngineError;
 use nerve_core::session::DEFAULT;
-use nerve_proto::{Message, RequestId, ResultMessage, data, framing};
+use nerve_proto::{CommandType, Message, RequestId, ResultMessage, data, framing};
 use serde_json::{Map, Value, json};
 
 use super::{graph, line_of, result, seconds, value};
@@ -17,6 +17,8 @@ const LONGEST_MESSAGE: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
+    /// What was asked for, where that is known.
+    pub(crate) command: Option<CommandType>,
     pub(crate) warnings: Vec<String>,
     /// Only so many steps of a run.
     pub(crate) last: Option<usize>,
@@ -40,8 +42,8 @@ impl Answer {
     }
 
     /// The line that answers SUBSCRIBE.
-    pub(crate) fn subscribed(self, seq: u64) -> Vec<u8> {
-        self.ok(value(data::SubscribedData { subscribed: true, seq }))
+    pub(crate) fn subscribed(self, seq: u64, server: &str) -> Vec<u8> {
+        self.ok(value(data::SubscribedData { subscribed: true, seq, server: Some(server.to_string()) }))
     }
 
     /// The line that answers AUTHENTICATE of a client that is let in.

@@ -2,7 +2,7 @@
 
 use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
 use nerve_core::session::DEFAULT;
-use nerve_proto::{EventMessage, EventType};
+use nerve_proto::{EventMessage, EventType, RequestId};
 use serde_json::{Value, json};
 
 use super::{now, seconds, value};
@@ -25,6 +25,14 @@ pub(crate) fn event(event: EngineEvent) -> EventMessage {
         timestamp: seconds(at),
         seq,
     }
+}
+
+/// A chunk of an answer that this subscriber asked for, by the id of its request, as text: another's may be the same.
+pub(crate) fn of_request(mut event: EventMessage, request: &RequestId) -> EventMessage {
+    if let Some(data) = event.data.as_object_mut() {
+        data.insert("request_id".to_string(), Value::from(request.to_string()));
+    }
+    event
 }
 
 /// Tells a subscriber that `dropped` events are missing here. `before` is the number of the event that follows, if one does.
@@ -58,7 +66,7 @@ fn kind_and_data(kind: EventKind) -> (EventType, Value) {
             (EventType::NodeSuspended, json!({ "until": until.map(seconds), "evidence": evidence }))
         }
         EventKind::NodeStopped { reason } => (EventType::NodeStopped, json!({ "reason": reason })),
-        EventKind::OutputChunk { turn, chunk } => {
+        EventKind::OutputChunk { turn, chunk, .. } => {
             (EventType::OutputChunk, json!({ "turn": turn, "chunk": chunk }))
         }
         EventKind::OutputParsed { turn, sections, is_complete } => (

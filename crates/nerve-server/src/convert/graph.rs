@@ -24,17 +24,21 @@ pub(super) fn list(params: params::ListGraphsParams) -> Command {
 }
 
 pub(super) fn execute(params: params::ExecuteGraphParams) -> Command {
-    let params::ExecuteGraphParams { definition, session_id, input, run_id, trace, detach, keep_nodes } =
-        params;
+    let params::ExecuteGraphParams {
+        definition, session_id, input, run_id, trace, detach, keep_nodes, ..
+    } = params;
     let graph = GraphSource::Whole(Value::Object(definition));
-    let run = RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes };
+    let run =
+        RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes, parent: None };
     Command::RunGraph(Box::new(run))
 }
 
 pub(super) fn run(params: params::RunGraphParams) -> Command {
-    let params::RunGraphParams { graph_id, session_id, input, run_id, trace, detach, keep_nodes } = params;
+    let params::RunGraphParams { graph_id, session_id, input, run_id, trace, detach, keep_nodes, .. } =
+        params;
     let graph = GraphSource::Named(graph_id);
-    let run = RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes };
+    let run =
+        RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes, parent: None };
     Command::RunGraph(Box::new(run))
 }
 

@@ -4,10 +4,12 @@ mod answer;
 mod chat;
 mod event;
 mod graph;
+mod proxy;
 mod request;
 mod result;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::time::SystemTime;
 
@@ -18,11 +20,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use answer::{Answer, execute_data};
-pub(crate) use event::{event, events_dropped};
+pub(crate) use event::{event, events_dropped, of_request};
 pub(crate) use request::{
-    Authenticate, Request, authenticate, changes_nothing, may_answer_much, may_end_with_much, request,
-    too_long,
+    Authenticate, Request, authenticate, changes_nothing, is_brief, may_answer_much, may_end_with_much,
+    request, too_long,
 };
+pub(crate) use trace::takes as takes_trace;
 
 /// A message as it is sent, line end included. One that is too long for a line becomes an error that says so.
 pub(crate) fn line_of(message: &Message) -> Vec<u8> {

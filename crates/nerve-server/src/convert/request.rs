@@ -13,11 +13,15 @@ use nerve_proto::{CommandType, DecodeError, EventType, Message, ResultMessage, p
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 
-use super::{Answer, chat, graph, line_of, result};
+use super::{Answer, chat, graph, line_of, proxy, result, trace};
 use crate::events::Filter;
 
 /// A request, understood.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "moved once or twice, and kept nowhere: most are of the large one"
+)]
 pub(crate) enum Request {
     /// For the engine.
     Command { command: Command, answer: Answer },
@@ -32,8 +36,12 @@ pub(crate) enum Request {
 /// Reads a line. The error is the line that answers it.
 pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
     let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    let answer =
-        Answer { request_id: request.request_id.clone(), warnings: request.warnings.clone(), last: None };
+    let answer = Answer {
+        request_id: request.request_id.clone(),
+        command: Some(request.command),
+        warnings: request.warnings.clone(),
+        last: None,
+    };
     understand(&request, answer.clone()).map_err(|problem| match problem {
         Problem::Decode(error) => {
             let data = ErrorData::of(ErrorData::INVALID_REQUEST);
@@ -53,7 +61,12 @@ pub(crate) struct Authenticate {
 /// Reads the first line of a client that is not let in yet. The error is the line that answers anything but AUTHENTICATE.
 pub(crate) fn authenticate(line: &[u8]) -> Result<Authenticate, Vec<u8>> {
     let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
-    let answer = Answer { request_id: request.request_id.clone(), warnings: Vec::new(), last: None };
+    let answer = Answer {
+        request_id: request.request_id.clone(),
+        command: Some(request.command),
+        warnings: Vec::new(),
+        last: None,
+    };
     if request.command != CommandType::Authenticate {
         let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
         return Err(
@@ -116,6 +129,25 @@ pub(crate) fn changes_nothing(command: &Command) -> bool {
     }
 }
 
+/// It takes no time to begin with: it looks at what is in memory, or asks a node. Whatever reads a file, starts a program or puts together a
+/// long answer is not brief.
+pub(crate) fn is_brief(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Ping
+            | Command::ListNodes { .. }
+            | Command::GetNode(_)
+            | Command::WaitNode { .. }
+            | Command::ExplainNode(_)
+            | Command::RunCommand { .. }
+            | Command::WriteData { .. }
+            | Command::ResizeNode { .. }
+            | Command::SendInterrupt(_)
+            | Command::GetSession { .. }
+            | Command::ListSessions
+    )
+}
+
 /// The answer may be megabytes long, at once.
 pub(crate) fn may_answer_much(command: &Command) -> bool {
     matches!(
@@ -174,7 +206,11 @@ fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request,
             let answer = Answer { last: params.last, ..answer };
             Ok(Request::Command { command: Command::GetRun { run: params.run_id }, answer })
         }
-        _ => Ok(Request::Command { command: command(request)?, answer }),
+        _ => {
+            let (mut command, mut answer) = (command(request)?, answer);
+            trace::put(&mut command, request, &mut answer.warnings);
+            Ok(Request::Command { command, answer })
+        }
     }
 }
 
@@ -195,7 +231,8 @@ fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
         CommandType::GetNode => Command::GetNode(node_ref(request.read()?)),
         CommandType::RunCommand => {
             let params: params::RunCommandParams = request.read()?;
-            Command::RunCommand { node: node(params.session_id, params.node_id), command: params.command }
+            let node = node(params.session_id, params.node_id);
+            Command::RunCommand { node, command: params.command, trace: None }
         }
         CommandType::ExecuteInput => Command::ExecuteInput(execute(request.read()?)?),
         CommandType::GetResult => result::get(request.read()?),
@@ -263,10 +300,6 @@ fn session(params: &params::SessionParams) -> String {
 }
 
 fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> {
-    // What is asked for and not done must not look done.
-    if params.proxy.is_some() {
-        return Err(invalid("params.proxy is not supported by this version"));
-    }
     let backend = BackendKind::parse(&params.backend).ok_or_else(|| {
         let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
         invalid(format!("params.backend: unknown backend {:?}", params.backend))
@@ -295,6 +328,7 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
         agent_session: params.claude_session_id,
         chat: params.chat.map(chat::spec).transpose()?.map(Box::new),
         conversation: params.conversation.map(result::conversation_id).transpose()?.flatten().map(Box::new),
+        proxy: params.proxy.map(proxy::spec).transpose()?.map(Box::new),
         ..NodeSpec::new(node(params.session_id, params.node_id), backend, command)
     })
 }

@@ -9,6 +9,7 @@ use nerve_core::command::{
     Response, RunEnded, RunInfo, RunStatus, RunStep,
 };
 use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::proxy::{ProxyKind, ProxySpec, TurnUsage};
 use nerve_core::trace::ExecutionTrace;
 use nerve_proto::RequestId;
 use nerve_proto::framing::MAX_LINE_BYTES;
@@ -40,7 +41,8 @@ fn answered(reply: Reply) -> Value {
 }
 
 fn answered_with(outcome: Result<Reply, EngineError>, last: Option<usize>) -> Value {
-    let line = Answer { request_id: Some(RequestId::from("r")), warnings: Vec::new(), last }.outcome(outcome);
+    let line = Answer { request_id: Some(RequestId::from("r")), command: None, warnings: Vec::new(), last }
+        .outcome(outcome);
     assert!(line.len() <= MAX_LINE_BYTES + 1, "{} bytes", line.len());
     parsed(&line)
 }
@@ -316,6 +318,7 @@ fn a_turn_is_the_object_that_a_step_gives() {
             metadata: Default::default(),
         }],
         tokens: Some(Tokens { input: None, output: Some(5), total: None }),
+        usage: Some(TurnUsage { input: 7, requests: 2, cost_usd: Some(0.5), ..TurnUsage::default() }),
         is_complete: true,
         is_ready: true,
         source: "screen",
@@ -336,6 +339,29 @@ fn a_turn_is_the_object_that_a_step_gives() {
     assert_eq!((&value["success"], &value["error_type"]), (&json!(false), &json!("process_error")));
     assert_eq!((&value["tokens"], &value["attributes"]["exit_code"]), (&json!({ "output": 5 }), &json!(2)));
     assert_eq!(value["attributes"]["sections"], value["sections"]);
+    assert_eq!((&value["usage"]["input"], &value["usage"]["cost_usd"]), (&json!(7), &json!(0.5)));
+}
+
+#[test]
+fn a_proxy_is_a_kind_or_settings() {
+    let node = |proxy: Value| json!({ "node_id": "a", "proxy": proxy });
+    let made = |proxy| match asked("CREATE_NODE", node(proxy)) {
+        Command::CreateNode(spec) => *spec.proxy.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(made(json!("openai")), ProxySpec::new(ProxyKind::Openai));
+    let settings = json!({ "kind": "anthropic", "prices": { "input": 3, "output": 15 }, "budget": { "max_cost_usd": 2 } });
+    assert_eq!(made(settings).budget.max_cost_usd, Some(2.0));
+    for (bad, says) in [
+        (json!("gemini"), "params.proxy.kind: there is no proxy"),
+        (json!({ "kind": "anthropic", "base_url": "host" }), "params.proxy.base_url"),
+        (json!({ "kind": "anthropic", "base_url": "http://far.example" }), "in the clear"),
+        (json!({ "kind": "anthropic", "api_key_env": "sk-ant-x" }), "params.proxy.api_key_env"),
+        (json!({ "kind": "anthropic", "max_tokens": 3 }), "max_tokens"),
+    ] {
+        let error = refused("CREATE_NODE", node(bad))["error"].to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 #[test]
@@ -402,4 +428,53 @@ fn every_event_of_a_run_says_which_run_and_graph() {
         data.extend(more.as_object().unwrap().clone());
         assert_eq!(message.data, Value::Object(data));
     }
+}
+
+#[test]
+fn what_a_request_is_part_of_is_understood_or_left_out_with_a_warning() {
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = |command: &str, params: Value| {
+        let mut params = params;
+        params["traceparent"] = CALLER.into();
+        params["tracestate"] = "vendor=1".into();
+        let context = match asked(command, params) {
+            Command::ExecuteInput(execute) => execute.trace,
+            Command::RunGraph(run) => run.parent,
+            Command::RunCommand { trace, .. } => trace,
+            other => panic!("{other:?}"),
+        };
+        let context = context.unwrap();
+        assert_eq!(
+            (context.traceparent().as_str(), context.tracestate()),
+            (CALLER, Some("vendor=1")),
+            "{command}"
+        );
+    };
+    traced("EXECUTE_INPUT", json!({ "node_id": "a", "text": "hi" }));
+    traced("RUN_COMMAND", json!({ "node_id": "a", "command": "ls" }));
+    traced("RUN_GRAPH", json!({ "graph_id": "g" }));
+    // Beside the fields of a graph it is none of them.
+    traced("EXECUTE_GRAPH", json!({ "graph_id": "g", "steps": [] }));
+    traced("EXECUTE_GRAPH", json!({ "definition": { "graph": "g", "steps": [] } }));
+
+    let with = |parent: Value| {
+        let params = json!({ "node_id": "a", "text": "hi", "traceparent": parent });
+        let line = json!({ "command_type": "EXECUTE_INPUT", "params": params }).to_string();
+        match request(line.as_bytes()).unwrap() {
+            Request::Command { command: Command::ExecuteInput(execute), answer } => {
+                (execute.trace, answer.warnings)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let (none, warnings) = with("00-nonsense".into());
+    assert!(
+        none.is_none() && warnings[0].contains("traceparent") && warnings[0].contains("00-nonsense"),
+        "{warnings:?}"
+    );
+    for nothing in [Value::Null, "".into()] {
+        assert_eq!(with(nothing), (None, Vec::new()));
+    }
+    let long = with("x".repeat(100_000).into()).1;
+    assert!(long[0].len() < 300, "{}", long[0].len());
 }

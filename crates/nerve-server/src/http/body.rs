@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use nerve_proto::framing::MAX_LINE_BYTES;
 use tokio::time::Instant;
 
+use super::budget::{Budget, SMALL, Share};
 use super::problem::Problem;
 
 /// How long a body may take.
@@ -15,11 +16,18 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long it may pause.
 const PAUSE: Duration = Duration::from_secs(20);
 
+/// All that was sent, and the memory that was given for it.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) share: Share,
+}
+
 /// All of a body, at most as long as a line of the wire.
 ///
 /// # Errors
-/// It is too long, comes too slowly, or breaks off.
-pub(crate) async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
+/// It is too long, comes too slowly, or breaks off; others have the memory that it takes.
+pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<Sent, Problem> {
     let too_long = || {
         let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
@@ -28,6 +36,12 @@ pub(crate) async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
     if announced > MAX_LINE_BYTES as u64 {
         return Err(too_long());
     }
+    let (mut share, mut paid) = match hyper::body::Body::size_hint(&body).exact() {
+        Some(0) => (Share::default(), 0),
+        // It is not longer than it says: hyper sees to that.
+        Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
+        None => (budget.body(SMALL).await?, SMALL),
+    };
     let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time");
     let deadline = Instant::now() + PATIENCE;
     // Grown with what comes, not with what is announced.
@@ -35,11 +49,18 @@ pub(crate) async fn read(mut body: Body) -> Result<Vec<u8>, Problem> {
     loop {
         let until = deadline.min(Instant::now() + PAUSE);
         let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| late())?;
-        let Some(frame) = frame else { return Ok(bytes) };
+        let Some(frame) = frame else {
+            share.shrink(bytes.len());
+            return Ok(Sent { bytes, share });
+        };
         let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
         let Some(data) = frame.data_ref() else { continue };
         if bytes.len() + data.len() > MAX_LINE_BYTES {
             return Err(too_long());
+        }
+        if bytes.len() + data.len() > paid {
+            share.join(budget.body(MAX_LINE_BYTES).await?);
+            paid = MAX_LINE_BYTES;
         }
         bytes.extend_from_slice(data);
     }
@@ -66,7 +87,7 @@ mod tests {
     /// How long it took, and what was said.
     async fn refused(body: Body) -> (Duration, String) {
         let started = Instant::now();
-        let problem = read(body).await.unwrap_err();
+        let problem = read(body, &Budget::new()).await.unwrap_err();
         (started.elapsed(), problem.detail)
     }
 
@@ -78,6 +99,6 @@ mod tests {
         assert!(trickles.contains("in time") && time.abs_diff(PATIENCE) < SOON, "{time:?} {trickles}");
         let (_, endless) = refused(chunks(Duration::ZERO, 1 << 20)).await;
         assert!(endless.contains("at most"), "{endless}");
-        assert_eq!(read(Body::from("{}")).await.unwrap(), b"{}");
+        assert_eq!(read(Body::from("{}"), &Budget::new()).await.unwrap().bytes, b"{}");
     }
 }

@@ -144,6 +144,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         Does::Own(what, _) => match what {
             Own::Socket => ("101", "The connection is a WebSocket", Value::Null),
             Own::Events => ("200", "Events until the client leaves", json!({ "text/event-stream": {} })),
+            Own::Metrics => ("200", "The numbers", json!({ "text/plain": {} })),
             Own::Page => ("200", "The page", json!({ "text/html": {} })),
             Own::Line => ("200", "The result, of a failure too", json(json!({ "type": "object" }))),
             Own::Shutdown => {
@@ -206,6 +207,7 @@ impl Operation {
         match &self.does {
             Does::Own(
                 Own::Health
+                | Own::Metrics
                 | Own::Document
                 | Own::Page
                 | Own::Line

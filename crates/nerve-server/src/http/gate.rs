@@ -3,65 +3,115 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use futures_util::stream::once;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::hosts;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
-use super::{Shared, hosts};
-use crate::access::Stranger;
-use crate::server::Clients;
+use crate::access::{Door, Pass, Stranger};
+use crate::clients::{Clients, Place};
 
 /// The longest path, query and headers together, in bytes. What is not even read of a longer one is hyper's to say.
 const HEAD: usize = 32 * 1024;
+/// The most headers.
+pub(super) const HEADERS: usize = 64;
 /// What a WebSocket speaks here.
 const PROTOCOL: &str = "nerve";
 /// What a page may name as a protocol of its WebSocket to show the token: browsers let it set no header.
 const TOKEN_PROTOCOL: &str = "nerve.token.";
 
+/// What it takes to know who may come in.
+#[derive(Debug, Clone)]
+pub(crate) struct Gatekeeper {
+    pub(super) clients: Clients,
+    pub(super) door: Arc<Door>,
+    pub(super) hosts: Arc<hosts::Hosts>,
+    pub(super) ids: Arc<request_id::Ids>,
+}
+
+impl Gatekeeper {
+    /// `names`: those of the server at `address`, beside those of loopback.
+    pub(crate) fn new(clients: Clients, door: Arc<Door>, names: &[String], address: IpAddr) -> Gatekeeper {
+        let hosts = Arc::new(hosts::Hosts::new(names, address));
+        Gatekeeper { clients, door, hosts, ids: Arc::new(request_id::Ids::new()) }
+    }
+}
+
+/// Where a connection counts.
+#[derive(Debug)]
+enum Standing {
+    Outside(#[expect(dead_code, reason = "held until it comes in")] Stranger),
+    In(#[expect(dead_code, reason = "held until it leaves")] Place, Pass),
+}
+
 /// One connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
     pub(crate) peer: IpAddr,
-    stranger: Arc<Mutex<Option<Stranger>>>,
-    /// WebSockets outlive the connection that they were made of.
-    pub(crate) sockets: TaskTracker,
+    standing: Arc<Mutex<Standing>>,
+    /// WebSockets outlive the connection that they were made of, and requests over HTTP/2 have a task each.
+    pub(crate) tasks: TaskTracker,
+    leave: CancellationToken,
 }
 
 impl Guest {
     pub(crate) fn new(peer: IpAddr, stranger: Stranger) -> Guest {
-        Guest { peer, stranger: Arc::new(Mutex::new(Some(stranger))), sockets: TaskTracker::new() }
+        let (tasks, leave) = (TaskTracker::new(), CancellationToken::new());
+        Guest { peer, standing: Arc::new(Mutex::new(Standing::Outside(stranger))), tasks, leave }
     }
 
     /// It has shown the token.
     pub(crate) fn is_in(&self) -> bool {
-        self.stranger.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*standing, Standing::In(..))
+    }
+
+    /// Ends when it is to make no further requests over its connection.
+    pub(super) async fn leaves(&self) {
+        self.leave.cancelled().await;
     }
 
     /// It has shown the token: from now on it counts among the clients, if they are not too many.
-    pub(super) fn come_in(&self, clients: &Clients) -> Result<(), Problem> {
-        let mut stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner);
-        if stranger.is_some() && clients.is_full() {
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.too_many()));
+    pub(super) fn come_in(&self, clients: &Clients, pass: Pass) -> Result<(), Problem> {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *standing {
+            Standing::In(_, shown) => *shown = pass,
+            Standing::Outside(_) => {
+                let too_many = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.too_many());
+                *standing = Standing::In(clients.place().ok_or_else(too_many)?, pass);
+            }
         }
-        stranger.take();
         Ok(())
+    }
+
+    /// With what it came in, if it has.
+    pub(super) fn pass(&self) -> Option<Pass> {
+        match &*self.standing.lock().unwrap_or_else(PoisonError::into_inner) {
+            Standing::In(_, pass) => Some(pass.clone()),
+            Standing::Outside(_) => None,
+        }
     }
 }
 
 /// Lets a request in or refuses it, and gives the answer what all answers have.
-pub(crate) async fn gate(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State(keeper): State<Gatekeeper>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let id = shared.ids.of(&parts.headers);
-    let (method, path) = (parts.method.clone(), parts.uri.path().to_string());
-    let admitted = match parts.extensions.get::<Guest>().cloned() {
-        Some(guest) => admit(&shared, &guest, &parts).await,
+    let id = keeper.ids.of(&parts.headers);
+    let (method, path, version) = (parts.method.clone(), parts.uri.path().to_string(), parts.version);
+    let guest = parts.extensions.get::<Guest>().cloned();
+    let admitted = match &guest {
+        Some(guest) => admit(&keeper, guest, &parts).await,
         None => Err(Problem::internal("a request came from nowhere")),
     };
     let response = match admitted {
@@ -69,19 +119,57 @@ pub(crate) async fn gate(State(shared): State<Shared>, request: Request, next: N
         Err(problem) => problem.into_response(),
     };
     let is_head = method == Method::HEAD;
-    let response = finish(response, &id, is_head);
+    let mut response = finish(response, &id, is_head);
+    if let Some(pass) = guest.as_ref().and_then(Guest::pass) {
+        response = until_changed(response, pass);
+    }
+    if version >= Version::HTTP_2 {
+        // There it is no header that ends a connection.
+        response.headers_mut().remove(header::CONNECTION);
+        // Many can be asked at a time there. Who guesses is to make a new connection for as many more.
+        let refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
+        if let (true, Some(guest)) = (refused, guest) {
+            guest.leave.cancel();
+        }
+    }
     tracing::debug!(%id, %method, path, status = response.status().as_u16(), "answered");
     response
 }
 
-async fn admit(shared: &Shared, guest: &Guest, request: &Parts) -> Result<(), Problem> {
+/// A stream of events goes on for as long as its client likes, but not longer than what it came in with counts.
+fn until_changed(response: Response, pass: Pass) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        return response;
+    }
+    response.map(|body| {
+        let last = async || {
+            let told = serde_json::json!({ "type": "error", "error": Pass::CHANGED, "request_id": null });
+            Ok(Bytes::from(format!("event: error\ndata: {told}\n\n")))
+        };
+        let ended = CancellationToken::new();
+        let (tell, changed) = (ended.clone(), pass.changed());
+        let stream = body.into_data_stream().take_until(async move {
+            changed.await;
+            tell.cancel();
+        });
+        let farewell = once(last()).filter(move |_| std::future::ready(ended.is_cancelled()));
+        axum::body::Body::from_stream(stream.chain(farewell))
+    })
+}
+
+async fn admit(keeper: &Gatekeeper, guest: &Guest, request: &Parts) -> Result<(), Problem> {
     let lines = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
     if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len()) > HEAD {
         let detail = format!("path and headers hold at most {HEAD} bytes");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
     }
+    if request.headers.len() > HEADERS {
+        let detail = format!("a request has at most {HEADERS} headers");
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
+    }
     let host = host(request)?;
-    if !shared.hosts.takes(&host) {
+    if !keeper.hosts.takes(&host) {
         return Err(Problem::forbidden(format!(
             "{:?} is no name of this server",
             super::query::short(host.as_str())
@@ -97,13 +185,19 @@ async fn admit(shared: &Shared, guest: &Guest, request: &Parts) -> Result<(), Pr
     }
     let for_a_socket = operations::is_socket(&request.method, request.uri.path());
     let given = token(&request.headers, for_a_socket);
-    shared.door.knock(given.as_deref(), guest.peer).await.map_err(|error| Problem::not_let_in(&error))?;
-    guest.come_in(&shared.clients)
+    let pass = keeper.door.knock(given.as_deref(), guest.peer).await;
+    guest.come_in(&keeper.clients, pass.map_err(|error| Problem::not_let_in(&error))?)
 }
 
-/// Whom the request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie.
+/// Whom the request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie. Over HTTP/2
+/// that one is `:authority`, and it is enough (RFC 9113 §8.3.1).
 fn host(request: &Parts) -> Result<Authority, Problem> {
     let mut all = request.headers.get_all(header::HOST).iter();
+    if let (Version::HTTP_2, Some(named), false) =
+        (request.version, request.uri.authority(), request.headers.contains_key(header::HOST))
+    {
+        return Ok(named.clone());
+    }
     let (Some(host), None) = (all.next(), all.next()) else {
         return Err(Problem::invalid("there must be one Host"));
     };

@@ -7,23 +7,36 @@
 //! | `hosts` | under which names the server may be called |
 //! | `resource` | commands of the wire as resources |
 //! | `own` | what is no single command |
+//! | `metrics` | numbers for Prometheus |
 //! | `agentapi` | a node as agentapi shows an agent |
+//! | [`mount`] | what other crates serve behind the same gate |
 //! | `query`, `body`, `page` | parts of requests and answers, within bounds |
+//! | `budget`, `holding` | the memory that bodies take, and how long they do |
 //! | `sse`, `socket` | events, and whole connections |
-//! | `patience` | how long a connection may keep silent |
+//! | `connection` | one client: HTTP/1.1 or HTTP/2, the end of both |
+//! | `stream` | its bytes, before a protocol is chosen for them and after it |
+//! | `plain` | HTTP in the clear where TLS is spoken |
+//! | `patience`, `activity` | how long a connection may keep silent |
 //! | `problem`, `request_id` | errors, and how a request is called |
 //! | `document`, `readable` | the table as OpenAPI, and as a page |
 
+mod activity;
 mod agentapi;
 mod body;
+mod budget;
+mod connection;
 mod document;
 mod gate;
+mod holding;
 mod hosts;
+mod metrics;
+pub(crate) mod mount;
 mod operation;
 mod operations;
 mod own;
 mod page;
 mod patience;
+pub(crate) mod plain;
 mod problem;
 mod query;
 mod readable;
@@ -31,43 +44,35 @@ mod request_id;
 mod resource;
 mod socket;
 mod sse;
+mod stream;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::budget::Budget;
+pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
-use self::gate::Guest;
-use self::hosts::Hosts;
+pub(crate) use self::gate::Gatekeeper;
+pub(crate) use self::mount::Mount;
 use self::operation::{Does, Operation, Own};
 use self::operations::OPERATIONS;
-use self::patience::Patience;
 use self::resource::PathParams;
 use crate::access::Door;
-use crate::connection::Link;
+use crate::metrics::Metrics;
 use crate::server::Clients;
 use crate::serving::Serving;
-use crate::tcp::Visitor;
 
-/// The longest head, in bytes.
-const HEAD: usize = 64 * 1024;
-/// The most headers.
-const HEADERS: usize = 64;
-/// How long the rest of an answer may take when the server goes down.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+/// What is spoken inside TLS.
+pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// What HTTP needs to know beside what all connections share.
 #[derive(Debug, Clone)]
@@ -76,26 +81,27 @@ pub(crate) struct Setup {
     pub(crate) names: Vec<String>,
     /// The folder of the recordings.
     pub(crate) recordings: PathBuf,
+    /// What else is served.
+    pub(crate) mounts: Vec<Mount>,
 }
 
 /// What all requests share.
 #[derive(Debug, Clone)]
 struct Shared {
     serving: Arc<Serving>,
-    clients: Clients,
-    door: Arc<Door>,
-    hosts: Arc<Hosts>,
-    ids: Arc<request_id::Ids>,
     recordings: Arc<Path>,
     /// Who looks through the recordings.
     shelf: Arc<Semaphore>,
+    budget: Budget,
 }
 
 /// Everything that is served over HTTP.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     router: Router,
-    serving: Arc<Serving>,
+    closing: CancellationToken,
+    /// Where its clients are counted.
+    metrics: Option<Arc<Metrics>>,
 }
 
 impl Site {
@@ -106,73 +112,33 @@ impl Site {
         address: SocketAddr,
         setup: &Setup,
     ) -> Site {
-        let shared = Shared {
-            serving: serving.clone(),
-            clients,
-            door,
-            hosts: Arc::new(Hosts::new(&setup.names, address.ip())),
-            ids: Arc::new(request_id::Ids::new()),
-            recordings: setup.recordings.as_path().into(),
-            shelf: Arc::new(Semaphore::new(1)),
-        };
-        Site { router: router(shared), serving }
-    }
-}
-
-/// Serves one connection until it is closed, or until the server closes.
-pub(crate) async fn serve(visitor: Visitor, site: Site) {
-    let Visitor { link, peer, stranger } = visitor;
-    let closing = site.serving.closing.clone();
-    let guest = Guest::new(peer.ip(), stranger);
-    let Link { read, write, hung_up } = link;
-    let io = TokioIo::new(tokio::io::join(read, write));
-    let connection = {
-        let (guest, patience) = (guest.clone(), Patience::new(guest.clone()));
-        let router = TowerToHyperService::new(site.router);
-        let service = service_fn(move |mut request: http::Request<Incoming>| {
-            request.extensions_mut().insert(guest.clone());
-            router.call(request)
-        });
-        http1::Builder::new()
-            .timer(patience)
-            .header_read_timeout(patience::STRANGERS)
-            // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
-            .half_close(true)
-            .max_buf_size(HEAD)
-            .max_headers(HEADERS)
-            .serve_connection(io, service)
-            .with_upgrades()
-    };
-    {
-        tokio::pin!(connection);
-        let served = tokio::select! {
-            biased;
-            served = connection.as_mut() => served,
-            // Nobody is there to be answered.
-            () = hung_up => Ok(()),
-            () = closing.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                tokio::time::timeout(LAST_PATIENCE, connection).await.unwrap_or(Ok(()))
-            }
-        };
-        if let Err(error) = served {
-            tracing::debug!(%peer, %error, "a connection broke");
+        let (closing, metrics) = (serving.closing.clone(), Some(serving.hub.metrics.clone()));
+        let keeper = Gatekeeper::new(clients, door, &setup.names, address.ip());
+        let recordings = setup.recordings.as_path().into();
+        let budget = Budget::new();
+        let shared =
+            Shared { serving, recordings, shelf: Arc::new(Semaphore::new(1)), budget: budget.clone() };
+        let mut router = Router::new();
+        for operation in OPERATIONS {
+            router = router.route(operation.path, route(operation));
         }
+        let router = mount::all(router.with_state(shared), &setup.mounts, &closing, &budget);
+        Site { router: guarded(router, keeper), closing, metrics }
     }
-    guest.sockets.close();
-    guest.sockets.wait().await;
+
+    /// Of mounts alone.
+    pub(crate) fn of_mounts(keeper: Gatekeeper, mounts: &[Mount], closing: CancellationToken) -> Site {
+        let router = mount::all(Router::new(), mounts, &closing, &Budget::new());
+        Site { router: guarded(router, keeper), closing, metrics: None }
+    }
 }
 
-fn router(shared: Shared) -> Router {
-    let mut router = Router::new();
-    for operation in OPERATIONS {
-        router = router.route(operation.path, route(operation));
-    }
+/// Nothing of it is reached but through the gate.
+fn guarded(router: Router, keeper: Gatekeeper) -> Router {
     router
         .fallback(gate::not_found)
         .method_not_allowed_fallback(gate::wrong_method)
-        .layer(from_fn_with_state(shared.clone(), gate::gate))
-        .with_state(shared)
+        .layer(from_fn_with_state(keeper, gate::gate))
 }
 
 fn route(operation: &'static Operation) -> MethodRouter<Shared> {
@@ -188,6 +154,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             })
         }
         Does::Own(what, _) => match what {
+            Own::Metrics => on(method, metrics::serve),
             Own::Health => on(method, async || own::health()),
             Own::Document => on(method, async || resource::json_body(document())),
             Own::Page => on(method, async || -> Response { readable::page() }),

@@ -44,6 +44,7 @@ pub(crate) enum Does {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     Health,
+    Metrics,
     Document,
     Page,
     Line,

@@ -103,6 +103,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation { open: true, ..own("GET", "/openapi.json", "This description", Own::Document) },
     Operation { open: true, ..own("GET", "/docs", "This description, for people", Own::Page) },
+    own("GET", "/metrics", "The server's numbers, for Prometheus", Own::Metrics),
     own("POST", "/api/command", "Any command of the wire: its line in, its result out", Own::Line),
     own("GET", "/api/events", "A WebSocket that speaks the wire: a message for each line", Own::Socket),
     own("POST", "/api/shutdown", "Stops the server", Own::Shutdown),

@@ -9,10 +9,11 @@ use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
 use serde_json::{Map, Value, json};
 
+use super::body::Sent;
 use super::operation::Operation;
 use super::page::{Page, RECORDINGS};
 use super::problem::Problem;
-use super::resource::{command, json_body, line, raw_query};
+use super::resource::{Line, command, held, json_body, line, raw_query};
 use super::{Shared, body, query};
 
 /// Says that somebody is there, to anybody.
@@ -22,12 +23,12 @@ pub(crate) fn health() -> Response {
 
 /// Any command of the wire.
 pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let sent = body::read(request.into_body()).await?;
-    let mut answer = line(sent, &shared).await?;
+    let sent = body::read(request.into_body(), &shared.budget).await?;
+    let Line { bytes: mut answer, share } = line(sent, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
     // A command that failed was answered; what is no command was not.
     let understood = !answer.starts_with(b"{\"type\":\"error\"");
-    let mut response = json_body(answer);
+    let mut response = json_body(held(answer, share));
     if !understood {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }
@@ -36,12 +37,12 @@ pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Resul
 
 /// Stops the server.
 pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let sent = body::read(request.into_body()).await?;
+    let Sent { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
     let params: Map<String, Value> = match sent.trim_ascii() {
         b"" => Map::new(),
         sent => serde_json::from_slice(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
     };
-    let result = command(CommandType::Shutdown, params, &shared).await?;
+    let result = command(CommandType::Shutdown, params, &shared, share).await?.0;
     match result.success {
         true => Ok(json_body(result.data.to_string())),
         false => Err(Problem::of(result)),

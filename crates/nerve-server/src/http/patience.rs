@@ -11,7 +11,7 @@ use super::gate::Guest;
 /// How long one that has not shown the token may take for the head of its next request, from the end of the last one on.
 pub(super) const STRANGERS: Duration = Duration::from_secs(10);
 /// The same for one that has: browsers and libraries keep connections to use them again.
-const GUESTS: Duration = Duration::from_secs(60);
+pub(super) const GUESTS: Duration = Duration::from_secs(60);
 
 /// What hyper measures the time for a head with, and nothing else: it is told [`STRANGERS`], and waits longer for those let in.
 #[derive(Debug, Clone)]
@@ -52,15 +52,12 @@ impl Timer for Patience {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use tokio_util::task::TaskTracker;
-
     use super::*;
-    use crate::access::Strangers;
     use crate::server::Clients;
 
     #[tokio::test(start_paused = true)]
     async fn who_has_shown_the_token_may_keep_silent_for_longer() {
-        let clients = Clients { tracker: TaskTracker::new(), strangers: Strangers::default(), most: 1 };
+        let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (stranger, _) = clients.strangers.take(peer);
         let guest = Guest::new(peer, stranger);
@@ -71,7 +68,7 @@ mod tests {
             started.elapsed().as_secs()
         };
         assert_eq!(waited().await, 10);
-        assert!(guest.come_in(&clients).is_ok());
+        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
         assert_eq!(waited().await, 60);
     }
 }

@@ -106,6 +106,9 @@ impl Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nerve\""));
         }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
         // Who guesses is not to do it over one connection, and what is left of a body is not to be read.
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -9,12 +9,15 @@ use nerve_proto::{CommandType, Message, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::body::Sent;
+use super::budget::{Budget, Share};
+use super::holding::{Holding, Watch};
 use super::operation::Mapped;
 use super::page::Page;
 use super::problem::Problem;
 use super::{Shared, body, query};
-use crate::requests;
 use crate::serving::Serving;
+use crate::{convert, requests};
 
 /// Names and texts behind the `?`, as they stand there.
 pub(crate) type RawQuery = Vec<(String, String)>;
@@ -48,25 +51,34 @@ pub(crate) async fn serve(
     for (name, text) in &path {
         params.insert(name.to_string(), Value::from(text));
     }
-    let sent = body::read(sent).await?;
+    let Sent { bytes: sent, share } = body::read(sent, &shared.budget).await?;
     if mapped.body.is_some() {
         join(&mut params, object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
         return Err(Problem::invalid("nothing is taken in the body here"));
+    }
+    drop(sent);
+    if convert::takes_trace(mapped.command) {
+        // What a body says is meant for this and no other request.
+        for name in ["traceparent", "tracestate"] {
+            if let Some(Ok(said)) = parts.headers.get(name).map(HeaderValue::to_str) {
+                params.entry(name).or_insert_with(|| Value::from(said));
+            }
+        }
     }
     if mapped.command == CommandType::ListResults {
         // Pages are made here.
         params.insert("last".to_string(), Value::from(u32::MAX));
     }
     let later = ["async", "detach"].iter().any(|option| params.get(*option) == Some(&Value::Bool(true)));
-    let mut result = command(mapped.command, params, &shared).await?;
+    let (mut result, share) = command(mapped.command, params, &shared, share).await?;
     if !result.success {
         return Err(Problem::of(result));
     }
     if let (Some((list, page)), Value::Object(data)) = (page, &mut result.data) {
         page.cut(list, data);
     }
-    Ok(answer(mapped, later, &parts.uri, result))
+    Ok(answer(mapped, later, &parts.uri, result, share))
 }
 
 /// The query, decoded.
@@ -109,16 +121,20 @@ fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(),
     Ok(())
 }
 
-/// Gives a command to the engine.
+/// Gives a command to the engine. `share`: the memory its params take. What comes back holds the memory of the answer.
 pub(crate) async fn command(
     command: CommandType,
     params: Map<String, Value>,
     shared: &Shared,
-) -> Result<ResultMessage, Problem> {
-    let request = json!({ "type": "command", "command_type": command.as_str(), "params": params });
-    let line = line(request.to_string().into_bytes(), shared).await?;
-    match serde_json::from_slice(&line) {
-        Ok(Message::Result(result)) => Ok(result),
+    share: Share,
+) -> Result<(ResultMessage, Share), Problem> {
+    let mut request = json!({ "type": "command", "command_type": command.as_str() });
+    request["params"] = Value::Object(params);
+    let bytes = request.to_string().into_bytes();
+    drop(request);
+    let Line { bytes, share } = line(Sent { bytes, share }, shared).await?;
+    match serde_json::from_slice(&bytes) {
+        Ok(Message::Result(result)) => Ok((result, share)),
         Ok(Message::Error(error)) => Err(Problem::invalid(error.error)),
         Ok(Message::Event(_)) | Err(_) => {
             Err(Problem::internal("the answer cannot be read: this is a bug in nerve"))
@@ -126,22 +142,43 @@ pub(crate) async fn command(
     }
 }
 
+/// An answer as a connection would send it, and the memory that it has.
+pub(crate) struct Line {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) share: Share,
+}
+
 /// Gives a line to the engine as a connection would. If this is dropped, nobody waits any more.
-pub(crate) async fn line(line: Vec<u8>, shared: &Shared) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn line(line: Sent, shared: &Shared) -> Result<Line, Problem> {
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
-    let serving: std::sync::Arc<Serving> = shared.serving.clone();
+    let (serving, budget): (std::sync::Arc<Serving>, Budget) =
+        (shared.serving.clone(), shared.budget.clone());
     // A task of its own: what is begun and changes something goes on when its client leaves.
-    let task = tokio::spawn(async move { requests::answer(&line, &serving, &gone).await });
+    let task = tokio::spawn(async move {
+        let Sent { bytes, share } = line;
+        let request = convert::request(&bytes);
+        // What the engine keeps of it is bounded by the engine.
+        drop((bytes, share));
+        let answer = match &request {
+            Ok(convert::Request::Command { command, .. }) if convert::may_answer_much(command) => {
+                budget.answer().await?
+            }
+            _ => Share::default(),
+        };
+        let bytes = requests::answer(request, &serving, &gone).await;
+        Ok(bytes.map(|bytes| Line { bytes, share: answer }))
+    });
     match task.await {
-        Ok(Some(line)) => Ok(line),
-        Ok(None) | Err(_) => {
+        Ok(Ok(Some(line))) => Ok(line),
+        Ok(Err(problem)) => Err(problem),
+        Ok(Ok(None)) | Err(_) => {
             Err(Problem::internal("the request ended without an answer: this is a bug in nerve"))
         }
     }
 }
 
-fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage) -> Response {
+fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage, share: Share) -> Response {
     let ResultMessage { mut data, warnings, .. } = result;
     let made = mapped.made.and_then(|field| Some(data.get(field)?.as_str()?.to_string()));
     // Who asks for a channel is told of a channel (seed channel-history §8.3).
@@ -153,7 +190,7 @@ fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage) -> Res
     if let (false, Value::Object(data)) = (warnings.is_empty(), &mut data) {
         data.insert("warnings".to_string(), Value::from(warnings));
     }
-    let mut response = json_body(data.to_string());
+    let mut response = json_body(held(data.to_string().into_bytes(), share));
     if later {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
@@ -166,6 +203,14 @@ fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage) -> Res
     }
     response
 }
+
+/// A body that holds its memory until it is sent.
+pub(crate) fn held(bytes: Vec<u8>, mut share: Share) -> Body {
+    share.shrink(bytes.len());
+    Body::new(Holding::new(Body::from(bytes), share))
+}
+
+impl Watch for Share {}
 
 /// An answer that is JSON already.
 pub(crate) fn json_body(json: impl Into<Body>) -> Response {

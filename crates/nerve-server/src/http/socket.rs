@@ -8,6 +8,7 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
+use http::Version;
 use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
@@ -16,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use super::gate::{self, Guest};
 use super::problem::Problem;
-use crate::connection::{self, Link};
+use crate::access::Pass;
+use crate::connection::{self, Link, SentAway};
+use crate::metrics::Transport;
 use crate::serving::Serving;
 
 /// Bytes that wait between the WebSocket and the connection behind it, each way.
@@ -34,6 +37,11 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
     let Some(guest) = parts.extensions.get::<Guest>().cloned() else {
         return Err(Problem::internal("a request came from nowhere"));
     };
+    if parts.version != Version::HTTP_11 {
+        let detail =
+            format!("a WebSocket begins with HTTP/1.1, and this request came over {:?}", parts.version);
+        return Err(Problem::invalid(detail).hint("ask with HTTP/1.1; over HTTP/2 events are at /events"));
+    }
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &shared).await;
     let upgrade = upgrade.map_err(|error| {
         Problem::invalid(format!("no WebSocket: {error}")).hint("events without one are at /events")
@@ -43,17 +51,18 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         None => upgrade,
     };
     let serving = shared.serving.clone();
-    let token = guest.sockets.token();
+    let token = guest.tasks.token();
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
-            talk(socket, serving).await;
+            let _connected = serving.hub.metrics.connected(Transport::WebSocket);
+            talk(socket, guest.pass(), serving).await;
             drop(token);
         },
     ))
 }
 
 /// Serves a client until it leaves or the server closes.
-async fn talk(socket: WebSocket, serving: Arc<Serving>) {
+async fn talk(socket: WebSocket, pass: Option<Pass>, serving: Arc<Serving>) {
     let (ours, theirs) = tokio::io::duplex(PIPE);
     let (read, write) = tokio::io::split(theirs);
     let left = CancellationToken::new();
@@ -69,7 +78,12 @@ async fn talk(socket: WebSocket, serving: Arc<Serving>) {
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection ends when its pipe does, and the pipe when the connection does.
-    tokio::join!(connection::serve(link, serving), outgoing);
+    let sent_away: SentAway = match pass {
+        Some(pass) => connection::sent_away(pass),
+        None => Box::pin(std::future::pending()),
+    };
+    let Link { read, write, hung_up } = link;
+    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, serving), outgoing);
 }
 
 /// Why nothing more comes in.

@@ -1,4 +1,5 @@
-//! Events as server-sent events: `data` is the wire's line, `id` its `seq`, so that a reader that comes again goes on where it was.
+//! Events as server-sent events: `data` is the wire's line, `id` names the server and the line's `seq`, so that a reader that comes again goes
+//! on where it was, and does not take another server's numbers for this one's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::query;
 use super::resource::raw_query;
 use crate::convert::{self, Request as Understood};
 use crate::events::Queue;
+use crate::serving::Serving;
 
 /// A comment is sent when nothing else was for so long, so that whoever is between does not hang up.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -31,33 +33,42 @@ pub(crate) async fn serve(
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut params = query::read(operation.query(), &raw_query(request.uri())?)?;
+    let mut asked = raw_query(request.uri())?;
+    // The whole id of an event is taken where its number is.
+    let whole = asked.iter().position(|(name, text)| name == "since" && text.contains('-'));
+    let mut seen = whole.map(|at| Seen::read("since", &asked.remove(at).1)).transpose()?;
+    let mut params = query::read(operation.query(), &asked)?;
     // A browser that comes again asks for the same URL: what it has seen since is in the header.
-    if let Some(seen) = last_event_id(request.headers())? {
-        params.insert("since".to_string(), Value::from(seen));
+    if let Some(last) = last_event_id(request.headers())? {
+        seen = Some(last);
+    }
+    if let Some(seen) = &seen {
+        params.insert("since".to_string(), Value::from(seen.seq));
     }
     let (filter, since) = subscription(params)?;
-    shared.serving.hub.forward();
-    let newest = shared.serving.hub.last_seq();
+    let Serving { hub, id: server, closing, .. } = &*shared.serving;
+    hub.forward();
+    let newest = hub.last_seq();
+    let foreign = seen.and_then(|seen| seen.server).is_some_and(|other| other != *server);
     let mut head = format!("retry: {RETRY}\n");
     let since = match since {
         // Its numbers are of a server that is gone: of this one it has seen nothing.
-        Some(since) if since > newest => {
+        Some(since) if foreign || since > newest => {
             head.push_str(&format!(
-                ": {since} is later than the newest event, {newest}: this server has started anew; what it still has follows\nid: 0\n"
+                ": {since} is no event of this server, which has started anew; what it still has follows\nid: {server}-0\n"
             ));
             Some(0)
         }
         Some(since) => Some(since),
         None => {
-            head.push_str(&format!(": from here on\nid: {newest}\n"));
+            head.push_str(&format!(": from here on\nid: {server}-{newest}\n"));
             // Not `None`: nothing that happens between the two is to be lost.
             Some(newest)
         }
     };
     head.push('\n');
-    let queue = shared.serving.hub.subscribe(filter, since);
-    let reader = Reader { head: Some(head.into()), queue, closing: shared.serving.closing.clone() };
+    let queue = hub.subscribe(filter, since);
+    let reader = Reader { head: Some(head.into()), server: server.clone(), queue, closing: closing.clone() };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -70,16 +81,36 @@ pub(crate) async fn serve(
     Ok(response)
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+/// The last event that a reader has had.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    /// Whose number it is; a number alone is taken for one of this server.
+    server: Option<String>,
+    seq: u64,
+}
+
+impl Seen {
+    fn read(what: &str, id: &str) -> Result<Seen, Problem> {
+        let (server, seq) = match id.rsplit_once('-') {
+            Some((server, seq)) => (Some(server), seq),
+            None => (None, id),
+        };
+        match seq.parse() {
+            Ok(seq) if server != Some("") => Ok(Seen { server: server.map(str::to_string), seq }),
+            _ => {
+                let detail =
+                    format!("{what}: expected the id or the seq of an event, got {:?}", query::short(id));
+                Err(Problem::invalid(detail))
+            }
+        }
+    }
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Seen>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     match id.to_str().unwrap_or("?").trim() {
         "" => Ok(None),
-        id => id.parse().map(Some).map_err(|_| {
-            Problem::invalid(format!(
-                "Last-Event-ID: expected the seq of an event, got {:?}",
-                query::short(id)
-            ))
-        }),
+        id => Seen::read("Last-Event-ID", id).map(Some),
     }
 }
 
@@ -99,6 +130,7 @@ fn subscription(params: Map<String, Value>) -> Result<(crate::events::Filter, Op
 struct Reader {
     /// What comes before all events.
     head: Option<Bytes>,
+    server: String,
     queue: Arc<Queue>,
     closing: CancellationToken,
 }
@@ -119,7 +151,7 @@ impl Reader {
         let mut bytes = Vec::new();
         for (seq, line) in events {
             if seq > 0 {
-                bytes.extend_from_slice(format!("id: {seq}\n").as_bytes());
+                bytes.extend_from_slice(format!("id: {}-{seq}\n", self.server).as_bytes());
             }
             bytes.extend_from_slice(b"data: ");
             bytes.extend_from_slice(line.trim_ascii_end());
@@ -139,13 +171,24 @@ mod tests {
     use super::*;
     use crate::events::{Filter, Hub};
 
+    #[test]
+    fn an_id_is_a_server_and_a_number_or_a_number() {
+        let seen = |id| Seen::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
+        assert_eq!(seen("17"), Some((None, 17)));
+        assert_eq!(seen("a1-b2-17"), Some((Some("a1-b2".to_string()), 17)));
+        for bad in ["", "-1", "a-", "a", "a-b", "1-18446744073709551616", "a--"] {
+            assert_eq!(seen(bad), None, "{bad:?}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn silence_is_filled_with_heartbeats_and_the_end_comes_after_the_last_event() {
         let (events, receiver) = broadcast::channel(8);
         let hub = Hub::new(receiver);
         let closing = CancellationToken::new();
         let queue = hub.subscribe(Filter::default(), None);
-        let mut reader = Reader { head: None, queue, closing: closing.clone() };
+        let server = "here".to_string();
+        let mut reader = Reader { head: None, server, queue, closing: closing.clone() };
         for _ in 0..3 {
             let started = Instant::now();
             assert_eq!(reader.next().await.unwrap(), ": heartbeat\n\n");
@@ -156,7 +199,7 @@ mod tests {
         hub.forward();
         closing.cancel();
         let last = String::from_utf8(reader.next().await.unwrap().to_vec()).unwrap();
-        assert!(last.starts_with("id: 7\ndata: {") && last.ends_with("}\n\n"), "{last:?}");
+        assert!(last.starts_with("id: here-7\ndata: {") && last.ends_with("}\n\n"), "{last:?}");
         assert_eq!(reader.next().await, None);
     }
 }

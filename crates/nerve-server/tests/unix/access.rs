@@ -141,7 +141,7 @@ async fn a_first_line_that_lacks_its_end_is_answered_when_nothing_more_comes() {
 }
 
 #[tokio::test]
-async fn a_new_token_counts_at_once_and_who_is_in_stays_in() {
+async fn a_new_token_counts_at_once_and_who_came_in_with_the_old_one_is_sent_away() {
     let server = TcpServer::start();
     let mut inside = server.client().await;
     let old = server.token();
@@ -151,7 +151,48 @@ async fn a_new_token_counts_at_once_and_who_is_in_stays_in() {
     let mut client = Client::tcp(server.tcp()).await;
     client.done("AUTHENTICATE", json!({ "token": new })).await;
     client.done("PING", json!({})).await;
-    inside.done("PING", json!({})).await;
+    let told = inside.reply().await;
+    assert!(told["error"].as_str().unwrap().contains("token was changed"), "{told}");
+    assert_eq!(inside.line().await, None);
+    // The Unix socket needs none.
+    Client::connect(&server.socket).await.done("PING", json!({})).await;
+    client.done("PING", json!({})).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_token_is_noticed_when_nobody_comes_in_with_it() {
+    let server = TcpServer::start();
+    let mut inside = server.client().await;
+    inside.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
+    let marker = server.home.path().join("done");
+    let text = format!("sleep 4; touch {}", marker.display());
+    inside.send("EXECUTE_INPUT", json!({ "node_id": "b", "text": text })).await;
+    inside.send("WAIT_NODE", json!({ "node_id": "b", "until": "stopped" })).await;
+    server.rotate_token();
+    let start = Instant::now();
+    let told = inside.reply().await;
+    assert!(told["error"].as_str().unwrap().contains("token was changed"), "{told}");
+    assert_eq!(inside.line().await, None);
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let mut other = Client::connect(&server.socket).await;
+    other.done("WAIT_NODE", json!({ "node_id": "b", "timeout": 20 })).await;
+    assert!(marker.exists(), "its turn goes on");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_still_sends_gets_to_see_why_it_was_refused() {
+    let server = TcpServer::start();
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
+        // Twelve megabytes, of which the first four kilobytes are too many.
+        stream.write_all(&vec![b'x'; 12 << 20]).await.unwrap();
+        let mut said = String::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_string(&mut said)).await;
+        read.expect("it reads on and on").unwrap();
+        assert!(said.contains("4096"), "{said:?}");
+    }
     server.stop().await;
 }
 

@@ -36,11 +36,13 @@ pub(crate) fn engine(places: &Places) -> Engine {
             hook_relay: None,
             hosting: None,
             panes: Default::default(),
+            proxies: Default::default(),
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),
         conversations: Some(places.conversations()),
         results_dir: Some(places.results()),
+        telemetry: Default::default(),
     })
 }
 

@@ -49,7 +49,7 @@ async fn it_ends_with_a_shutdown_and_its_client_is_told() {
     }
     assert_eq!(seen.last(), Some(&EventType::ServerShutdown), "{seen:?}");
     assert!(seen.contains(&EventType::NodeStopped), "{seen:?}");
-    assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+    assert!(matches!(client.ping().await, Err(ClientError::Closed(_))));
 }
 
 #[tokio::test]
@@ -57,5 +57,5 @@ async fn it_can_be_stopped_from_outside() {
     let (client, server, _home) = served();
     assert!(client.ping().await.unwrap().pong);
     tokio::time::timeout(DEADLINE, server.stop(false)).await.expect("the server did not end");
-    assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+    assert!(matches!(client.ping().await, Err(ClientError::Closed(_))));
 }

@@ -11,7 +11,7 @@ use nerve_client::{ClientError, NerveClient, Tls};
 use nerve_server::access::tls::TlsFiles;
 use nerve_server::error::ServerError;
 use nerve_server::server::{Server, ServerConfig};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -25,17 +25,19 @@ use tokio_rustls::client::TlsStream;
 use crate::harness::{Client, DEADLINE, TcpServer, places};
 
 /// An authority's certificate, and in a folder a server's with its key.
-struct Authority {
-    pem: String,
-    files: TlsFiles,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
+    pub(crate) files: TlsFiles,
     _folder: TempDir,
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let folder = tempfile::tempdir().unwrap();
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Else both certificates have one name, and OpenSSL takes the server's for one that signed itself.
+    ca.distinguished_name.push(DnType::CommonName, "an authority of a test");
     let ca = ca.self_signed(&ca_key).unwrap();
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_string(), "127.0.0.1".to_string()]).unwrap();

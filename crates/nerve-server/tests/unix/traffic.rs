@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::harness::{Client, TestServer};
+use crate::harness::DEADLINE;
 
 /// A node over the mock-free shell that is on every machine.
 async fn shell(client: &mut Client, node: &str) {
@@ -250,5 +251,156 @@ async fn an_answer_of_a_million_lines_fits_on_the_wire() {
     let text = "head -c 3000000 /dev/zero | tr '\\0' '\"' | fold -w 70";
     let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
     assert!(data["response"]["text"].as_str().unwrap().ends_with('"'));
+    server.stop().await;
+}
+
+/// The chunks of a turn as a client sees them: each with the id of the request that it names.
+async fn chunks_until(client: &mut Client, request: &str) -> Vec<(Value, String)> {
+    let mut chunks = Vec::new();
+    loop {
+        let line = client.line().await.unwrap();
+        if line["event_type"] == "OUTPUT_CHUNK" {
+            let chunk = line["data"]["chunk"].as_str().unwrap().to_string();
+            chunks.push((line["data"]["request_id"].clone(), chunk));
+        }
+        if line["request_id"] == request {
+            assert_eq!(line["success"], true, "{line}");
+            return chunks;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_names_the_request_to_who_asked_and_to_nobody_else() {
+    let server = TestServer::start();
+    let (mut first, mut second) = (server.client().await, server.client().await);
+    let mut watcher = server.client().await;
+    watcher.done("SUBSCRIBE", json!({ "types": ["OUTPUT_CHUNK"] })).await;
+    one_shot(&mut first, "b").await;
+    shell(&mut first, "sh").await;
+    for node in ["b", "sh"] {
+        // Both call it the same, and wait for the same node.
+        for (client, word) in [(&mut first, "left"), (&mut second, "right")] {
+            let params = json!({ "node_id": node, "text": format!("echo {word}; sleep 0.2; echo {word}"), "stream": true });
+            let request = json!({ "command_type": "EXECUTE_INPUT", "params": params, "request_id": "1" });
+            client.send_raw(request.to_string()).await;
+        }
+        let (left, right) = (chunks_until(&mut first, "1").await, chunks_until(&mut second, "1").await);
+        for (chunks, word, other) in [(left, "left", "right"), (right, "right", "left")] {
+            let of = |id: Value| -> String {
+                chunks.iter().filter(|(named, _)| *named == id).map(|(_, chunk)| chunk.as_str()).collect()
+            };
+            assert_eq!(of(json!("1")).matches(word).count(), 2, "{node}: {chunks:?}");
+            assert!(!of(json!("1")).contains(other), "{node}: {chunks:?}");
+            assert!(!of(Value::Null).contains(word), "{node}: {chunks:?}");
+        }
+        let mut seen = 0;
+        while seen < 4 {
+            let event = watcher.event("OUTPUT_CHUNK").await;
+            assert_eq!(event["data"].get("request_id"), None, "{event}");
+            let chunk = event["data"]["chunk"].as_str().unwrap();
+            seen += chunk.matches("left").count() + chunk.matches("right").count();
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_streams_of_one_client_on_one_node_do_not_mix() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    one_shot(client, "b").await;
+    for (id, word) in [(1, "one"), (2, "two")] {
+        let params =
+            json!({ "node_id": "b", "text": format!("echo {word}; sleep 0.2; echo {word}"), "stream": true });
+        let request = json!({ "command_type": "EXECUTE_INPUT", "params": params, "request_id": id });
+        client.send_raw(request.to_string()).await;
+    }
+    let mut chunks = Vec::new();
+    let mut answered = 0;
+    while answered < 2 {
+        let line = client.line().await.unwrap();
+        if line["event_type"] == "OUTPUT_CHUNK" {
+            let chunk = line["data"]["chunk"].as_str().unwrap().replace('\n', " ");
+            chunks.push((
+                line["data"]["request_id"].as_str().unwrap().to_string(),
+                line["data"]["turn"].clone(),
+                chunk,
+            ));
+        }
+        answered += usize::from(line["type"] == "result");
+    }
+    for (id, _, chunk) in &chunks {
+        assert_eq!(chunk.contains("one"), id == "1", "{chunks:?}");
+        assert_eq!(chunk.contains("two"), id == "2", "{chunks:?}");
+    }
+    let turns = |id: &str| {
+        chunks.iter().filter(|chunk| chunk.0 == id).map(|chunk| chunk.1.clone()).collect::<Vec<_>>()
+    };
+    assert!(
+        turns("1").iter().all(|turn| turn == &turns("1")[0]) && turns("1")[0] != turns("2")[0],
+        "{chunks:?}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn requests_are_taken_while_nobody_reads_their_answers() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    one_shot(client, "b").await;
+    let much = "head -c 300000 /dev/zero | tr '\\0' x";
+    let mut waiting = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        waiting.insert(client.send("EXECUTE_INPUT", json!({ "node_id": "b", "text": much })).await);
+    }
+    for _ in 0..500 {
+        waiting.insert(client.send("PING", json!({})).await);
+    }
+    // The answers are more than a socket holds. What comes behind them is done all the same.
+    client.send("CREATE_NODE", json!({ "node_id": "last", "backend": "bash" })).await;
+    let mut other = server.client().await;
+    let made = async {
+        loop {
+            let nodes = other.done("LIST_NODES", json!({})).await;
+            if nodes["nodes"].as_array().unwrap().contains(&json!("last")) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, made).await.expect("it was not taken");
+    while !waiting.is_empty() {
+        let reply = client.reply().await;
+        let id = reply["request_id"].as_str().unwrap();
+        assert!(waiting.remove(id) || id.starts_with("CREATE"), "{id} twice");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_written_to_a_node_arrives_in_the_order_it_was_sent() {
+    let server = TestServer::start();
+    let client = &mut server.client().await;
+    let params = json!({ "node_id": "cat", "command": ["cat"], "parser": "none" });
+    client.done("CREATE_NODE", params).await;
+    for number in 0..60 {
+        client.send("WRITE_DATA", json!({ "node_id": "cat", "data": format!("{number}.") })).await;
+    }
+    for _ in 0..60 {
+        assert_eq!(client.reply().await["success"], true);
+    }
+    client.done("WRITE_DATA", json!({ "node_id": "cat", "data": "end\r" })).await;
+    let wanted: String = (0..60).map(|number| format!("{number}.")).collect();
+    let seen = async {
+        loop {
+            let buffer = client.done("GET_BUFFER", json!({ "node_id": "cat" })).await;
+            let text = buffer["buffer"].as_str().unwrap().replace('\n', "");
+            if text.contains("end") {
+                return text;
+            }
+        }
+    };
+    let text = tokio::time::timeout(DEADLINE, seen).await.expect("the end did not come");
+    assert!(text.starts_with(&wanted), "{text}");
     server.stop().await;
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use self::message::Message;
+use super::budget::Share;
 use super::operation::{Operation, Own};
 use super::problem::Problem;
 use super::resource::{PathParams, command, json_body, raw_query};
@@ -37,7 +38,7 @@ pub(crate) async fn serve(
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
     match what {
         Own::AgentMessages => Ok(json_body(json!({ "messages": agent.messages().await? }).to_string())),
-        Own::AgentMessage => agent.send(&body::read(sent).await?).await,
+        Own::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Own::AgentEvents => events::stream(agent).await,
         _ => Ok(json_body(agent.status().await?.to_string())),
     }
@@ -72,7 +73,7 @@ impl Agent {
         if let Value::Object(more) = more {
             params.extend(more);
         }
-        let result = command(name, params, &self.shared).await?;
+        let (result, _) = command(name, params, &self.shared, Share::default()).await?;
         if result.success { Ok(result.data) } else { Err(Problem::of(result)) }
     }
 
@@ -169,8 +170,9 @@ impl Agent {
             CommandType::GetResult,
             Map::from_iter([("result_id".to_string(), result.clone())]),
             &self.shared,
+            Share::default(),
         );
-        let data = ended.await?.data;
+        let data = ended.await?.0.data;
         match data.get("response").is_none_or(Value::is_null).then(|| data["error"].as_str()).flatten() {
             Some(error) => Err(Problem::new(StatusCode::CONFLICT, "delivery_error", error)),
             None => Ok(()),

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use nerve_server::access::token::TokenFile;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::client::{HttpServer, read_head};
-use crate::harness::DEADLINE;
+use crate::harness::{DEADLINE, places};
 
 /// A stream of events, read line by line.
 struct Events {
@@ -78,7 +79,9 @@ async fn events_come_as_they_happen_with_their_number_and_filtered() {
     let first = all.next().await;
     assert_eq!(kind(&first), "NODE_CREATED");
     let (id, event) = first.unwrap();
-    assert_eq!((id, &event["node_id"]), (event["seq"].to_string(), &json!("a")));
+    let (server_id, seq) = id.rsplit_once('-').unwrap();
+    assert_eq!((seq, &event["node_id"]), (event["seq"].to_string().as_str(), &json!("a")));
+    assert_eq!(server_id.len(), 16, "{id}");
     let created = some.next().await;
     assert_eq!((kind(&created), &created.as_ref().unwrap().1["node_id"]), ("NODE_CREATED", &json!("b")));
     assert_eq!(kind(&some.next().await), "CHANNEL_CREATED");
@@ -120,13 +123,43 @@ async fn a_reader_from_the_future_gets_what_this_server_has() {
     assert!(events.line().await.unwrap().starts_with("retry"));
     assert!(events.line().await.unwrap().contains("started anew"));
     // A reader that leaves before the first event does not ask for the future again.
-    assert_eq!(events.line().await.unwrap(), "id: 0");
+    let id = events.line().await.unwrap();
+    assert!(id.starts_with("id: ") && id.ends_with("-0"), "{id}");
     assert_eq!(events.next().await.unwrap().1["node_id"], "a");
     server.bash("b").await;
     assert_eq!(events.next().await.unwrap().1["node_id"], "b");
     let huge = format!("Last-Event-ID: {}\r\n", u64::MAX);
     let mut events = Events::open(&server, "/events?types=NODE_CREATED", &huge).await;
     assert_eq!(events.next().await.unwrap().1["node_id"], "a");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_reader_of_another_server_skips_nothing_of_this_one() {
+    let server = HttpServer::start();
+    for id in ["a", "b"] {
+        server.bash(id).await;
+    }
+    let mut events = Events::open(&server, "/events?since=0&types=NODE_CREATED", "").await;
+    let own = events.next().await.unwrap().0;
+    // The number is one of this server's too; only the name tells them apart.
+    let number = own.rsplit_once('-').unwrap().1;
+    let path = "/events?types=NODE_CREATED";
+    let mut own_again = Events::open(&server, path, &format!("Last-Event-ID: {own}\r\n")).await;
+    assert_eq!(own_again.next().await.unwrap().1["node_id"], "b");
+    let other = format!("0123456789abcdef-{number}");
+    let header = format!("Last-Event-ID: {other}\r\n");
+    for (path, header) in [(path.to_string(), header.as_str()), (format!("{path}&since={other}"), "")] {
+        let mut foreign = Events::open(&server, &path, header).await;
+        assert!(foreign.line().await.unwrap().starts_with("retry"));
+        assert!(foreign.line().await.unwrap().contains("started anew"));
+        for id in ["a", "b"] {
+            assert_eq!(foreign.next().await.unwrap().1["node_id"], id);
+        }
+    }
+    // A number alone is taken for one of this server.
+    let mut plain = Events::open(&server, path, &format!("Last-Event-ID: {number}\r\n")).await;
+    assert_eq!(plain.next().await.unwrap().1["node_id"], "b");
     server.stop().await;
 }
 
@@ -151,7 +184,7 @@ async fn a_reader_that_does_not_read_loses_events_is_told_and_holds_nobody_up() 
     while seen + dropped < 80 {
         let (id, event) = slow.next().await.expect("the stream ended");
         let seq = event["seq"].as_u64().unwrap();
-        assert!(seq >= last && id == seq.to_string(), "{id} {seq} {last}");
+        assert!(seq >= last && id.ends_with(&format!("-{seq}")), "{id} {seq} {last}");
         last = seq;
         match event["event_type"] == "EVENTS_DROPPED" {
             true => dropped += event["data"]["dropped"].as_u64().unwrap(),
@@ -174,4 +207,18 @@ async fn a_server_that_goes_down_says_so_and_ends_all_streams() {
     assert_eq!(kind(&one.next().await), "the end");
     assert_eq!(kind(&two.next().await), "the end");
     tokio::time::timeout(Duration::from_secs(5), server.ended()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_token_that_it_was_asked_for_with() {
+    let server = HttpServer::start();
+    let mut events = Events::open(&server, "/events", "").await;
+    TokenFile::new(places(server.home.path()).token()).rotate().unwrap();
+    let mut last = Vec::new();
+    while let Some(line) = events.line().await {
+        last.push(line);
+    }
+    let told = last.last().unwrap();
+    assert!(told.contains("token was changed"), "{last:?}");
+    server.stop().await;
 }

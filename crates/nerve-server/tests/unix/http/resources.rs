@@ -246,3 +246,22 @@ async fn a_path_that_is_no_text_is_told_of_as_everything_that_is_wrong() {
         .problem(400, "invalid_request_error");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_request_says_in_a_header_what_it_is_part_of() {
+    const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let server = HttpServer::start();
+    server.bash("sh").await;
+    let execute = async |parent: &str, text: &str| {
+        let (head, body) = (server.head("POST", "/nodes/sh/execute"), json!({ "text": text }).to_string());
+        let rest = format!("traceparent: {parent}\r\nContent-Length: {}\r\nConnection: close", body.len());
+        server.raw(format!("{head}{rest}\r\n\r\n{body}")).await.json()
+    };
+    let done = execute(CALLER, "printenv TRACEPARENT").await;
+    assert_eq!(done["response"]["text"], CALLER, "{done}");
+    // A bad one fails nothing.
+    let bad = execute("00-zz", "echo done").await;
+    assert_eq!(bad["response"]["text"], "done", "{bad}");
+    assert!(bad["warnings"].to_string().contains("traceparent"), "{bad}");
+    server.stop().await;
+}

@@ -1,0 +1,80 @@
+//! The HTTP gate of a server without the server: the same rules for who comes in, and behind it services of other crates alone.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{Door, address};
+use crate::error::ServerError;
+use crate::http::{self, Gatekeeper, Mount, Site};
+use crate::server::{CLOSE_PATIENCE, Clients, ServerConfig};
+use crate::tcp::Port;
+
+/// A port that is listened on and not served yet: clients that connect wait.
+#[derive(Debug)]
+pub struct Front {
+    port: Port,
+    tls: bool,
+    door: Door,
+    names: Vec<String>,
+    mounts: Vec<Mount>,
+    max_connections: usize,
+}
+
+impl Front {
+    /// Listens at `address`, as `config` says of HTTP: names, token, TLS, how many connections, and what is served. The token is made
+    /// if there is none.
+    ///
+    /// # Errors
+    /// The address is taken or needs TLS; the token or the certificate cannot be used.
+    pub fn bind(config: &ServerConfig, address: SocketAddr) -> Result<Front, ServerError> {
+        address::check(address, config.tls.is_some(), config.insecure)?;
+        config.token.obtain()?;
+        Ok(Front {
+            port: Port::bind(config, address, http::PROTOCOLS)?,
+            tls: config.tls.is_some(),
+            door: Door::new(config.token.clone()),
+            names: config.http_names.clone(),
+            mounts: config.mounts.clone(),
+            max_connections: config.max_connections,
+        })
+    }
+
+    /// Where it listens, with the port the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+
+    /// The same as a URL, without a path.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    /// Answers until `stop` ends; then tells the services, gives answers on their way a moment, and closes. Must be called within a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// The port cannot be used.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+        let Front { port, door, names, mounts, max_connections, .. } = self;
+        let clients = Clients::new(max_connections);
+        let closing = CancellationToken::new();
+        let door = Arc::new(door);
+        let keeper = Gatekeeper::new(clients.clone(), door.clone(), &names, port.address().ip());
+        let site = Site::of_mounts(keeper, &mounts, closing.clone());
+        let outcome = tokio::select! {
+            outcome = port.accept(&clients, move |visitor| http::serve(visitor, site.clone())) => outcome,
+            () = door.watch() => Ok(()),
+            () = stop => Ok(()),
+        };
+        closing.cancel();
+        clients.tracker.close();
+        if tokio::time::timeout(CLOSE_PATIENCE, clients.tracker.wait()).await.is_err() {
+            tracing::warn!(clients = clients.tracker.len(), "clients did not read what was left for them");
+        }
+        outcome
+    }
+}

@@ -1,0 +1,185 @@
+//! One connection: HTTP/1.1 or HTTP/2, as its client begins.
+
+use std::time::Duration;
+
+use axum::Router;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Site;
+use super::activity::Activity;
+use super::gate::{self, Guest};
+use super::holding::Holding;
+use super::patience::{self, Patience};
+use super::stream::{Stream, Version};
+use crate::connection::{HungUp, Link};
+use crate::metrics::Transport;
+use crate::tcp::Visitor;
+
+/// The longest head, in bytes.
+const HEAD: usize = 64 * 1024;
+/// How long the rest of an answer may take when the server goes down.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+/// How long answers that are under way may take when the client is to leave.
+const LEAVING: Duration = Duration::from_secs(10);
+/// Requests at a time over one connection of HTTP/2.
+const STREAMS: u32 = 100;
+/// What a client may send of a body before it is read, in bytes.
+const WINDOW: u32 = 64 * 1024;
+/// The same of all bodies of a connection: one that waits does not hold up the others. Nobody reads those of strangers, so this is what
+/// one costs until it is answered.
+const ALL_WINDOWS: u32 = 4 * WINDOW;
+/// Bytes of an answer that wait for the client to take them.
+const SEND_BUFFER: usize = 128 * 1024;
+/// How often a client of HTTP/2 is asked whether it is still there, and how long it may take to say so.
+const PING: Duration = Duration::from_secs(30);
+/// Requests that a client takes back before they are looked at; more end the connection (CVE-2023-44487).
+const TAKEN_BACK: usize = 20;
+/// Errors in single requests of a connection; more end it.
+const ERRORS: usize = 100;
+
+/// Why a connection ends.
+enum End {
+    /// We have ended it, or the client has sent its last.
+    Over,
+    /// Nobody is there any more.
+    Gone,
+    /// The server goes down.
+    Closing,
+}
+
+/// Serves one connection until it is closed, or until the server closes.
+pub(crate) async fn serve(visitor: Visitor, site: Site) {
+    let Visitor { link, peer, stranger } = visitor;
+    let Link { read, write, mut hung_up } = link;
+    let guest = Guest::new(peer.ip(), stranger);
+    let _connected = site.metrics.as_ref().map(|metrics| metrics.connected(Transport::Http));
+    let closing = site.closing.clone();
+    let mut stream = Stream::new(read, write);
+    let version = tokio::select! {
+        version = tokio::time::timeout(patience::STRANGERS, stream.version()) => version,
+        () = closing.cancelled() => return,
+    };
+    let Ok(Ok(Some(version))) = version else { return };
+    let client =
+        Client { guest: guest.clone(), router: site.router, closing: closing.clone(), hung_up: &mut hung_up };
+    let served = match version {
+        Version::Http1 => client.over_http1(stream.clone()).await,
+        // In a place of its own: most connections are not of this kind, and none is to be larger for it.
+        Version::Http2 => Box::pin(client.over_http2(stream.clone())).await,
+    };
+    let end = served.unwrap_or_else(|error| {
+        tracing::debug!(%peer, %error, "a connection broke");
+        End::Over
+    });
+    guest.tasks.close();
+    guest.tasks.wait().await;
+    if matches!(end, End::Over) {
+        tokio::select! {
+            () = stream.linger() => {}
+            () = hung_up => {}
+            () = closing.cancelled() => {}
+        }
+    }
+}
+
+struct Client<'a> {
+    guest: Guest,
+    router: Router,
+    closing: CancellationToken,
+    hung_up: &'a mut HungUp,
+}
+
+impl Client<'_> {
+    async fn over_http1(self, stream: Stream) -> hyper::Result<End> {
+        let Client { guest, router, closing, hung_up } = self;
+        let patience = Patience::new(guest.clone());
+        let router = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(guest.clone());
+            router.call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(patience)
+            .header_read_timeout(patience::STRANGERS)
+            // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
+            .half_close(true)
+            .max_buf_size(HEAD)
+            .max_headers(gate::HEADERS)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        tokio::pin!(connection);
+        tokio::select! {
+            biased;
+            served = connection.as_mut() => served.map(|()| End::Over),
+            () = hung_up => Ok(End::Gone),
+            () = closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let last = tokio::time::timeout(LAST_PATIENCE, connection).await;
+                last.unwrap_or(Ok(())).map(|()| End::Closing)
+            }
+        }
+    }
+
+    async fn over_http2(self, stream: Stream) -> hyper::Result<End> {
+        let Client { guest, router, closing, hung_up } = self;
+        let activity = Activity::new();
+        let service = {
+            let (guest, activity) = (guest.clone(), activity.clone());
+            let router = TowerToHyperService::new(router);
+            service_fn(move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(guest.clone());
+                let under_way = activity.begin();
+                let answered = router.call(request);
+                async move {
+                    let answer: Result<Response<axum::body::Body>, _> = answered.await;
+                    answer.map(|answer| answer.map(|body| Holding::new(body, under_way)))
+                }
+            })
+        };
+        let connection = http2::Builder::new(Tasks(guest.tasks.clone()))
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(ALL_WINDOWS)
+            .max_send_buf_size(SEND_BUFFER)
+            .max_header_list_size(HEAD as u32)
+            .max_pending_accept_reset_streams(TAKEN_BACK)
+            .max_local_error_reset_streams(ERRORS)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let (patience, end) = tokio::select! {
+            biased;
+            served = connection.as_mut() => return served.map(|()| End::Over),
+            () = hung_up => return Ok(End::Gone),
+            () = closing.cancelled() => (LAST_PATIENCE, End::Closing),
+            () = guest.leaves() => (LEAVING, End::Over),
+            () = activity.silence(&guest) => (LAST_PATIENCE, End::Over),
+        };
+        connection.as_mut().graceful_shutdown();
+        tokio::time::timeout(patience, connection).await.unwrap_or(Ok(())).map(|()| end)
+    }
+}
+
+/// Where requests of HTTP/2 are worked on: they are waited for when the connection ends.
+#[derive(Debug, Clone)]
+struct Tasks(TaskTracker);
+
+impl<F> Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(task);
+    }
+}

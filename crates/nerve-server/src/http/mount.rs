@@ -1,0 +1,88 @@
+//! What other crates serve over HTTP behind this server's gate, each at a path of its own.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::any;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::body::{self, Sent};
+use super::budget::Budget;
+use super::problem::Problem;
+
+/// A request whose body is there: it came in time and is not too long.
+pub type WholeRequest = http::Request<Full<Bytes>>;
+
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Service = Arc<dyn Fn(WholeRequest) -> Answering + Send + Sync>;
+
+/// A service at a path. Whoever asks it was let in: address, Host, Origin and token are right, and head and body within bounds.
+#[derive(Clone)]
+pub struct Mount {
+    path: &'static str,
+    make: Arc<dyn Fn(CancellationToken) -> Service + Send + Sync>,
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Mount {
+    /// A service at `path` (it begins with `/`), whatever the method. `make` is called once for each server, within its runtime, with
+    /// what is cancelled when the server closes: answers that do not end by themselves must end then.
+    pub fn new<S, F, B>(
+        path: &'static str,
+        make: impl Fn(CancellationToken) -> S + Send + Sync + 'static,
+    ) -> Mount
+    where
+        S: Fn(WholeRequest) -> F + Send + Sync + 'static,
+        F: Future<Output = http::Response<B>> + Send + 'static,
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let make = move |closing| {
+            let service = make(closing);
+            let answer = move |request| -> Answering {
+                let answering = service(request);
+                Box::pin(async move { answering.await.map(Body::new) })
+            };
+            Arc::new(answer) as Service
+        };
+        Mount { path, make: Arc::new(make) }
+    }
+}
+
+/// A router that leads to them too.
+pub(super) fn all(
+    mut router: Router,
+    mounts: &[Mount],
+    closing: &CancellationToken,
+    budget: &Budget,
+) -> Router {
+    for mount in mounts {
+        let service = (mount.make)(closing.clone());
+        let budget = budget.clone();
+        let answer = move |request: Request| {
+            let (service, budget) = (service.clone(), budget.clone());
+            async move { serve(&service, request, &budget).await }
+        };
+        router = router.route(mount.path, any(answer));
+    }
+    router
+}
+
+async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let Sent { bytes: whole, share: _share } = body::read(body, budget).await?;
+    Ok(service(http::Request::from_parts(parts, Full::from(whole))).await)
+}

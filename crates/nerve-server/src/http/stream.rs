@@ -1,0 +1,165 @@
+//! A client's bytes: looked at before a protocol is chosen for them, and read to a bounded end after it.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use crate::connection::{ReadHalf, WriteHalf};
+
+/// What a client of HTTP/2 sends first (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Bytes that are still read of a client after the last answer, so that it gets to see that answer: a message that was too long is among
+/// them.
+const LINGER_BYTES: u64 = 32 * 1024 * 1024;
+/// How long it may take for them.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Both directions of a connection. What serves it has one handle, what comes after that another.
+#[derive(Clone)]
+pub(super) struct Stream(Arc<Mutex<Halves>>);
+
+struct Halves {
+    /// Read already, and not yet taken.
+    before: Vec<u8>,
+    read: ReadHalf,
+    write: WriteHalf,
+}
+
+/// What a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    Http1,
+    Http2,
+}
+
+impl Stream {
+    pub(super) fn new(read: ReadHalf, write: WriteHalf) -> Stream {
+        Stream(Arc::new(Mutex::new(Halves { before: Vec::new(), read, write })))
+    }
+
+    /// Tells from the first bytes what the client speaks; they stay to be read. `None`: it left before it said so.
+    pub(super) async fn version(&mut self) -> io::Result<Option<Version>> {
+        let mut first = Vec::with_capacity(PREFACE.len());
+        let version = loop {
+            let left = PREFACE.len() - first.len();
+            if left == 0 {
+                break Some(Version::Http2);
+            }
+            if self.take(left as u64).read_buf(&mut first).await? == 0 {
+                // A part of one is no preface; what else it is, hyper says.
+                break (!first.is_empty()).then_some(Version::Http1);
+            }
+            if !PREFACE.starts_with(&first) {
+                break Some(Version::Http1);
+            }
+        };
+        self.lock().before = first;
+        Ok(version)
+    }
+
+    /// Says that nothing more comes and reads what is still being sent, within bounds: a connection that is closed with something unread in
+    /// it is reset, and the last answer lost. Nothing is done if somebody else has the stream, as a WebSocket has.
+    pub(super) async fn linger(mut self) {
+        if Arc::strong_count(&self.0) > 1 {
+            return;
+        }
+        let closing = async {
+            self.shutdown().await?;
+            tokio::io::copy(&mut self.take(LINGER_BYTES), &mut tokio::io::sink()).await
+        };
+        let _ = tokio::time::timeout(LINGER, closing).await;
+    }
+
+    /// Nobody waits for this lock: one task has the stream at a time.
+    fn lock(&self) -> MutexGuard<'_, Halves> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut halves = self.lock();
+        if !halves.before.is_empty() {
+            let count = halves.before.len().min(buffer.remaining());
+            buffer.put_slice(&halves.before[..count]);
+            halves.before.drain(..count);
+            if halves.before.is_empty() {
+                halves.before = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut halves.read).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.lock().write).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.lock().write).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.lock().write.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().write).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().write).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(bytes: &'static [u8]) -> Stream {
+        Stream::new(Box::new(bytes), Box::new(tokio::io::sink()))
+    }
+
+    #[tokio::test]
+    async fn what_a_client_speaks_is_told_from_its_first_bytes_which_stay() {
+        for (bytes, version) in [
+            (PREFACE, Some(Version::Http2)),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more", Some(Version::Http2)),
+            (b"POST / HTTP/1.1\r\n", Some(Version::Http1)),
+            (b"PRI * HTTP/2.0\r\n\r\nXX", Some(Version::Http1)),
+            (b"PRI", Some(Version::Http1)),
+            (b"G", Some(Version::Http1)),
+            (b"", None),
+        ] {
+            let mut stream = stream(bytes);
+            assert_eq!(stream.version().await.unwrap(), version, "{:?}", String::from_utf8_lossy(bytes));
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.unwrap();
+            assert_eq!(all, bytes);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_somebody_else_has_is_left_alone() {
+        let stream = stream(b"left");
+        let mut other = stream.clone();
+        stream.linger().await;
+        let mut all = Vec::new();
+        other.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all, b"left");
+    }
+}

@@ -1,0 +1,90 @@
+//! The two ends of a client's stream, and how it is known that nobody is at its other end.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+/// The two ends of one client's stream, whatever it came over.
+pub(crate) struct Link {
+    pub(crate) read: ReadHalf,
+    pub(crate) write: WriteHalf,
+    pub(crate) hung_up: HungUp,
+}
+
+pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
+/// Ends when the other side has closed both directions; not when it only sends no more.
+pub(crate) type HungUp = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Link {
+    pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
+        let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
+        let (read, write) = stream.into_split();
+        let hung_up = once(Box::pin(async move {
+            while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
+                if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
+                    return;
+                }
+            }
+        }));
+        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up })
+    }
+
+    /// Bytes over TCP, in the clear.
+    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Link> {
+        let watch = watch_tcp(&stream)?;
+        let (read, write) = stream.into_split();
+        Ok(Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) })
+    }
+
+    /// Bytes over anything that runs over the TCP connection of which `watch` is a second handle.
+    pub(crate) fn over<S>(stream: S, watch: TcpStream) -> Link
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (read, write) = tokio::io::split(stream);
+        Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) }
+    }
+}
+
+/// A second handle to a socket, with readiness of its own.
+pub(crate) fn watch_tcp(stream: &TcpStream) -> io::Result<TcpStream> {
+    TcpStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
+}
+
+fn tcp_hung_up(watch: TcpStream) -> HungUp {
+    once(Box::pin(async move {
+        while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
+            if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
+                return;
+            }
+        }
+    }))
+}
+
+/// Once it is so, it stays so: who asks again is told again.
+fn once(mut happens: HungUp) -> HungUp {
+    let mut has_happened = false;
+    Box::pin(poll_fn(move |cx| {
+        if !has_happened {
+            ready!(happens.as_mut().poll(cx));
+            has_happened = true;
+        }
+        Poll::Ready(())
+    }))
+}
+
+/// EPOLLHUP: both directions are closed (epoll_ctl(2)). Writable is what a socket mostly is; that is taken back, so that the next look
+/// waits until epoll has something new to tell.
+fn is_hung_up(ready: Ready, take_back: impl FnOnce(fn() -> io::Result<()>) -> io::Result<()>) -> bool {
+    if ready.is_write_closed() {
+        return true;
+    }
+    let _ = take_back(|| Err(io::ErrorKind::WouldBlock.into()));
+    false
+}

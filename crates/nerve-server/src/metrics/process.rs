@@ -1,0 +1,41 @@
+//! What the process takes of the machine, under the names that all programs have for it (Prometheus, "process metrics").
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::proto::{MetricFamily, MetricType};
+
+use super::families::{family, gauge};
+
+/// What the system tells of this process; what it does not tell is left out.
+pub(super) fn families(started: SystemTime) -> Vec<MetricFamily> {
+    let began = started.duration_since(UNIX_EPOCH).map(|since| since.as_secs_f64()).ok();
+    let all = [
+        ("process_start_time_seconds", "When the server began, in seconds since 1970.", began),
+        ("process_resident_memory_bytes", "Memory that is in use, in bytes.", resident()),
+        ("process_open_fds", "Files and sockets that are open.", open_files()),
+        ("process_max_fds", "How many may be.", most_files()),
+    ];
+    let known = all.into_iter().filter_map(|(name, about, value)| Some((name, about, value?)));
+    known
+        .map(|(name, about, value)| family(name, about, MetricType::GAUGE, vec![gauge(&[], value)]))
+        .collect()
+}
+
+/// In `/proc/self/status` it is in kibibytes (proc(5)).
+fn resident() -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
+
+fn open_files() -> Option<f64> {
+    // The folder itself is open while it is read.
+    Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
+}
+
+fn most_files() -> Option<f64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    Some(limit.current? as f64)
+}

@@ -1,0 +1,334 @@
+//! HTTP/2: in the clear, by prior knowledge. Over TLS: `tls.rs`.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use futures_util::future::join_all;
+use http::{Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use nerve_testkit::skip;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::client::HttpServer;
+use crate::harness::DEADLINE;
+
+/// One connection of a client that may come in.
+pub(super) struct Http2 {
+    pub(super) send: SendRequest<Full<Bytes>>,
+    pub(super) ended: JoinHandle<hyper::Result<()>>,
+    authority: String,
+    token: String,
+}
+
+impl Http2 {
+    async fn connect(server: &HttpServer) -> Http2 {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        Http2::over(stream, &server.address.to_string(), &server.token).await
+    }
+
+    pub(super) async fn over(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        authority: &str,
+        token: &str,
+    ) -> Http2 {
+        let (send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        let ended = tokio::spawn(connection);
+        Http2 { send, ended, authority: authority.to_string(), token: token.to_string() }
+    }
+
+    fn request(&self, method: &str, path: &str) -> http::request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.authority))
+            .header("authorization", format!("Bearer {}", self.token))
+    }
+
+    async fn sent(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let sent = self.send.clone().send_request(request);
+        tokio::time::timeout(DEADLINE, sent).await.expect("no answer").unwrap()
+    }
+
+    pub(super) async fn ask(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        whole(self.sent(self.request(method, path).body(body.into()).unwrap()).await).await
+    }
+
+    /// Whether the server has ended it, or does within the time.
+    async fn ends(self) -> bool {
+        drop(self.send);
+        tokio::time::timeout(DEADLINE, self.ended).await.is_ok()
+    }
+}
+
+async fn whole(answer: Response<Incoming>) -> (StatusCode, Value) {
+    assert_eq!(answer.version(), Version::HTTP_2);
+    let status = answer.status();
+    let body = tokio::time::timeout(DEADLINE, answer.into_body().collect()).await.expect("no body");
+    let body = body.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {body:?}")))
+}
+
+/// Reads a stream of events until this is in it.
+async fn told(events: &mut Incoming, word: &str) {
+    let mut seen = String::new();
+    while !seen.contains(word) {
+        let frame = tokio::time::timeout(DEADLINE, events.frame()).await;
+        let frame =
+            frame.unwrap_or_else(|_| panic!("{word} was not told: {seen}")).expect("the end").unwrap();
+        seen.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_requests_and_events_at_a_time() {
+    let server = HttpServer::start();
+    let client = Http2::connect(&server).await;
+    let events = client.sent(client.request("GET", "/events").body(Full::default()).unwrap()).await;
+    assert_eq!(events.status(), StatusCode::OK);
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    let mut events = events.into_body();
+    let (status, made) = client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
+    assert_eq!((status, &made["node_id"]), (StatusCode::CREATED, &json!("sh")));
+    told(&mut events, "NODE_CREATED").await;
+    // More than the server takes at a time: the rest waits, and none is lost.
+    let asked = (0..300).map(|n| {
+        let line = json!({ "command_type": "PING", "request_id": n });
+        let client = &client;
+        async move { client.ask("POST", "/api/command", line).await.1["request_id"].as_u64().unwrap() }
+    });
+    assert_eq!(join_all(asked).await, (0..300).collect::<Vec<u64>>());
+    // A turn that takes its time holds up nobody.
+    let slow = client.ask("POST", "/nodes/sh/execute", json!({ "text": "sleep 1; echo late" }));
+    let quick = async {
+        let started = Instant::now();
+        assert_eq!(client.ask("GET", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
+        started.elapsed()
+    };
+    let ((status, late), quick) = tokio::join!(slow, quick);
+    assert!(status == StatusCode::OK && late.to_string().contains("late"), "{late}");
+    assert!(quick < Duration::from_millis(900), "{quick:?}");
+    assert_eq!(client.ask("DELETE", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
+    told(&mut events, "NODE_STOPPED").await;
+    // HTTP/1.1 is spoken at the same port.
+    assert_eq!(server.get("/nodes").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn curl_speaks_both_versions_at_one_port() {
+    let version = Command::new("curl").arg("--version").output();
+    if !version.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
+        return skip("curl_speaks_both_versions_at_one_port", "no curl with HTTP/2");
+    }
+    let server = HttpServer::start();
+    let body = server.home.path().join("body");
+    let ping = json!({ "command_type": "PING", "params": { "x": "x".repeat(1 << 20) } });
+    std::fs::write(&body, ping.to_string()).unwrap();
+    for (option, version) in [("--http2-prior-knowledge", "2"), ("--http1.1", "1.1"), ("--http2", "1.1")] {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", option, "-w", "\\n%{http_version} %{http_code}", "--json"])
+            .arg(format!("@{}", body.display()))
+            .arg(format!("http://{}/api/command", server.address))
+            .arg("-H")
+            .arg(format!("Authorization: Bearer {}", server.token));
+        let told = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&told.stdout);
+        assert!(
+            said.contains("\"pong\":true") && said.ends_with(&format!("\n{version} 200")),
+            "{option}: {told:?}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_may_not_come_in_is_told_so_and_makes_no_second_try_over_the_connection() {
+    let server = HttpServer::start();
+    let host = server.address.to_string();
+    let try_one = async |uri: String, headers: &[(&str, &str)]| {
+        let client = Http2::connect(&server).await;
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = client.sent(request.body(Full::default()).unwrap()).await;
+        assert_eq!(answer.headers().get("connection"), None);
+        let (status, problem) = whole(answer).await;
+        (status.as_u16(), problem, client)
+    };
+    let bearer = format!("Bearer {}", server.token);
+    let token = ("authorization", bearer.as_str());
+    let nodes = format!("http://{host}/nodes");
+    for headers in [&[][..], &[("authorization", "Bearer wrong")][..]] {
+        let (status, problem, client) = try_one(nodes.clone(), headers).await;
+        assert_eq!((status, &problem["error_type"]), (401, &json!("authentication_error")));
+        assert!(client.ends().await, "it was kept");
+    }
+    let evil = "http://evil.example/nodes".to_string();
+    assert_eq!(try_one(evil, &[token]).await.0, 403);
+    assert_eq!(try_one(nodes.clone(), &[token, ("origin", "http://evil.example")]).await.0, 403);
+    // What is named in two ways is named the same.
+    assert_eq!(try_one(nodes.clone(), &[token, ("host", "evil.example")]).await.0, 400);
+    assert_eq!(try_one(nodes.clone(), &[token, ("host", &host)]).await.0, 200);
+    let (status, problem, _) = try_one(format!("http://{host}/api/events"), &[token]).await;
+    assert_eq!(status, 400);
+    let told = format!("{} {}", problem["detail"], problem["hint"]);
+    assert!(told.contains("HTTP/1.1") && told.contains("/events"), "{told}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_and_the_connection_goes_on() {
+    let server = HttpServer::start();
+    let client = Http2::connect(&server).await;
+    let status = async |request: http::request::Builder, body: Vec<u8>| {
+        let answer = client.send.clone().send_request(request.body(body.into()).unwrap());
+        let answer = tokio::time::timeout(DEADLINE, answer).await.expect("no answer").unwrap();
+        answer.status().as_u16()
+    };
+    let mut many = client.request("GET", "/nodes");
+    for n in 0..80 {
+        many = many.header(format!("x-{n}"), "y");
+    }
+    assert_eq!(status(many, Vec::new()).await, 431);
+    let long = client.request("GET", "/nodes").header("x", "x".repeat(40_000));
+    assert_eq!(status(long, Vec::new()).await, 431);
+    let longer = client.request("GET", "/nodes").header("x", "x".repeat(100_000));
+    assert_eq!(status(longer, Vec::new()).await, 431);
+    let path = client.request("GET", &format!("/nodes/{}", "x".repeat(33_000)));
+    assert_eq!(status(path, Vec::new()).await, 431);
+    assert_eq!(status(client.request("POST", "/api/command"), vec![b' '; 17 << 20]).await, 413);
+    assert_eq!(client.ask("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
+    server.stop().await;
+}
+
+/// Bytes on a connection of their own, and how long the server keeps it.
+async fn kept(server: &HttpServer, bytes: &[u8]) -> Duration {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let started = Instant::now();
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
+    assert!(end.is_ok(), "it is still open: {bytes:?}");
+    started.elapsed()
+}
+
+#[tokio::test]
+async fn connections_that_begin_and_do_not_go_on_or_go_on_with_anything_are_ended() {
+    let server = HttpServer::start();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    // A head without its end.
+    let headers = [0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82];
+    let silent = [
+        preface[..10].to_vec(),
+        preface.to_vec(),
+        [&preface[..], &settings].concat(),
+        [&preface[..], &settings, &headers].concat(),
+    ];
+    let waited = join_all(silent.iter().map(|bytes| kept(&server, bytes))).await;
+    for (bytes, waited) in silent.iter().zip(waited) {
+        assert!((8..15).contains(&waited.as_secs()), "{bytes:?}: {waited:?}");
+    }
+    let wrong = [
+        [&preface[..], b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"].concat(),
+        [&preface[..], &[0xff; 64]].concat(),
+        // Data for no request.
+        [&preface[..], &settings, &[0, 0, 1, 0, 0, 0, 0, 0, 1, 0]].concat(),
+        // A head that goes on for ever.
+        [&preface[..], &settings, &headers, &[0, 0, 0, 9, 0, 0, 0, 0, 1].repeat(10_000)].concat(),
+    ];
+    for bytes in &wrong {
+        let waited = kept(&server, bytes).await;
+        assert!(waited < Duration::from_secs(8), "{:?}: {waited:?}", &bytes[..40]);
+    }
+    assert_eq!(server.get("/health").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stranger_that_does_not_take_its_answers_is_not_kept() {
+    let server = HttpServer::start();
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    // It takes nothing of a body.
+    let (send, connection) =
+        h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get(format!("http://{}/docs", server.address)).body(()).unwrap();
+    let mut send = send.ready().await.unwrap();
+    let (answer, _stream) = send.send_request(request, true).unwrap();
+    let answer = answer.await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let started = Instant::now();
+    let _ = tokio::time::timeout(DEADLINE, connection).await.expect("it was kept").unwrap();
+    assert!(started.elapsed() > Duration::from_secs(8), "{:?}", started.elapsed());
+    server.stop().await;
+}
+
+/// A frame (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[tokio::test]
+async fn requests_that_are_taken_back_at_once_end_their_connection_only() {
+    let server = HttpServer::start();
+    let other = Http2::connect(&server).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // GET http://localhost/ as HPACK has it, and nothing after it.
+    let head = [&[0x82, 0x86, 0x84, 0x41, 9][..], b"localhost"].concat();
+    let requests = (0..10_000).flat_map(|n| {
+        let stream = 2 * n + 1;
+        [frame(1, 5, stream, &head), frame(3, 0, stream, &[0, 0, 0, 8])]
+    });
+    let bytes: Vec<u8> = requests.flatten().collect();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    // It may be closed before all is sent.
+    let _ = stream.write_all(&bytes).await;
+    let mut told = Vec::new();
+    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut told)).await;
+    assert!(end.is_ok(), "it was kept");
+    // GOAWAY with ENHANCE_YOUR_CALM.
+    let mut rest = &told[..];
+    let mut calm = false;
+    while let [a, b, c, kind, _, _, _, _, _, payload @ ..] = rest {
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        calm |= *kind == 7 && payload.get(4..8) == Some(&[0, 0, 0, 11]);
+        rest = payload.get(length..).unwrap_or_default();
+    }
+    assert!(calm, "{told:?}");
+    assert_eq!(other.ask("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_goes_down_answers_what_is_under_way_and_ends_streams() {
+    let server = HttpServer::start();
+    let client = Http2::connect(&server).await;
+    client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
+    let events = client.sent(client.request("GET", "/events").body(Full::default()).unwrap()).await;
+    let mut events = events.into_body();
+    let turn = client.ask("POST", "/nodes/sh/execute", json!({ "text": "sleep 600" }));
+    let down = async {
+        told(&mut events, "NODE_BUSY").await;
+        server.begin_to_stop();
+        told(&mut events, "SERVER_SHUTDOWN").await;
+        while let Some(frame) = tokio::time::timeout(DEADLINE, events.frame()).await.expect("it does not end")
+        {
+            frame.unwrap();
+        }
+    };
+    let ((status, answer), ()) = tokio::join!(turn, down);
+    assert!(status.as_u16() >= 200 && answer.is_object(), "{status} {answer}");
+    assert!(client.ends().await);
+    server.ended().await;
+}
