@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Awaitable, Callable, Dict, Generator, Iterable, List, Mapping, Optional, Sequence, Type, Union
 
+from .again import Dial, LastingConnection
 from .connection import Connection
 from .events import EventStream
 from .graphs import GraphCommands
@@ -27,7 +28,8 @@ class NerveClient(GraphCommands):
     """A connection to a server, shared by any number of tasks of one event loop.
 
     Made by `connect`, `connect_tcp`, `connect_http` or `standalone`, each to be awaited or used with `async with`. A connection that has ended
-    stays so: connect again for a new one.
+    is made again when it is needed, by a request or a stream of events: for `reconnect` seconds, 0 for never. What was asked and not
+    answered then fails with `ConnectionClosedError`, which says whether it had gone out; what only looks is asked once more.
     """
 
     def __init__(self, connection: Connection, own: Optional[Standalone] = None) -> None:
@@ -37,7 +39,12 @@ class NerveClient(GraphCommands):
 
     @classmethod
     def connect(
-        cls, path: Union[str, os.PathLike[str], None] = None, *, server: Optional[str] = None, timeout: Optional[float] = 10.0
+        cls,
+        path: Union[str, os.PathLike[str], None] = None,
+        *,
+        server: Optional[str] = None,
+        timeout: Optional[float] = 10.0,
+        reconnect: float = 10.0,
     ) -> Connecting:
         """Connects to the Unix socket `path`; to that of this user's server of this name if None (`NERVE_SERVER`, or `default`).
 
@@ -45,14 +52,22 @@ class NerveClient(GraphCommands):
         """
 
         async def connect() -> NerveClient:
-            where = socket_path(server) if path is None else Path(path)
-            return cls(await open_unix(str(where), timeout))
+            where = str(socket_path(server) if path is None else Path(path))
+            dial: Dial = lambda inbox, muted: open_unix(where, timeout, inbox, muted)
+            return cls(await LastingConnection.open(dial, reconnect))
 
         return Connecting(connect)
 
     @classmethod
     def connect_tcp(
-        cls, host: str, port: int, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0
+        cls,
+        host: str,
+        port: int,
+        token: str,
+        ssl: Tls = None,
+        *,
+        timeout: Optional[float] = 10.0,
+        reconnect: float = 10.0,
     ) -> Connecting:
         """Connects to a server's TCP port. `token` is what `nerve token show` prints on its machine.
 
@@ -63,12 +78,16 @@ class NerveClient(GraphCommands):
         """
 
         async def connect() -> NerveClient:
-            return cls(await open_tcp(host, port, token, _context(ssl), timeout))
+            tls = _context(ssl)
+            dial: Dial = lambda inbox, muted: open_tcp(host, port, token, tls, timeout, inbox, muted)
+            return cls(await LastingConnection.open(dial, reconnect))
 
         return Connecting(connect)
 
     @classmethod
-    def connect_http(cls, url: str, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0) -> Connecting:
+    def connect_http(
+        cls, url: str, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0, reconnect: float = 10.0
+    ) -> Connecting:
         """Talks to a server over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as of `connect_tcp`.
 
         Each request that waits has a connection of its own there, and each stream of events too.
@@ -77,7 +96,7 @@ class NerveClient(GraphCommands):
         """
 
         async def connect() -> NerveClient:
-            return cls(await open_http(url, token, _context(ssl), timeout))
+            return cls(await open_http(url, token, _context(ssl), timeout, reconnect))
 
         return Connecting(connect)
 
@@ -94,7 +113,8 @@ class NerveClient(GraphCommands):
         async def connect() -> NerveClient:
             own = await Standalone.start(nerve, env, timeout)
             try:
-                return cls(await open_unix(str(own.socket), timeout), own)
+                dial: Dial = lambda inbox, muted: open_unix(str(own.socket), timeout, inbox, muted)
+                return cls(await LastingConnection.open(dial, 0), own)
             except BaseException:
                 await own.stop()
                 raise
@@ -105,6 +125,11 @@ class NerveClient(GraphCommands):
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return self._connection.in_flight
+
+    @property
+    def unmatched_answers(self) -> int:
+        """Answers that came to what this client never asked. They were passed over; a server that works as it should sends none."""
+        return self._connection.unmatched_answers
 
     async def close(self) -> None:
         """Ends the connection, and the server if it is the client's own."""
@@ -143,7 +168,7 @@ class NerveClient(GraphCommands):
         since: Optional[int] = None,
         aliases: bool = False,
     ) -> EventStream:
-        """Says which events this connection is to get, and gives them. Over a socket it holds for all streams of the connection.
+        """Says which events this client is to get, and gives them. Over a socket it holds for all its streams.
 
         `types`: only these; `since`: also those after this `seq`, as far as the server still has them; `aliases`: older names too.
         """

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Set
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol
 
-from .errors import NerveError, NerveWarning, ProtocolError, server_error
+from .errors import NerveError, ProtocolError, server_error
 from .events import EventStream
-
-#: Texts of warnings that are remembered, so that each is told once.
-KEPT_WARNINGS = 64
+from .inbox import Subscribing
 
 #: Takes the events that come while a request is open: its id, and the event as it came.
 Sink = Callable[[str, Mapping[str, Any]], None]
@@ -23,6 +20,10 @@ class Connection(Protocol):
     @property
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
+
+    @property
+    def unmatched_answers(self) -> int:
+        """Answers that came to what was never asked."""
 
     async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
         """Sends a command and waits for the `data` of its result."""
@@ -58,26 +59,23 @@ def answer_of(message: Mapping[str, Any]) -> Answer:
     return Answer(error=ProtocolError("the server sent a result that does not say whether it is a success"))
 
 
-class Warner:
-    """Tells each warning of a server once."""
+@dataclass(frozen=True)
+class Asked:
+    """A request as it goes out, over whatever connection."""
 
-    def __init__(self) -> None:
-        self._told: Set[str] = set()
-
-    def tell(self, texts: List[str]) -> None:
-        """Warns in the name of who waits for the answer."""
-        for text in texts:
-            if text not in self._told and len(self._told) < KEPT_WARNINGS:
-                self._told.add(text)
-                warnings.warn(text, NerveWarning, stacklevel=4)
+    request_id: str
+    #: Not in `repr`: there may be a token in it.
+    line: bytes = field(repr=False)
+    sink: Optional[Sink]
+    subscribing: Optional[Subscribing]
 
 
 @dataclass
 class Waiting:
     """A request that waits for its answer."""
 
+    asked: Asked
     future: asyncio.Future[Answer]
-    sink: Optional[Sink]
 
     def answer(self, answer: Answer) -> None:
         """Does nothing for a request that was given up just now."""
@@ -90,17 +88,13 @@ class Pending:
 
     def __init__(self) -> None:
         self._waiting: Dict[str, Waiting] = {}
-        self._last = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, sink: Optional[Sink]) -> str:
-        """A new request; gives its id."""
-        self._last += 1
-        request_id = str(self._last)
-        self._waiting[request_id] = Waiting(asyncio.get_running_loop().create_future(), sink)
-        return request_id
+    def add(self, asked: Asked) -> None:
+        """A new request."""
+        self._waiting[asked.request_id] = Waiting(asked, asyncio.get_running_loop().create_future())
 
     async def wait(self, request_id: str) -> Answer:
         """The answer, when it is there."""
@@ -110,11 +104,13 @@ class Pending:
         """An answer that comes later concerns nobody."""
         self._waiting.pop(request_id, None)
 
-    def answer(self, request_id: object, answer: Answer) -> None:
-        """Answers one request, if it still waits."""
+    def answer(self, request_id: object, answer: Answer) -> Optional[Asked]:
+        """Answers one request, if it still waits; gives which."""
         waiting = self._waiting.get(request_id) if isinstance(request_id, str) else None
-        if waiting is not None:
-            waiting.answer(answer)
+        if waiting is None:
+            return None
+        waiting.answer(answer)
+        return waiting.asked
 
     def fail_all(self, error: Callable[[], NerveError]) -> None:
         """Answers all with an error, each with one of its own: tracebacks are kept in them."""
@@ -125,5 +121,5 @@ class Pending:
         """Shows an event to those requests that want them."""
         for request_id, waiting in list(self._waiting.items()):
             # Chunks that come after the answer belong to a later turn.
-            if waiting.sink is not None and not waiting.future.done():
-                waiting.sink(request_id, event)
+            if waiting.asked.sink is not None and not waiting.future.done():
+                waiting.asked.sink(request_id, event)

@@ -18,7 +18,18 @@ class NotRunningError(NerveError, ConnectionError):
 
 
 class ConnectionClosedError(NerveError, ConnectionError):
-    """The connection ended before the answer came. What was asked may have been done. A client does not connect again by itself."""
+    """The connection ended before the answer came. What changes something is never sent twice: `sent` says whether it was sent at all."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        #: Something of the request had gone out: it may have been done. If not, it was not done, and asking again is safe.
+        self.sent: bool = False
+        #: The id of the request on the wire; None where nothing was asked.
+        self.request_id: Optional[str] = None
+
+    def __str__(self) -> str:
+        reason = str(self.args[0])
+        return f"{reason}; what was asked may have been done" if self.sent else reason
 
 
 class ProtocolError(NerveError):
@@ -31,6 +42,8 @@ class ServerError(NerveError):
     def __init__(self, message: str, data: Optional[Mapping[str, Any]] = None) -> None:
         super().__init__(message)
         data = data or {}
+        #: The id of the request on the wire, where it is known which one failed.
+        self.request_id: Optional[str] = None
         #: What happened, to what.
         self.message: str = message
         #: Which kind, as the wire names it; empty if the server says none.

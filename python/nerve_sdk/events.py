@@ -15,9 +15,12 @@ EVENT_QUEUE = 1024
 
 
 class EventStream:
-    """The events of a connection from the moment the stream was made: an async iterator that ends with the connection.
+    """The events of a client from the moment the stream was made: an async iterator.
 
-    A reader that is too slow loses the oldest events and gets an EVENTS_DROPPED in their place, as it does from a server.
+    A reader that is too slow loses the oldest events and gets an EVENTS_DROPPED in their place, as it does from a server. When the connection
+    has ended and is made again, the stream goes on after the last event that came. Where that is another server (it was started anew), an
+    EVENTS_DROPPED comes first, whose `dropped` is None, then all that the new server has; `seq` begins anew. It ends when the client is
+    closed, or its connection has ended and none is made again.
     """
 
     def __init__(self, on_close: Optional[Callable[[], Awaitable[None]]] = None) -> None:
@@ -92,14 +95,28 @@ class EventHub:
         self._streams.add(stream)
         return stream
 
+    @property
+    def heard(self) -> bool:
+        """Somebody reads events."""
+        return any(not stream._ended for stream in list(self._streams))
+
     def publish(self, message: Mapping[str, Any]) -> None:
         """Raises `ProtocolError` for what is no event."""
         event = from_wire(Event, message)
         for stream in list(self._streams):
             stream._offer(event)
 
+    def drop(self) -> None:
+        """Events are missing here; how many is not known."""
+        for stream in list(self._streams):
+            stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
+
     def end(self) -> None:
-        """The streams end after what they hold."""
+        """The streams end after what they hold, later ones at once."""
         self._ended = True
+        self.end_streams()
+
+    def end_streams(self) -> None:
+        """The streams end after what they hold; later ones may have events again."""
         for stream in list(self._streams):
             stream._end()

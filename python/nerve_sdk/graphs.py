@@ -24,12 +24,13 @@ class GraphCommands:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunEnded:
         """Runs a graph and waits for its end. Cancelling does not end the run: `cancel_run` does.
 
         A run that failed or was cancelled is a `ServerError` whose `data` has what was done.
         """
-        options = _options(input, session_id, run_id, trace, keep_nodes)
+        options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         return from_wire(RunEnded, await self.request("EXECUTE_GRAPH", {"definition": definition, **options}))
 
     async def start_graph(
@@ -41,9 +42,10 @@ class GraphCommands:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunInfo:
         """The same without waiting: gives the run as it has begun."""
-        options = _options(input, session_id, run_id, trace, keep_nodes)
+        options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         params = {"definition": definition, "detach": True, **options}
         return from_wire(RunInfo, await self.request("EXECUTE_GRAPH", params))
 
@@ -56,9 +58,10 @@ class GraphCommands:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunEnded:
         """Runs a registered graph and waits for its end, as `execute_graph` does."""
-        options = _options(input, session_id, run_id, trace, keep_nodes)
+        options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         return from_wire(RunEnded, await self.request("RUN_GRAPH", {"graph_id": graph_id, **options}))
 
     async def start_registered_graph(
@@ -70,9 +73,10 @@ class GraphCommands:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunInfo:
         """The same without waiting: gives the run as it has begun."""
-        options = _options(input, session_id, run_id, trace, keep_nodes)
+        options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         params = {"graph_id": graph_id, "detach": True, **options}
         return from_wire(RunInfo, await self.request("RUN_GRAPH", params))
 
@@ -135,6 +139,18 @@ class GraphCommands:
 
 
 def _options(
-    input: Any, session_id: Optional[str], run_id: Optional[str], trace: bool, keep_nodes: bool
+    input: Any,
+    session_id: Optional[str],
+    run_id: Optional[str],
+    trace: bool,
+    keep_nodes: bool,
+    traceparent: Optional[str],
 ) -> Dict[str, Any]:
-    return {"input": input, "session_id": session_id, "run_id": run_id, "trace": trace, "keep_nodes": keep_nodes}
+    return {
+        "input": input,
+        "session_id": session_id,
+        "run_id": run_id,
+        "trace": trace,
+        "keep_nodes": keep_nodes,
+        "traceparent": traceparent,
+    }

@@ -9,12 +9,14 @@ from itertools import count
 from typing import Any, Dict, Mapping, Optional, Set
 from urllib.parse import urlencode
 
-from .connection import Answer, Sink, Warner, answer_of
-from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, server_error
+from .again import LOOKS, Backoff, is_passing
+from .connection import Answer, Sink, answer_of
+from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
 from .events import EventStream
 from .http1 import Channel, Head, Pool, Site, site_of
 from .sse import SseParser
 from .types import Event, from_wire
+from .warner import Warner
 from .wire import decode, encode
 
 #: How long the last chunks of an answer may come after it, in seconds: they come by another connection.
@@ -24,9 +26,13 @@ SILENCE = 60.0
 
 
 class HttpConnection:
-    """Requests to a site. Each that waits has a connection of its own, and so has each stream of events."""
+    """Requests to a site. Each that waits has a connection of its own, and so has each stream of events.
 
-    def __init__(self, site: Site) -> None:
+    A server that is not there is waited for, for `patience` seconds.
+    """
+
+    def __init__(self, site: Site, patience: float) -> None:
+        self.patience = patience
         self._pool = Pool(site)
         self._ids = count(1)
         self._warner = Warner()
@@ -39,24 +45,38 @@ class HttpConnection:
         """Requests that wait for their answer."""
         return self._in_flight
 
+    @property
+    def unmatched_answers(self) -> int:
+        """None: an answer comes by the connection of its request."""
+        return 0
+
     async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
-        """Sends a command and waits for the `data` of its result. Cancelling gives up the answer and nothing else."""
-        line = encode(command, params, str(next(self._ids)))
-        work = self._post(line) if sink is None else self._post_with_chunks(line, params, sink)
+        """Sends a command and waits for the `data` of its result. Cancelling gives up the answer and nothing else.
+
+        What goes out is never sent twice, unless it changes nothing.
+        """
+        request_id = str(next(self._ids))
+        line = encode(command, params, request_id)
         self._in_flight += 1
         try:
-            answer: Answer = await self._watched(work)
+            answer: Answer = await self._watched(self._ask(line, params, sink, command in LOOKS))
+        except (ConnectionClosedError, ServerError) as error:
+            error.request_id = request_id
+            raise
         finally:
             self._in_flight -= 1
         self._warner.tell(answer.warnings)
         if answer.error is not None:
+            if isinstance(answer.error, ServerError):
+                answer.error.request_id = request_id
             raise answer.error
         return answer.data
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
         """The events that match, by a connection of their own; other streams are not touched."""
         channel, head = await self._watched(self._open_events(filter))
-        return self._stream(channel, head)
+        stream = EventStream()
+        return self._owned(stream, self._fill(stream, filter, channel, head))
 
     def events(self) -> EventStream:
         """All events, from the moment the server has taken the stream's connection."""
@@ -64,15 +84,7 @@ class HttpConnection:
             raise ConnectionClosedError("this client is closed")
         stream = EventStream()
 
-        async def run() -> None:
-            try:
-                channel, head = await self._open_events({})
-            except NerveError as error:
-                stream._end(error)
-                return
-            await _pump(channel, head, stream)
-
-        return self._owned(stream, run())
+        return self._owned(stream, self._fill(stream, {}))
 
     async def close(self) -> None:
         """Ends everything that is open; all that wait are told."""
@@ -100,11 +112,28 @@ class HttpConnection:
             raise ConnectionClosedError("this client is closed")
         return task.result()
 
+    async def _ask(self, line: bytes, params: Mapping[str, Any], sink: Optional[Sink], again: bool) -> Answer:
+        tries = Tries(self.patience)
+        while True:
+            try:
+                return await (self._post(line) if sink is None else self._post_with_chunks(line, params, sink))
+            except NerveError as error:
+                if isinstance(error, ConnectionClosedError) and error.sent:
+                    if not again or not self.patience:
+                        raise
+                    again, tries = False, Tries(self.patience)
+                else:
+                    await tries.failed(error)
+
     async def _post(self, line: bytes) -> Answer:
         channel = await self._pool.take()
         try:
             head = await channel.send("POST", "/api/command", line)
             body = await channel.body(head)
+        except ConnectionClosedError as error:
+            error.sent = True
+            channel.close()
+            raise
         except BaseException:
             channel.close()
             raise
@@ -164,9 +193,43 @@ class HttpConnection:
         if not task.cancelled():
             task.exception()
 
-    def _stream(self, channel: Channel, head: Head) -> EventStream:
-        stream = EventStream()
-        return self._owned(stream, _pump(channel, head, stream))
+    async def _fill(
+        self,
+        stream: EventStream,
+        filter: Mapping[str, Any],
+        channel: Optional[Channel] = None,
+        head: Optional[Head] = None,
+    ) -> None:
+        """Fills a stream by one connection after the other, each from the last event on that has come."""
+        place = Place()
+        try:
+            while True:
+                if channel is None or head is None:
+                    channel, head = await self._resumed(filter, place)
+                    if place.lost:
+                        stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
+                with contextlib.suppress(ConnectionClosedError):
+                    await _pump(channel, head, stream, place)
+                if not self.patience:
+                    return
+                channel = None
+        except (ConnectionClosedError, NotRunningError) as error:
+            # The server is gone: a stream that had begun ends then, over a socket too.
+            stream._end(None if place.begun else error)
+        except NerveError as error:
+            stream._end(error)
+
+    async def _resumed(self, filter: Mapping[str, Any], place: Place) -> Any:
+        tries = Tries(self.patience if place.begun else 0)
+        while True:
+            try:
+                opened = await self._open_events({**filter, **place.since()})
+                place.begun = True
+                return opened
+            except NerveError as error:
+                # Nobody listened for a while: whoever does then has been started anew, and counts its events from one.
+                place.is_elsewhere = place.is_elsewhere or isinstance(error, NotRunningError)
+                await tries.failed(error)
 
     def _owned(self, stream: EventStream, work: Any) -> EventStream:
         """Runs what fills a stream until the stream or the client is closed."""
@@ -183,14 +246,63 @@ class HttpConnection:
         return stream
 
 
-async def open_http(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float]) -> HttpConnection:
+class Tries:
+    """Tries for so many seconds."""
+
+    def __init__(self, patience: float) -> None:
+        self._deadline = asyncio.get_running_loop().time() + patience
+        self._backoff = Backoff()
+
+    async def failed(self, error: NerveError) -> None:
+        """Waits until the next one may begin. Raises the error when there is to be none."""
+        now = asyncio.get_running_loop().time()
+        self._backoff.failed(now)
+        if not is_passing(error) or now + self._backoff.pause(now) > self._deadline:
+            raise error
+        await asyncio.sleep(self._backoff.pause(now))
+
+
+class Place:
+    """How far a stream has come in the events of a server."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        #: The server is another one than that which the last event came from.
+        self.is_elsewhere = False
+        #: Events may be missing, and nobody knows how many.
+        self.lost = False
+        self._seq: Optional[int] = None
+
+    def take(self, message: Mapping[str, Any]) -> bool:
+        """An event has come. Gives False where it must be of another server: its events count from one again."""
+        seq = message.get("seq")
+        same = not isinstance(seq, int) or self._seq is None or self.is_elsewhere or seq >= self._seq
+        if isinstance(seq, int) and seq > 0 and message.get("event_type") != "EVENTS_DROPPED":
+            self._seq = seq
+        self.is_elsewhere = message.get("event_type") == "SERVER_SHUTDOWN"
+        return same
+
+    def since(self) -> Dict[str, Any]:
+        """What the next connection asks for beside its filter."""
+        if not self.begun:
+            return {}
+        self.lost = self._seq is None or self.is_elsewhere
+        if self.is_elsewhere:
+            return {"since": 0}
+        return {} if self._seq is None else {"since": self._seq}
+
+
+async def open_http(
+    url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float], patience: float
+) -> HttpConnection:
     """A connection to a server's HTTP port, after a PING.
 
     Raises `NotRunningError` when nobody answers within `timeout` seconds, `AuthenticationError` when the token is wrong, `ValueError` for
     what is no URL of a server.
     """
     site = site_of(url, token, tls, timeout)
-    connection = HttpConnection(site)
+    # Once, and without patience.
+    connection = HttpConnection(site, 0)
     try:
         await asyncio.wait_for(connection.request("PING", {}), timeout)
     except asyncio.TimeoutError as error:
@@ -199,18 +311,17 @@ async def open_http(url: str, token: str, tls: Optional[ssl.SSLContext], timeout
     except BaseException:
         await connection.close()
         raise
+    connection.patience = patience
     return connection
 
 
-async def _pump(channel: Channel, head: Head, stream: EventStream) -> None:
+async def _pump(channel: Channel, head: Head, stream: EventStream, place: Place) -> None:
+    place.begun = True
     try:
         async for message in _messages(channel, head):
+            if not place.take(message):
+                stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
             stream._offer(from_wire(Event, message))
-    except ConnectionClosedError:
-        # The server is gone: a stream ends then, over a socket too.
-        pass
-    except ProtocolError as error:
-        stream._end(error)
     finally:
         channel.close()
 

@@ -7,9 +7,9 @@ import ssl
 from typing import Any, Callable, List, Mapping, Optional, cast
 
 from .alive import keep_alive
-from .connection import Answer, Pending, Sink, Warner, answer_of
+from .connection import Answer, Asked, Pending, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
-from .events import EventHub, EventStream
+from .inbox import Inbox
 from .wire import MAX_LINE, decode, encode
 
 #: How long what was written may take to leave when a connection is closed, in seconds.
@@ -19,52 +19,51 @@ CLOSE_PATIENCE = 1.0
 class LineConnection(asyncio.Protocol):
     """A connected socket, shared by all requests. What is asked goes out whole or not at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, inbox: Inbox, muted: bool = False) -> None:
+        #: Events are passed over: what they are is not asked for yet.
+        self.muted = muted
+        #: The server has said something.
+        self.heard = False
+        #: Told of the end: this connection, and what makes the reason.
+        self.on_end: Optional[Callable[[LineConnection, Callable[[], NerveError]], None]] = None
+        self._inbox = inbox
         self._transport: Optional[asyncio.Transport] = None
         self._parts: List[bytes] = []
         self._held = 0
         self._pending = Pending()
-        self._hub = EventHub()
-        self._warner = Warner()
         self._why: Optional[Callable[[], NerveError]] = None
         self._writable = asyncio.Event()
         self._lost = asyncio.Event()
 
     @property
-    def in_flight(self) -> int:
-        """Requests that wait for their answer."""
-        return len(self._pending)
+    def ended(self) -> bool:
+        """It is of no more use."""
+        return self._why is not None
 
-    async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
-        """Sends a command and waits for the `data` of its result.
+    async def ask(self, asked: Asked) -> Answer:
+        """Sends a request and waits for its answer. Cancelling gives up the answer and nothing else.
 
-        There is no limit of time: cancel the task, or put it into a timeout. Cancelling gives up the answer and nothing else.
+        Raises `ConnectionClosedError`, which says whether the request went out, and `ProtocolError`.
         """
-        self._check_open()
-        request_id = self._pending.add(sink)
+        sent = False
         try:
-            line = encode(command, params, request_id)
+            self._check_open()
+            self._pending.add(asked)
             await self._writable.wait()
             self._check_open()
-            self._write(line)
-            answer = await self._pending.wait(request_id)
+            self._write(asked.line)
+            sent = True
+            answer = await self._pending.wait(asked.request_id)
+            if isinstance(answer.error, (ConnectionClosedError, ProtocolError)):
+                raise answer.error
+        except ConnectionClosedError as error:
+            error.sent, error.request_id = sent, asked.request_id
+            raise
         finally:
-            self._pending.give_up(request_id)
-        self._warner.tell(answer.warnings)
-        if answer.error is not None:
-            raise answer.error
-        return answer.data
-
-    async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
-        """Says which events this connection is to get; holds for all its streams."""
-        # Made before asking: events may come before the answer.
-        stream = self._hub.open()
-        await self.request("SUBSCRIBE", filter)
-        return stream
-
-    def events(self) -> EventStream:
-        """The events this connection gets from now on."""
-        return self._hub.open()
+            self._pending.give_up(asked.request_id)
+        if isinstance(answer.error, ServerError):
+            answer.error.request_id = asked.request_id
+        return answer
 
     async def close(self) -> None:
         """Ends the connection; all that wait are told."""
@@ -128,15 +127,26 @@ class LineConnection(asyncio.Protocol):
             self._break(error)
 
     def _deliver(self, message: Mapping[str, Any]) -> None:
+        self.heard = True
         kind = message.get("type")
         if kind == "result":
-            self._pending.answer(message.get("request_id"), answer_of(message))
+            self._answer(message)
         elif kind == "event":
             self._pending.offer(message)
-            self._hub.publish(message)
+            if not self.muted:
+                self._inbox.publish(message)
         elif kind == "error":
             self._refuse(message)
         # A newer server may have more kinds of messages; they concern nobody here.
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        answer = answer_of(message)
+        asked = self._pending.answer(message.get("request_id"), answer)
+        if asked is None:
+            self._inbox.count_unmatched(message.get("request_id"))
+        elif asked.subscribing is not None and answer.error is None:
+            # Before the events that come behind the answer.
+            self.muted = not self._inbox.subscribed(asked.subscribing, answer.data)
 
     def _refuse(self, message: Mapping[str, Any]) -> None:
         """The server could not read something. Which request that was it can only sometimes say; if not, none may wait for ever."""
@@ -148,8 +158,8 @@ class LineConnection(asyncio.Protocol):
         request_id = message.get("request_id")
         if request_id is None:
             self._pending.fail_all(refused)
-        else:
-            self._pending.answer(request_id, Answer(error=refused()))
+        elif self._pending.answer(request_id, Answer(error=refused())) is None:
+            self._inbox.count_unmatched(request_id)
 
     def _write(self, line: bytes) -> None:
         if self._transport is not None:
@@ -171,21 +181,22 @@ class LineConnection(asyncio.Protocol):
         # Who waits to write must find out too.
         self._writable.set()
         self._pending.fail_all(why)
-        self._hub.end()
+        if self.on_end is not None:
+            self.on_end(self, why)
 
     def _check_open(self) -> None:
         if self._why is not None:
             raise self._why()
 
 
-async def open_unix(path: str, timeout: Optional[float]) -> LineConnection:
+async def open_unix(path: str, timeout: Optional[float], inbox: Inbox, muted: bool = False) -> LineConnection:
     """Connects to a server's Unix socket.
 
     Raises `NotRunningError` when nobody listens there within `timeout` seconds.
     """
     loop = asyncio.get_running_loop()
     try:
-        opening = loop.create_unix_connection(LineConnection, path)
+        opening = loop.create_unix_connection(lambda: LineConnection(inbox, muted), path)
         _, connection = await asyncio.wait_for(opening, timeout)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NotRunningError(f"no server is running at {path} (start one with: nerve server start)") from error
@@ -197,7 +208,13 @@ async def open_unix(path: str, timeout: Optional[float]) -> LineConnection:
 
 
 async def open_tcp(
-    host: str, port: int, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float]
+    host: str,
+    port: int,
+    token: str,
+    tls: Optional[ssl.SSLContext],
+    timeout: Optional[float],
+    inbox: Inbox,
+    muted: bool = False,
 ) -> LineConnection:
     """Connects to a server's TCP port and shows the token.
 
@@ -206,7 +223,7 @@ async def open_tcp(
     loop = asyncio.get_running_loop()
     where = f"{host}:{port}"
     try:
-        opening = loop.create_connection(LineConnection, host, port, ssl=tls)
+        opening = loop.create_connection(lambda: LineConnection(inbox, muted), host, port, ssl=tls)
         _, connection = await asyncio.wait_for(opening, timeout)
     except ssl.SSLError as error:
         raise NerveError(f"cannot connect to {where}: TLS: {error}") from error
@@ -219,7 +236,11 @@ async def open_tcp(
     except OSError as error:
         raise NerveError(f"cannot connect to {where}: {error}") from error
     try:
-        await asyncio.wait_for(connection.request("AUTHENTICATE", {"token": token}), timeout)
+        request_id = inbox.new_id()
+        shown = Asked(request_id, encode("AUTHENTICATE", {"token": token}, request_id), None, None)
+        answer = await asyncio.wait_for(connection.ask(shown), timeout)
+        if answer.error is not None:
+            raise answer.error
     except BaseException as error:
         await connection.close()
         if isinstance(error, asyncio.TimeoutError) and not isinstance(error, ServerError):

@@ -53,13 +53,16 @@ class RemoteNode:
         fail_if_busy: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> Response:
         """Sends a prompt and waits for the finished turn, for at most `timeout` seconds (the node's limit if None).
 
         `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError` are to be expected. A node that did not do what it was asked
         (a command with another exit code than 0) is no error: see `success`. Cancelling does not stop the turn: `interrupt` does.
+
+        `traceparent`: the span that the turn is part of (W3C Trace Context).
         """
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         return response_of(await self._ask("EXECUTE_INPUT", **options))
 
     def execute_stream(
@@ -71,9 +74,10 @@ class RemoteNode:
         fail_if_busy: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> ExecuteStream:
         """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         return ExecuteStream(self._client._connection, self._client._order, self._params(stream=True, **options))
 
     async def execute_async(
@@ -86,12 +90,13 @@ class RemoteNode:
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         webhook: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> str:
         """Sends a prompt and does not wait: gives the id that `NerveClient.wait_for_result` takes.
 
         `webhook` has `url`, and `secret` if what is sent there is to be signed.
         """
-        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation)
+        options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         data = await self._ask("EXECUTE_INPUT", **options, **{"async": True}, webhook=webhook)
         return str(field_of(data, "result_id"))
 
@@ -222,6 +227,7 @@ def _prompt(
     fail_if_busy: bool,
     detach_on_timeout: bool,
     conversation: Optional[Mapping[str, Any]],
+    traceparent: Optional[str],
 ) -> Dict[str, Any]:
     return {
         "text": text,
@@ -230,6 +236,7 @@ def _prompt(
         "fail_if_busy": fail_if_busy,
         "detach_on_timeout": detach_on_timeout,
         "conversation": conversation,
+        "traceparent": traceparent,
     }
 
 

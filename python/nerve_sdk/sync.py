@@ -72,11 +72,14 @@ class RemoteNode:
         fail_if_busy: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> Response:
         """Sends a prompt and waits for the finished turn, for at most `timeout` seconds (the node's limit if None).
 
         `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError` are to be expected. A node that did not do what it was asked
         (a command with another exit code than 0) is no error: see `success`. Cancelling does not stop the turn: `interrupt` does.
+
+        `traceparent`: the span that the turn is part of (W3C Trace Context).
         """
         return self._portal.run(lambda: self._inner.execute(
             input,
@@ -85,6 +88,7 @@ class RemoteNode:
             fail_if_busy=fail_if_busy,
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
+            traceparent=traceparent,
         ))
 
     def execute_stream(
@@ -96,6 +100,7 @@ class RemoteNode:
         fail_if_busy: bool = False,
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> ExecuteStream:
         """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
         return ExecuteStream(self._portal, self._portal.call(lambda: self._inner.execute_stream(
@@ -105,6 +110,7 @@ class RemoteNode:
             fail_if_busy=fail_if_busy,
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
+            traceparent=traceparent,
         )))
 
     def execute_async(
@@ -117,6 +123,7 @@ class RemoteNode:
         detach_on_timeout: bool = False,
         conversation: Optional[Mapping[str, Any]] = None,
         webhook: Optional[Mapping[str, Any]] = None,
+        traceparent: Optional[str] = None,
     ) -> str:
         """Sends a prompt and does not wait: gives the id that `NerveClient.wait_for_result` takes.
 
@@ -130,6 +137,7 @@ class RemoteNode:
             detach_on_timeout=detach_on_timeout,
             conversation=conversation,
             webhook=webhook,
+            traceparent=traceparent,
         ))
 
     def write(self, data: str) -> int:
@@ -289,12 +297,13 @@ class NerveClient:
         *,
         server: Optional[str] = None,
         timeout: Optional[float] = 10.0,
+        reconnect: float = 10.0,
     ) -> NerveClient:
         """Connects to the Unix socket `path`; to that of this user's server of this name if None (`NERVE_SERVER`, or `default`).
 
         Raises `NotRunningError` when nobody listens there within `timeout` seconds.
         """
-        return cls(lambda: _client.NerveClient.connect(path, server=server, timeout=timeout))
+        return cls(lambda: _client.NerveClient.connect(path, server=server, timeout=timeout, reconnect=reconnect))
 
     @classmethod
     def connect_tcp(
@@ -305,6 +314,7 @@ class NerveClient:
         ssl: Tls = None,
         *,
         timeout: Optional[float] = 10.0,
+        reconnect: float = 10.0,
     ) -> NerveClient:
         """Connects to a server's TCP port. `token` is what `nerve token show` prints on its machine.
 
@@ -313,17 +323,32 @@ class NerveClient:
 
         Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` when the token is wrong.
         """
-        return cls(lambda: _client.NerveClient.connect_tcp(host, port, token, ssl, timeout=timeout))
+        return cls(lambda: _client.NerveClient.connect_tcp(
+            host,
+            port,
+            token,
+            ssl,
+            timeout=timeout,
+            reconnect=reconnect,
+        ))
 
     @classmethod
-    def connect_http(cls, url: str, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0) -> NerveClient:
+    def connect_http(
+        cls,
+        url: str,
+        token: str,
+        ssl: Tls = None,
+        *,
+        timeout: Optional[float] = 10.0,
+        reconnect: float = 10.0,
+    ) -> NerveClient:
         """Talks to a server over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as of `connect_tcp`.
 
         Each request that waits has a connection of its own there, and each stream of events too.
 
         Raises `NotRunningError` when nobody answers there within `timeout` seconds, `AuthenticationError` when the token is wrong.
         """
-        return cls(lambda: _client.NerveClient.connect_http(url, token, ssl, timeout=timeout))
+        return cls(lambda: _client.NerveClient.connect_http(url, token, ssl, timeout=timeout, reconnect=reconnect))
 
     @classmethod
     def standalone(
@@ -344,6 +369,11 @@ class NerveClient:
     def in_flight(self) -> int:
         """Requests that wait for their answer."""
         return self._inner.in_flight
+
+    @property
+    def unmatched_answers(self) -> int:
+        """Answers that came to what this client never asked. They were passed over; a server that works as it should sends none."""
+        return self._inner.unmatched_answers
 
     def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
         """Sends any command of the wire and waits for the `data` of its result. There is no limit of time: put it into a timeout.
@@ -366,7 +396,7 @@ class NerveClient:
         since: Optional[int] = None,
         aliases: bool = False,
     ) -> EventStream:
-        """Says which events this connection is to get, and gives them. Over a socket it holds for all streams of the connection.
+        """Says which events this client is to get, and gives them. Over a socket it holds for all its streams.
 
         `types`: only these; `since`: also those after this `seq`, as far as the server still has them; `aliases`: older names too.
         """
@@ -496,6 +526,7 @@ class NerveClient:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunEnded:
         """Runs a graph and waits for its end. Cancelling does not end the run: `cancel_run` does.
 
@@ -508,6 +539,7 @@ class NerveClient:
             run_id=run_id,
             trace=trace,
             keep_nodes=keep_nodes,
+            traceparent=traceparent,
         ))
 
     def start_graph(
@@ -519,6 +551,7 @@ class NerveClient:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunInfo:
         """The same without waiting: gives the run as it has begun."""
         return self._portal.run(lambda: self._inner.start_graph(
@@ -528,6 +561,7 @@ class NerveClient:
             run_id=run_id,
             trace=trace,
             keep_nodes=keep_nodes,
+            traceparent=traceparent,
         ))
 
     def run_graph(
@@ -539,6 +573,7 @@ class NerveClient:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunEnded:
         """Runs a registered graph and waits for its end, as `execute_graph` does."""
         return self._portal.run(lambda: self._inner.run_graph(
@@ -548,6 +583,7 @@ class NerveClient:
             run_id=run_id,
             trace=trace,
             keep_nodes=keep_nodes,
+            traceparent=traceparent,
         ))
 
     def start_registered_graph(
@@ -559,6 +595,7 @@ class NerveClient:
         run_id: Optional[str] = None,
         trace: bool = False,
         keep_nodes: bool = False,
+        traceparent: Optional[str] = None,
     ) -> RunInfo:
         """The same without waiting: gives the run as it has begun."""
         return self._portal.run(lambda: self._inner.start_registered_graph(
@@ -568,6 +605,7 @@ class NerveClient:
             run_id=run_id,
             trace=trace,
             keep_nodes=keep_nodes,
+            traceparent=traceparent,
         ))
 
     def create_graph(self, definition: Mapping[str, Any], session_id: Optional[str] = None) -> GraphInfo:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Type
+from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Sequence, Type
 
 import pytest
 
@@ -59,7 +59,7 @@ async def until_async(what: str, condition: Callable[[], Awaitable[Any]], patien
 class Server:
     """A real server on all transports it knows."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, ports: Sequence[int] = (0, 0)) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="nerve-py-"))
         (self.home / "home").mkdir()
         # Nothing of the caller: no keys, no proxies, no other server.
@@ -68,8 +68,9 @@ class Server:
         known = subprocess.run([NERVE, "server", "start", "--help"], env=self.env, capture_output=True, text=True, timeout=PATIENCE)
         self.listens = [kind for kind in ("tcp", "http") if f"--{kind} " in known.stdout]
         self._arguments = ["server", "start", "--foreground", *options]
-        for kind in self.listens:
-            self._arguments += [f"--{kind}", "127.0.0.1:0"]
+        for kind, port in zip(("tcp", "http"), ports):
+            if kind in self.listens:
+                self._arguments += [f"--{kind}", f"127.0.0.1:{port}"]
         self.socket = self.home / "run/default.sock"
         self.start()
 
@@ -173,6 +174,12 @@ class Fake:
         for writer in self._writers:
             writer.transport.abort()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def hang_up(self) -> None:
+        """Nobody listens any more, and all connections end."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)

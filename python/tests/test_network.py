@@ -72,7 +72,7 @@ async def test_nobody_there_is_told_with_what_to_do(server: Server) -> None:
 
 
 async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server, network: str) -> None:
-    async with connect(mortal, network, mortal.token) as client:
+    async with connect(mortal, network, mortal.token, reconnect=0) as client:
         node = await client.create_node("me", command=SHELL)
         await node.wait(timeout=60)
         events = await client.subscribe()
@@ -246,7 +246,7 @@ async def test_a_stream_of_events_on_which_nothing_comes_is_dead(monkeypatch: py
         await reader.read()
 
     async with Fake(manners, tcp=True) as fake:
-        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN) as client:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN, reconnect=0) as client:
             stream = await client.subscribe(types=["NODE_READY", "NODE_BUSY"], node_id="me", since=7, aliases=True)
             assert [event.event_type async for event in stream] == ["NODE_READY"]
 

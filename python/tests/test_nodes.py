@@ -266,3 +266,14 @@ async def test_nodes_are_listed_found_and_refused(server: Server, transport: str
             await client.request("CREATE_NODE", {"node_id": f"{name}-y", "cols": "wide"})
         assert "cols" in error.value.message
         await node.stop()
+
+
+async def test_a_turn_is_part_of_what_asks_for_it(server: Server, transport: str, name: str) -> None:
+    caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    async with server.connect(transport) as client:
+        node = await client.create_node(name, backend="bash")
+        assert (await node.execute("printenv TRACEPARENT", traceparent=caller)).text == caller
+        steps = [{"id": "one", "node": name, "input": "printenv TRACEPARENT"}]
+        run = await client.execute_graph({"graph": "traced", "steps": steps}, traceparent=caller)
+        assert run.results["one"]["text"] == caller
+        await node.stop()

@@ -16,19 +16,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
-use crate::connection::{Connection, PendingReply};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::execute::ChunkSink;
+use crate::link::Link;
 use crate::node::RemoteNode;
-use crate::tls::{Tls, split};
+use crate::pending::PendingReply;
+use crate::reconnect::Reconnect;
+use crate::tls::Tls;
+use crate::way::{Secret, Way};
 
-/// A connection to a server. Clones share it; it closes with the last of them, nodes and streams included.
+/// A client of a server. Clones share its connection, which ends with the last of them, nodes and streams included.
+///
+/// A connection that has ended is made again when it is needed, unless [`Reconnect::Never`] is set or it is one over a stream that was
+/// given ([`NerveClient::over`]). What was asked and not answered then fails with [`ClientError::Closed`], which says whether it had gone
+/// out: nothing that changes something is sent twice. What only looks (PING, GET_…, LIST_…, EXPLAIN_NODE) is asked once more.
 #[derive(Debug, Clone)]
 pub struct NerveClient {
-    connection: Arc<Connection>,
+    link: Arc<Link>,
 }
 
 impl NerveClient {
@@ -37,7 +43,7 @@ impl NerveClient {
     /// # Errors
     /// [`ClientError::NotRunning`] when nobody listens there, [`ClientError::Io`] when it may not be asked.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
-        Ok(NerveClient { connection: Arc::new(Connection::open(path).await?) })
+        NerveClient::by(Way::Unix(path.to_path_buf())).await
     }
 
     /// Connects to the server that listens for lines on the TCP address `host:port` (`[…]:port` for IPv6), and shows it `token`. There is
@@ -59,27 +65,62 @@ impl NerveClient {
     /// `authentication_error` when the token is wrong; [`ClientError::Protocol`] when the address or the certificates in `tls` cannot be
     /// read.
     pub async fn connect_tcp(address: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
-        let (host, port) =
-            split(address).ok_or_else(|| ClientError::Protocol(format!("{address:?} is not 'host:port'")))?;
-        let failed = |source| ClientError::Io { action: format!("cannot connect to {address}"), source };
-        let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        let client = match tls {
-            Tls::Off => {
-                let (reading, writing) = stream.into_split();
-                NerveClient { connection: Arc::new(Connection::over(reading, writing)) }
-            }
-            tls => NerveClient::over(tls.connect(stream, host).await?),
-        };
-        client.request(CommandType::Authenticate, json!({ "token": token })).await?;
-        Ok(client)
+        let (address, token) = (address.to_string(), Secret(token.to_string()));
+        NerveClient::by(Way::Tcp { address, token, tls: tls.clone() }).await
     }
 
-    /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client. Must be called within a
-    /// tokio runtime.
+    /// Connects to the server whose HTTP is at `url`, `http://host:port` or `https://host:port`, and shows it `token`: over its WebSocket,
+    /// which carries requests, answers and events as a socket does. There is no limit of time: put the future into a timeout.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use nerve_client::{NerveClient, Tls};
+    ///
+    /// let token = std::fs::read_to_string("/run/secrets/nerve-token")?;
+    /// let client = NerveClient::connect_http("https://build.example.com", token.trim(), &Tls::Public).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] when nobody listens there or the server's certificate is not believed; a [`crate::ServerError`] of type
+    /// `authentication_error` when the token is wrong (401), `permission_error` when the server does not go by that name (403),
+    /// `not_found_error` when there is no WebSocket (404), `busy` when it has no room; [`ClientError::Protocol`] when what answers is no
+    /// nerve server, or `url` and `tls` do not fit together.
+    pub async fn connect_http(url: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
+        let (url, token) = (url.to_string(), Secret(token.to_string()));
+        NerveClient::by(Way::Http { url, token, tls: tls.clone() }).await
+    }
+
+    async fn by(way: Way) -> Result<NerveClient, ClientError> {
+        Ok(NerveClient { link: Arc::new(Link::open(way).await?) })
+    }
+
+    /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client, and not made again when it
+    /// has ended. Must be called within a tokio runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> NerveClient {
-        let (reading, writing) = tokio::io::split(stream);
-        NerveClient { connection: Arc::new(Connection::over(reading, writing)) }
+        NerveClient { link: Arc::new(Link::over(stream)) }
+    }
+
+    /// Says what is done when the connection has ended; [`Reconnect::default`] without it. Holds for all clones.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), nerve_client::ClientError> {
+    /// use nerve_client::{NerveClient, Reconnect};
+    ///
+    /// let client = NerveClient::connect("/run/user/1000/nerve/default.sock".as_ref()).await?;
+    /// let client = client.reconnect(Reconnect::Never);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reconnect(self, reconnect: Reconnect) -> NerveClient {
+        self.link.set_reconnect(reconnect);
+        self
+    }
+
+    /// Closes the connection, for all clones: what waits for an answer fails, streams end, and nothing can be asked any more.
+    pub fn close(&self) {
+        self.link.close();
     }
 
     /// Sends a command and waits for the `data` of its result. There is no limit of time: put the future into a timeout.
@@ -88,7 +129,7 @@ impl NerveClient {
     /// # Errors
     /// Any [`ClientError`] but `NotRunning`.
     pub async fn request(&self, command: CommandType, params: Value) -> Result<Value, ClientError> {
-        self.start(command, params, None).await?.wait().await.outcome
+        self.link.request(command, object(command, params)?).await
     }
 
     /// The same with types: one of [`nerve_proto::params`] in, one of [`nerve_proto::data`] out.
@@ -107,32 +148,32 @@ impl NerveClient {
         &self,
         command: CommandType,
         params: Value,
-        chunks: Option<ChunkSink>,
+        chunks: ChunkSink,
     ) -> Result<PendingReply, ClientError> {
-        let params = match params {
-            Value::Object(params) => params,
-            Value::Null => Map::new(),
-            _ => return Err(ClientError::Protocol(format!("{command}: params must be an object"))),
-        };
-        self.connection.send(command, params, chunks).await
+        self.link.start(command, object(command, params)?, chunks).await
     }
 
     /// Requests that wait for their answer.
     pub fn in_flight(&self) -> usize {
-        self.connection.in_flight()
+        self.link.in_flight()
+    }
+
+    /// Answers that came to what this client never asked. They were passed over; a server that works as it should sends none.
+    pub fn unmatched_answers(&self) -> u64 {
+        self.link.inbox().unmatched()
     }
 
     /// What the server warned of since the last call, each once: older names that were used.
     pub fn take_warnings(&self) -> Vec<String> {
-        self.connection.take_warnings()
+        self.link.inbox().take_warnings()
     }
 
-    /// The events this connection gets from now on: all, until [`NerveClient::subscribe`] says which.
+    /// The events this client gets from now on: all, until [`NerveClient::subscribe`] says which.
     pub fn events(&self) -> EventStream {
-        EventStream::new(Arc::clone(&self.connection))
+        EventStream::new(&self.link)
     }
 
-    /// Says which events this connection is to get, and gives them. Holds for all streams of the connection.
+    /// Says which events this client is to get, and gives them. Holds for all its streams, and for connections that are made again.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
@@ -173,7 +214,7 @@ impl NerveClient {
     /// As [`NerveClient::request`].
     pub async fn start_node(&self, node_id: &str, session: Option<&str>) -> Result<RemoteNode, ClientError> {
         let node = self.node(node_id, session);
-        self.request(CommandType::StartNode, value(&node.params())?).await?;
+        node.start().await?;
         Ok(node)
     }
 
@@ -263,8 +304,16 @@ impl NerveClient {
         Ok(())
     }
 
-    pub(crate) fn connection(&self) -> Arc<Connection> {
-        Arc::clone(&self.connection)
+    pub(crate) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
+    }
+}
+
+fn object(command: CommandType, params: Value) -> Result<Map<String, Value>, ClientError> {
+    match params {
+        Value::Object(params) => Ok(params),
+        Value::Null => Ok(Map::new()),
+        _ => Err(ClientError::Protocol(format!("{command}: params must be an object"))),
     }
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::client::typed;
-use crate::connection::{Connection, PendingReply, Reply};
 use crate::error::ClientError;
+use crate::link::Link;
+use crate::pending::{PendingReply, Reply};
 
 /// Chunks kept for a reader that is slow; further ones are lost, and it is told.
 const CHUNK_QUEUE: usize = 1024;
@@ -29,6 +30,10 @@ pub struct ExecuteOptions {
     pub detach_on_timeout: bool,
     /// What was said before, and where the turn is kept; the node's own conversation if `None`.
     pub conversation: Option<ConversationParams>,
+    /// The span that the turn is part of, as a header `traceparent` has it (W3C Trace Context).
+    pub traceparent: Option<String>,
+    /// What goes with it in the header `tracestate`.
+    pub tracestate: Option<String>,
 }
 
 /// What an [`ExecuteStream`] gives.
@@ -54,7 +59,7 @@ pub struct ExecuteStream {
     reply: Option<PendingReply>,
     response: Option<Result<StreamItem, ClientError>>,
     /// Stays open until the answer is there, whatever becomes of client and node.
-    _connection: Arc<Connection>,
+    _link: Arc<Link>,
 }
 
 #[derive(Debug)]
@@ -72,18 +77,8 @@ impl ExecuteStream {
         (sink, ChunkSource(chunks))
     }
 
-    pub(crate) fn new(
-        connection: Arc<Connection>,
-        chunks: ChunkSource,
-        reply: PendingReply,
-    ) -> ExecuteStream {
-        ExecuteStream {
-            chunks: chunks.0,
-            held: None,
-            reply: Some(reply),
-            response: None,
-            _connection: connection,
-        }
+    pub(crate) fn new(link: Arc<Link>, chunks: ChunkSource, reply: PendingReply) -> ExecuteStream {
+        ExecuteStream { chunks: chunks.0, held: None, reply: Some(reply), response: None, _link: link }
     }
 
     /// The next item; `None` after the response or an error. May be dropped before it is done.

@@ -24,6 +24,10 @@ pub struct RunOptions {
     pub trace: bool,
     /// Leave the graph's own nodes running when it ends.
     pub keep_nodes: bool,
+    /// The span that the run is part of, as a header `traceparent` has it.
+    pub traceparent: Option<String>,
+    /// What goes with it in the header `tracestate`.
+    pub tracestate: Option<String>,
 }
 
 impl NerveClient {
@@ -196,12 +200,31 @@ fn graph(graph_id: &str, session: Option<&str>) -> GraphParams {
 }
 
 fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraphParams {
-    let RunOptions { session, input, run_id, trace, keep_nodes } = options.clone();
-    ExecuteGraphParams { definition, session_id: session, input, run_id, trace, detach, keep_nodes }
+    let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
+    ExecuteGraphParams {
+        definition,
+        session_id: session,
+        input,
+        run_id,
+        trace,
+        detach,
+        keep_nodes,
+        traceparent,
+        tracestate,
+    }
 }
 
 fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraphParams {
-    let RunOptions { session, input, run_id, trace, keep_nodes } = options.clone();
-    let graph_id = graph_id.to_string();
-    RunGraphParams { graph_id, session_id: session, input, run_id, trace, detach, keep_nodes }
+    let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
+    RunGraphParams {
+        graph_id: graph_id.to_string(),
+        session_id: session,
+        input,
+        run_id,
+        trace,
+        detach,
+        keep_nodes,
+        traceparent,
+        tracestate,
+    }
 }

@@ -1,4 +1,4 @@
-//! The Rust SDK: talks to a nerve server over its Unix socket or TCP. Knows the wire and nothing else of nerve.
+//! The Rust SDK: talks to a nerve server over its Unix socket, TCP or HTTP. Knows the wire and nothing else of nerve.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
@@ -35,22 +35,35 @@
 //!
 //! One connection serves any number of requests at a time. Every future may be dropped at any point: what was asked is asked, its
 //! answer is thrown away, and nothing else on the connection is touched.
+//!
+//! A connection that ends, because the server is started anew, say, is made again by itself: see [`NerveClient`] and [`Reconnect`].
 #![warn(missing_docs)]
 
 mod client;
 mod connection;
+mod dialing;
 mod error;
 mod events;
 mod execute;
 mod graph;
+mod inbox;
+mod link;
 mod node;
+mod older;
+mod pending;
+mod reconnect;
 mod result;
+mod socket;
 mod tls;
+mod way;
 
 pub use client::NerveClient;
-pub use error::{ClientError, ServerError};
+pub use error::{ClientError, ServerError, Unanswered};
 pub use events::EventStream;
 pub use execute::{ExecuteOptions, ExecuteStream, StreamItem};
 pub use graph::RunOptions;
 pub use node::RemoteNode;
+#[expect(deprecated, reason = "the older name is given on")]
+pub use older::RemoteChannel;
+pub use reconnect::Reconnect;
 pub use tls::Tls;

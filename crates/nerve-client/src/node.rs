@@ -13,9 +13,12 @@ use nerve_proto::params::{
     WriteDataParams,
 };
 
-use crate::client::{NerveClient, value};
+use crate::client::{NerveClient, typed, value};
 use crate::error::ClientError;
 use crate::execute::{ExecuteOptions, ExecuteStream};
+
+/// Lines of a node's text that are its tail.
+const TAIL_LINES: usize = 50;
 
 /// A node on a server. All methods fail as [`NerveClient::request`] does.
 #[derive(Debug, Clone)]
@@ -38,6 +41,11 @@ impl RemoteNode {
     /// Its session; `None` is the server's default one.
     pub fn session(&self) -> Option<&str> {
         self.session_id.as_deref()
+    }
+
+    /// The client through which it is asked.
+    pub fn client(&self) -> &NerveClient {
+        &self.client
     }
 
     /// What is known of it.
@@ -67,8 +75,8 @@ impl RemoteNode {
     ) -> Result<ExecuteStream, ClientError> {
         let params = value(&self.prompt(text, options, true))?;
         let (sink, chunks) = ExecuteStream::queue(&self.node_id, self.session());
-        let reply = self.client.start(CommandType::ExecuteInput, params, Some(sink)).await?;
-        Ok(ExecuteStream::new(self.client.connection(), chunks, reply))
+        let reply = self.client.start(CommandType::ExecuteInput, params, sink).await?;
+        Ok(ExecuteStream::new(self.client.link(), chunks, reply))
     }
 
     /// Sends a prompt and does not wait: [`NerveClient::wait_for_result`] does, with the id that comes back. `webhook`: who is told over
@@ -102,7 +110,13 @@ impl RemoteNode {
     /// Any [`ClientError`].
     pub async fn run(&self, command: &str) -> Result<(), ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = RunCommandParams { node_id, session_id, command: command.to_string() };
+        let params = RunCommandParams {
+            node_id,
+            session_id,
+            command: command.to_string(),
+            traceparent: None,
+            tracestate: None,
+        };
         self.client.call::<RunData>(CommandType::RunCommand, &params).await.map(drop)
     }
 
@@ -114,6 +128,14 @@ impl RemoteNode {
         let NodeParams { node_id, session_id } = self.params();
         let params = GetBufferParams { node_id, session_id, lines };
         Ok(self.client.call::<BufferData>(CommandType::GetBuffer, &params).await?.buffer)
+    }
+
+    /// The last 50 lines of text.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn read_tail(&self) -> Result<String, ClientError> {
+        self.read(Some(TAIL_LINES)).await
     }
 
     /// Forgets the text so far; the screen stays.
@@ -179,6 +201,23 @@ impl RemoteNode {
         self.answer_with(Some(choice)).await
     }
 
+    /// Answers the dialog it shows and waits for the end of the turn that the dialog interrupted; gives the turn, if there was one.
+    ///
+    /// # Errors
+    /// Any [`ClientError`]; of the server's, `timeout` and `blocked` are to be expected.
+    pub async fn answer_and_wait(
+        &self,
+        choice: NodeChoice,
+        timeout: Option<Duration>,
+    ) -> Result<Option<ExecuteData>, ClientError> {
+        let NodeParams { node_id, session_id } = self.params();
+        let (choice, timeout) = (Some(choice), timeout.map(Seconds::from));
+        let params = AnswerNodeParams { node_id, session_id, choice, cancel: false, wait: true, timeout };
+        let data = self.client.request(CommandType::AnswerNode, value(&params)?).await?;
+        let has_turn = data.get("response").is_some_and(|response| !response.is_null());
+        has_turn.then(|| typed(data)).transpose()
+    }
+
     /// Leaves the dialog it shows without an answer.
     ///
     /// # Errors
@@ -201,6 +240,14 @@ impl RemoteNode {
     /// As [`RemoteNode::fork`].
     pub async fn fork_at(&self, target: &str, turn: u64) -> Result<RemoteNode, ClientError> {
         self.fork_with(target, Some(turn)).await
+    }
+
+    /// Starts it again when it is defined and does not run.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn start(&self) -> Result<(), ClientError> {
+        self.client.request(CommandType::StartNode, value(&self.params())?).await.map(drop)
     }
 
     /// Stops it.
@@ -239,6 +286,8 @@ impl RemoteNode {
             fail_if_busy: options.fail_if_busy,
             detach_on_timeout: options.detach_on_timeout,
             conversation: options.conversation.clone(),
+            traceparent: options.traceparent.clone(),
+            tracestate: options.tracestate.clone(),
             ..ExecuteInputParams::new(self.node_id.as_str(), text)
         }
     }

@@ -3,8 +3,10 @@
 //! | call | what one gets |
 //! |---|---|
 //! | [`create_standalone`] | an engine and its client in this process: no socket, no daemon |
+//! | [`StandaloneClient::standalone`] | the same as a client alone: `NerveClient::standalone(…)` |
 //! | [`create_socket_server`] | a server on its Unix socket, and on TCP and HTTP where its config says so |
 //! | [`create_http_server`] | the same, with HTTP at an address |
+//! | [`create_mcp`], [`create_mcp_of`] | MCP over HTTP at a path of such a server, or behind a [gate](nerve_server::front) of its own |
 //! | [`create_anthropic_proxy`], [`create_openai_proxy`] | a proxy between an agent and the API of its model: see [`nerve_proxy`] |
 //!
 //! ```
@@ -27,6 +29,7 @@
 //! ```
 #![warn(missing_docs)]
 
+mod mcp;
 mod running;
 mod standalone;
 
@@ -38,8 +41,14 @@ use nerve_server::paths::{Places, private_directory};
 
 pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
 
+pub use crate::mcp::{create_mcp, create_mcp_of};
 pub use crate::running::{RunningServer, create_http_server, create_socket_server};
-pub use crate::standalone::{Standalone, create_standalone};
+pub use crate::standalone::{Standalone, StandaloneClient, create_standalone};
+
+/// The examples of the page for people are tried too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+struct Page;
 
 /// How an engine is set up whose nodes end with this process, and whose histories, journals and conversations are where `places` says.
 ///
@@ -56,10 +65,12 @@ pub fn engine_config(server: &str, places: &Places, program: Option<PathBuf>) ->
             hook_relay: program,
             hosting: None,
             panes: Default::default(),
+            proxies: Default::default(),
         },
         runs_dir: private(places.runs()),
         sessions_file: None,
         conversations: Some(places.conversations()),
         results_dir: None,
+        telemetry: Default::default(),
     }
 }

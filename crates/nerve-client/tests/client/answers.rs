@@ -66,6 +66,7 @@ async fn a_failure_comes_with_all_that_the_server_says() {
         let server = error.server().unwrap();
         assert_eq!((server.error_type.as_str(), server.screen.as_deref()), ("blocked", Some("1. Yes")));
         assert_eq!((server.choices.len(), server.delivery.as_deref()), (2, Some("unknown")));
+        assert_eq!((error.request_id(), server.request_id.as_deref()), (Some("1"), Some("1")));
         let error = client.ping().await.unwrap_err();
         assert_eq!(error.to_string(), "the server gave no reason");
         let error = client.ping().await.unwrap_err();
@@ -155,6 +156,7 @@ async fn every_helper_asks_for_what_it_says() {
             fail_if_busy: true,
             detach_on_timeout: true,
             conversation: None,
+            ..ExecuteOptions::default()
         };
         let answer = node.execute("hi", &options).await.unwrap();
         assert_eq!((answer.response.text.as_str(), answer.turn), ("hello", 3));

@@ -46,12 +46,12 @@ async fn a_server_that_goes_leaves_nobody_waiting() {
     };
     let (a, b, c, ()) = tokio::join!(client.ping(), client.ping(), client.sessions(), server);
     for error in [a.unwrap_err(), b.unwrap_err(), c.unwrap_err()] {
-        assert!(matches!(error, ClientError::Closed), "{error}");
+        assert!(matches!(error, ClientError::Closed(_)), "{error}");
     }
     assert_eq!(client.in_flight(), 0);
     // And nobody after.
     let error = client.ping().await.unwrap_err();
-    assert!(matches!(error, ClientError::Closed), "{error}");
+    assert!(matches!(error, ClientError::Closed(_)), "{error}");
     assert!(client.events().next().await.is_none());
 }
 
@@ -84,10 +84,12 @@ async fn messages_and_answers_nobody_knows_are_passed_over() {
         peer.send(json!({"type": "result", "success": true, "data": null, "request_id": "not ours"})).await;
         peer.send(json!({"type": "result", "success": true, "data": null, "request_id": 99})).await;
         peer.send(json!({"type": "result", "success": true, "data": null})).await;
+        peer.send(json!({"type": "error", "error": "what?", "request_id": "77"})).await;
         peer.answer(&request, json!({"pong": true})).await;
     };
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
+    assert_eq!(client.unmatched_answers(), 4);
 }
 
 #[tokio::test]
@@ -140,6 +142,8 @@ async fn a_dropped_request_leaves_nothing_behind() {
     };
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
+    // It came late; it did not come out of nowhere.
+    assert_eq!(client.unmatched_answers(), 0);
 }
 
 #[tokio::test]

@@ -77,6 +77,7 @@ async fn every_helper_for_graphs_asks_for_what_it_says() {
             run_id: Some("r".into()),
             trace: true,
             keep_nodes: true,
+            ..RunOptions::default()
         };
         let run = client.execute_graph(definition(), &options).await.unwrap();
         assert_eq!((run.status.as_str(), &run.results["a"]["text"]), ("completed", &json!("done")));

@@ -4,12 +4,15 @@
 mod answers;
 mod faults;
 mod graphs;
+mod http;
+mod older;
+mod reconnect;
 mod streams;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_client::NerveClient;
+use nerve_client::{NerveClient, Reconnect};
 use nerve_proto::framing::{Frame, LineReader};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,13 +27,14 @@ struct Peer<R = OwnedReadHalf, W = OwnedWriteHalf> {
     _folder: Option<TempDir>,
 }
 
-/// A client and the other end of its connection.
+/// A client and the other end of its only connection.
 async fn connected() -> (NerveClient, Peer) {
     let (folder, path) = socket();
     let listener = UnixListener::bind(&path).unwrap();
     let (client, accepted) = tokio::join!(NerveClient::connect(&path), listener.accept());
     let (input, output) = accepted.unwrap().0.into_split();
-    (client.unwrap(), Peer { lines: LineReader::new(input), output, _folder: Some(folder) })
+    let client = client.unwrap().reconnect(Reconnect::Never);
+    (client, Peer { lines: LineReader::new(input), output, _folder: Some(folder) })
 }
 
 fn socket() -> (TempDir, PathBuf) {
@@ -68,6 +72,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
         assert_eq!((&request["type"], &request["command_type"]), (&json!("command"), &json!(command)));
         assert_eq!(request["params"], params);
         self.answer(&request, data).await;
+    }
+
+    /// Nothing more comes.
+    async fn left(&mut self) {
+        match self.lines.next().await {
+            Ok(Frame::Eof { .. }) | Err(_) => {}
+            Ok(frame) => panic!("{frame:?}"),
+        }
+    }
+
+    async fn event(&mut self, kind: &str, seq: u64) {
+        self.send(json!({"type": "event", "event_type": kind, "node_id": "a", "data": {}, "timestamp": 1.5, "seq": seq}))
+            .await;
     }
 
     async fn chunk(&mut self, node: &str, data: Value) {

@@ -136,7 +136,7 @@ async fn errors_end_a_stream() {
 
         let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
         let error = stream.next().await.unwrap().unwrap_err();
-        assert!(matches!(error, nerve_client::ClientError::Closed), "{error}");
+        assert!(matches!(error, nerve_client::ClientError::Closed(_)), "{error}");
         assert!(stream.next().await.is_none());
     };
     tokio::join!(server, asking);

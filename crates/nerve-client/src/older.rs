@@ -1,0 +1,85 @@
+//! What things were called in the first nerve (seed node-refactoring §6.8).
+
+use nerve_proto::data::ExecuteData;
+use nerve_proto::params::CreateNodeParams;
+
+use crate::client::NerveClient;
+use crate::error::ClientError;
+use crate::execute::{ExecuteOptions, ExecuteStream};
+use crate::node::RemoteNode;
+
+/// A node under its older name.
+#[deprecated(note = "use RemoteNode")]
+pub type RemoteChannel = RemoteNode;
+
+impl RemoteNode {
+    /// [`RemoteNode::execute`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use RemoteNode::execute")]
+    pub async fn send(&self, text: &str, options: &ExecuteOptions) -> Result<ExecuteData, ClientError> {
+        self.execute(text, options).await
+    }
+
+    /// [`RemoteNode::execute_stream`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use RemoteNode::execute_stream")]
+    pub async fn send_stream(
+        &self,
+        text: &str,
+        options: &ExecuteOptions,
+    ) -> Result<ExecuteStream, ClientError> {
+        self.execute_stream(text, options).await
+    }
+
+    /// [`RemoteNode::stop`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use RemoteNode::stop")]
+    pub async fn close(&self) -> Result<(), ClientError> {
+        self.stop().await
+    }
+
+    /// [`RemoteNode::id`].
+    #[deprecated(note = "use RemoteNode::id")]
+    pub fn channel_id(&self) -> &str {
+        self.id()
+    }
+}
+
+impl NerveClient {
+    /// [`NerveClient::create_node`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use NerveClient::create_node")]
+    pub async fn create_channel(&self, params: &CreateNodeParams) -> Result<RemoteNode, ClientError> {
+        self.create_node(params).await
+    }
+
+    /// [`NerveClient::get_node`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use NerveClient::get_node")]
+    pub async fn get_channel(
+        &self,
+        channel_id: &str,
+        session: Option<&str>,
+    ) -> Result<RemoteNode, ClientError> {
+        self.get_node(channel_id, session).await
+    }
+
+    /// The ids of [`NerveClient::list_nodes`].
+    ///
+    /// # Errors
+    /// As that.
+    #[deprecated(note = "use NerveClient::list_nodes")]
+    pub async fn list_channels(&self, session: Option<&str>) -> Result<Vec<String>, ClientError> {
+        Ok(self.list_nodes(session).await?.into_iter().map(|node| node.id).collect())
+    }
+}

@@ -1,0 +1,224 @@
+//! Over HTTP: what answers there may be a nerve server, one that refuses, or anything else.
+
+use futures_util::{SinkExt, StreamExt};
+use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
+use nerve_proto::framing::MAX_LINE_BYTES;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
+
+const TOKEN: &str = "t0ken";
+
+type Socket = WebSocketStream<TcpStream>;
+
+async fn listening() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// The server's end of a WebSocket.
+async fn accepted(listener: &TcpListener) -> Socket {
+    let (stream, _) = listener.accept().await.unwrap();
+    #[expect(clippy::result_large_err, reason = "the callback is the library's")]
+    let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+        assert_eq!(request.uri().path(), "/api/events");
+        assert_eq!(request.headers()["authorization"], format!("Bearer {TOKEN}"));
+        let host = request.headers()["host"].to_str().unwrap();
+        assert!(host.starts_with("127.0.0.1:"), "{host}");
+        Ok(response)
+    };
+    accept_hdr_async(stream, check).await.unwrap()
+}
+
+async fn request(socket: &mut Socket) -> Value {
+    match socket.next().await.unwrap().unwrap() {
+        Message::Text(text) => serde_json::from_str(text.as_str()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(request: &Value, data: Value) -> Message {
+    let answer =
+        json!({"type": "result", "success": true, "data": data, "request_id": request["request_id"]});
+    Message::text(answer.to_string())
+}
+
+/// What a client makes of these bytes instead of a WebSocket.
+async fn told(answer: &str) -> ClientError {
+    let (listener, url) = listening().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+    };
+    let (client, ()) = tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), server);
+    client.unwrap_err()
+}
+
+#[tokio::test]
+async fn requests_answers_and_events_go_over_one_websocket() {
+    let (listener, url) = listening().await;
+    let url = format!("{url}/");
+    let (client, mut socket) =
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+    let client = client.unwrap();
+    let mut events = client.events();
+    let text = "ü".repeat(1 << 20);
+    let server = async {
+        let first = request(&mut socket).await;
+        assert_eq!(first["params"]["text"].as_str().map(str::len), Some(2 << 20));
+        let second = request(&mut socket).await;
+        socket.send(Message::Ping(b"there?".as_slice().into())).await.unwrap();
+        let event =
+            json!({"type": "event", "event_type": "NODE_READY", "node_id": "a", "data": {}, "seq": 3});
+        socket.send(Message::text(event.to_string())).await.unwrap();
+        socket.send(answer(&second, json!({"pong": true}))).await.unwrap();
+        socket.send(answer(&first, json!("done"))).await.unwrap();
+        // It is answered, though the client asks for nothing.
+        assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong(b"there?".as_slice().into()));
+        socket
+    };
+    let asking = async {
+        let first = client.request(nerve_proto::CommandType::WriteData, json!({ "text": text }));
+        let (first, second) = tokio::join!(first, client.ping());
+        assert_eq!((first.unwrap(), second.unwrap().pong), (json!("done"), true));
+        assert_eq!(events.next().await.unwrap().seq, 3);
+    };
+    let (mut socket, ()) = tokio::join!(server, asking);
+    drop((client, events));
+    assert!(socket.next().await.is_none_or(|message| message.is_err()));
+}
+
+#[tokio::test]
+async fn an_answer_of_the_longest_line_is_taken_and_a_longer_one_ends_it() {
+    let (listener, url) = listening().await;
+    let (client, mut socket) =
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+    let client = client.unwrap();
+    let server = async {
+        for longer in [0, 1] {
+            let asked = request(&mut socket).await;
+            let short = answer(&asked, json!("")).len();
+            let filled = answer(&asked, json!("x".repeat(MAX_LINE_BYTES - short + longer)));
+            assert_eq!(filled.len(), MAX_LINE_BYTES + longer);
+            // The client may close before all of it is sent.
+            let _ = socket.send(filled).await;
+        }
+    };
+    let asking = async {
+        let ask = || client.request(nerve_proto::CommandType::GetBuffer, json!({}));
+        assert!(ask().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
+        let error = ask().await.unwrap_err();
+        assert!(matches!(&error, ClientError::Protocol(what) if what.contains("over 16777216")), "{error}");
+        // What sends that is no nerve server: it is not asked again.
+        assert!(matches!(ask().await.unwrap_err(), ClientError::Protocol(_)));
+    };
+    tokio::join!(server, asking);
+}
+
+#[tokio::test]
+async fn who_refuses_is_told_by_kind_with_its_own_words() {
+    let problem = |status: &str, detail: &str| {
+        let body = json!({"title": "No", "detail": detail, "hint": "do this"}).to_string();
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    for (status, kind) in [
+        ("401 Unauthorized", "authentication_error"),
+        ("403 Forbidden", "permission_error"),
+        ("404 Not Found", "not_found_error"),
+        ("503 Service Unavailable", "busy"),
+    ] {
+        let bare = told(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
+        assert_eq!(bare.server().unwrap().error_type, kind, "{bare}");
+        let worded = told(&problem(status, "not you")).await;
+        let server = worded.server().unwrap();
+        assert_eq!(server.error_type, kind);
+        assert!(!worded.to_string().contains(TOKEN));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_nerve_server_is_told() {
+    for (answer, reason) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP 200"),
+        ("HTTP/1.1 301 Moved\r\nLocation: http://elsewhere\r\n\r\n", "HTTP 301"),
+        ("HTTP/1.1 500 Oh\r\n\r\n", "HTTP 500"),
+        ("220 mail.example.com ESMTP\r\n\r\n", "no nerve server"),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n",
+            "no nerve server",
+        ),
+    ] {
+        let error = told(answer).await;
+        assert!(
+            matches!(&error, ClientError::Protocol(what) if what.contains(reason)),
+            "{answer:?}: {error}"
+        );
+    }
+    // One that ends in the middle may have been a server that went down.
+    for answer in ["", "HTTP/1.1 101 Switching"] {
+        let error = told(answer).await;
+        assert!(matches!(error, ClientError::Io { .. }), "{answer:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_and_no_url_are_told() {
+    let (listener, url) = listening().await;
+    drop(listener);
+    let error = NerveClient::connect_http(&url, TOKEN, &Tls::Off).await.unwrap_err();
+    let ClientError::Io { action, source } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert!(url.ends_with(action.strip_prefix("cannot connect to ").unwrap()), "{action}");
+    for (url, tls, token) in [
+        ("localhost:1", &Tls::Off, TOKEN),
+        ("http://localhost/x", &Tls::Off, TOKEN),
+        ("https://localhost", &Tls::Off, TOKEN),
+        ("http://localhost", &Tls::Public, TOKEN),
+    ] {
+        let error = NerveClient::connect_http(url, token, tls).await.unwrap_err();
+        assert!(matches!(error, ClientError::Protocol(_)), "{url}: {error}");
+    }
+    let (_listener, url) = listening().await;
+    let error = NerveClient::connect_http(&url, "a\r\nb", &Tls::Off).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Protocol(what) if what.contains("token")), "{error}");
+}
+
+#[tokio::test]
+async fn a_websocket_that_ends_is_made_again_and_the_token_shown_again() {
+    let (listener, url) = listening().await;
+    let (client, mut socket) =
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+    let client = client.unwrap();
+    let server = async {
+        let asked = request(&mut socket).await;
+        socket.send(answer(&asked, json!({"pong": true}))).await.unwrap();
+        // A server that goes down says so; one that is killed does not.
+        socket.close(None).await.unwrap();
+        drop(socket);
+        let mut socket = accepted(&listener).await;
+        request(&mut socket).await;
+        drop(socket);
+        let mut socket = accepted(&listener).await;
+        let asked = request(&mut socket).await;
+        socket.send(answer(&asked, json!({"pong": true}))).await.unwrap();
+        socket
+    };
+    let asking = async {
+        assert!(client.ping().await.unwrap().pong);
+        assert!(client.ping().await.unwrap().pong);
+    };
+    let (socket, ()) = tokio::join!(server, asking);
+    let client = client.reconnect(Reconnect::Never);
+    drop(socket);
+    let error = client.ping().await.unwrap_err();
+    assert!(matches!(error, ClientError::Closed(_)), "{error}");
+}

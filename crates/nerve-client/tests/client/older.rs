@@ -1,0 +1,42 @@
+#![expect(deprecated, reason = "what is deprecated is to work as long as it is there")]
+
+use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
+use nerve_proto::params::CreateNodeParams;
+use serde_json::json;
+
+use super::connected;
+
+#[tokio::test]
+async fn older_names_do_what_those_of_today_do() {
+    let (client, mut peer) = connected().await;
+    let info = json!({"id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
+    let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
+    let turn = json!({"response": {"text": "hello"}, "node_id": "a", "turn": 1});
+    let server = async {
+        // The commands are those of today: nobody is to be warned of a name that he did not write.
+        for (command, data) in [
+            ("CREATE_NODE", json!({"node_id": "a"})),
+            ("GET_NODE", data.clone()),
+            ("LIST_NODES", json!({"nodes": ["a"], "nodes_info": [info]})),
+            ("EXECUTE_INPUT", turn.clone()),
+            ("EXECUTE_INPUT", turn.clone()),
+            ("STOP_NODE", json!({"stopped": true})),
+        ] {
+            let request = peer.request().await;
+            assert_eq!(request["command_type"], command);
+            peer.answer(&request, data).await;
+        }
+    };
+    let asking = async {
+        let channel: RemoteChannel = client.create_channel(&CreateNodeParams::new("a")).await.unwrap();
+        assert_eq!(channel.channel_id(), "a");
+        assert_eq!(client.get_channel("a", None).await.unwrap().id(), "a");
+        assert_eq!(client.list_channels(None).await.unwrap(), ["a"]);
+        let options = ExecuteOptions::default();
+        assert_eq!(channel.send("hi", &options).await.unwrap().response.text, "hello");
+        let mut stream = channel.send_stream("hi", &options).await.unwrap();
+        assert!(matches!(stream.next().await, Some(Ok(StreamItem::Response(_)))));
+        channel.close().await.unwrap();
+    };
+    tokio::join!(server, asking);
+}

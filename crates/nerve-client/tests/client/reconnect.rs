@@ -1,0 +1,450 @@
+//! Connections that end and are made again: what is asked once more, what is not, and what streams of events give meanwhile.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nerve_client::{
+    ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, Unanswered,
+};
+use nerve_proto::EventType;
+use nerve_proto::framing::{Frame, LineReader};
+use nerve_proto::params::SubscribeParams;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::{Peer, socket};
+
+/// Nothing here takes that long, unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server that can go and come again.
+struct Server {
+    _folder: TempDir,
+    path: PathBuf,
+    listener: Option<UnixListener>,
+}
+
+impl Server {
+    fn start() -> Server {
+        let (folder, path) = socket();
+        let listener = Some(UnixListener::bind(&path).unwrap());
+        Server { _folder: folder, path, listener }
+    }
+
+    async fn client(&mut self) -> (NerveClient, Peer) {
+        let path = self.path.clone();
+        let (client, peer) = tokio::join!(NerveClient::connect(&path), self.accept());
+        (client.unwrap(), peer)
+    }
+
+    async fn accept(&mut self) -> Peer {
+        let accepted = self.listener.as_ref().unwrap().accept();
+        let (input, output) =
+            tokio::time::timeout(DEADLINE, accepted).await.expect("nobody comes").unwrap().0.into_split();
+        Peer { lines: LineReader::new(input), output, _folder: None }
+    }
+
+    /// Nobody listens any more; the socket is left behind as by one that was killed.
+    fn die(&mut self) {
+        self.listener = None;
+    }
+
+    fn rise(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        self.listener = Some(UnixListener::bind(&self.path).unwrap());
+    }
+}
+
+fn unanswered(error: ClientError) -> Unanswered {
+    match error {
+        ClientError::Closed(unanswered) => unanswered,
+        error => panic!("{error}"),
+    }
+}
+
+async fn next(events: &mut EventStream) -> (Option<EventType>, u64) {
+    let event = tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("the end");
+    (event.kind(), event.seq)
+}
+
+const READY: Option<EventType> = Some(EventType::NodeReady);
+const DROPPED: Option<EventType> = Some(EventType::EventsDropped);
+
+#[tokio::test]
+async fn what_only_looks_is_asked_once_more_and_not_twice_more() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let serving = async {
+        let first = peer.request().await;
+        drop(peer);
+        let mut peer = server.accept().await;
+        let again = peer.request().await;
+        assert_eq!(again, first);
+        peer.answer(&again, json!({"pong": true})).await;
+        peer.request().await;
+        drop(peer);
+        let mut peer = server.accept().await;
+        peer.request().await;
+        drop(peer);
+        server.accept().await
+    };
+    let asking = async {
+        assert!(client.ping().await.unwrap().pong);
+        let error = unanswered(client.sessions().await.unwrap_err());
+        assert!(error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
+        // The client that follows is for the next request.
+        let again = tokio::time::timeout(Duration::from_millis(200), client.ping()).await;
+        assert!(again.is_err(), "{again:?}");
+    };
+    tokio::join!(serving, asking);
+}
+
+#[tokio::test]
+async fn what_changes_something_is_never_sent_twice() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let serving = async {
+        assert_eq!(peer.request().await["command_type"], "EXECUTE_INPUT");
+        assert_eq!(peer.request().await["command_type"], "EXECUTE_INPUT");
+        assert_eq!(peer.request().await["command_type"], "STOP_NODE");
+        // In the middle of an answer.
+        peer.raw(b"{\"type\":\"result\",\"succ").await;
+        drop(peer);
+        let mut peer = server.accept().await;
+        let request = peer.request().await;
+        assert_eq!(request["command_type"], "RUN_COMMAND");
+        peer.answer(&request, json!({"executed": true})).await;
+        peer
+    };
+    let asking = async {
+        let node = client.node("a", None);
+        let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
+        let options = ExecuteOptions::default();
+        let (turn, item, stop) = tokio::join!(node.execute("y", &options), stream.next(), node.stop());
+        for error in [turn.unwrap_err(), item.unwrap().unwrap_err(), stop.unwrap_err()] {
+            assert!(error.request_id().is_some());
+            assert!(error.to_string().ends_with("may have been done"), "{error}");
+            assert!(unanswered(error).sent);
+        }
+        assert!(stream.next().await.is_none());
+        node.run("ls").await.unwrap();
+    };
+    let (mut peer, ()) = tokio::join!(serving, asking);
+    drop(client);
+    peer.left().await;
+}
+
+#[tokio::test]
+async fn a_client_that_asks_nothing_connects_when_it_does() {
+    let mut server = Server::start();
+    let (client, peer) = server.client().await;
+    server.die();
+    drop(peer);
+    let node = client.node("a", None);
+    let serving = async {
+        // Long enough for a client that would try without being asked; it must not.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.rise();
+        let early = tokio::time::timeout(Duration::from_millis(100), server.accept()).await;
+        assert!(early.is_err());
+        let asking = tokio::spawn({
+            let node = node.clone();
+            async move { node.write("x").await }
+        });
+        let mut peer = server.accept().await;
+        peer.expect("WRITE_DATA", json!({"node_id": "a", "data": "x"}), json!({"written": 1})).await;
+        assert_eq!(asking.await.unwrap().unwrap(), 1);
+        peer
+    };
+    let _peer = serving.await;
+    assert_eq!(client.unmatched_answers(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_waited_for_and_given_up_in_time() {
+    let mut server = Server::start();
+    let (client, peer) = server.client().await;
+    let client = client.reconnect(Reconnect::Within(Duration::from_millis(400)));
+    let mut events = client.events();
+    server.die();
+    drop(peer);
+    let begun = Instant::now();
+    let node = client.node("a", None);
+    let (one, two, three) = tokio::join!(client.ping(), node.run("ls"), client.sessions());
+    let took = begun.elapsed();
+    for error in [one.unwrap_err(), two.unwrap_err(), three.unwrap_err()] {
+        assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
+    }
+    // All at once, and not one after the other.
+    assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&took), "{took:?}");
+    let end = tokio::time::timeout(DEADLINE, events.next()).await.expect("no end");
+    assert_eq!(end, None);
+    // Given up is not for ever.
+    server.rise();
+    let (mut later, serving) = (client.events(), async {
+        let mut peer = server.accept().await;
+        peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 9, "server": "x"})).await;
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+        peer.event("NODE_READY", 10).await;
+        peer
+    });
+    let (pong, _peer) = tokio::join!(client.ping(), serving);
+    assert!(pong.unwrap().pong);
+    assert_eq!(next(&mut later).await.0, DROPPED);
+    assert_eq!(next(&mut later).await, (READY, 10));
+}
+
+#[tokio::test]
+async fn events_go_on_after_the_last_one_that_came() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let filter = SubscribeParams { node_id: Some("a".into()), ..SubscribeParams::default() };
+    let told = |seq: u64, server: &str| json!({"subscribed": true, "seq": seq, "server": server});
+    let asked = |since: Option<u64>| {
+        let mut params = json!({"node_id": "a", "aliases": false});
+        if let Some(since) = since {
+            params["since"] = since.into();
+        }
+        params
+    };
+    let (events, ()) =
+        tokio::join!(client.subscribe(&filter), peer.expect("SUBSCRIBE", asked(None), told(4, "x")));
+    let mut events = events.unwrap();
+    peer.event("NODE_READY", 5).await;
+    drop(peer);
+    // Nobody asks for anything: the stream alone is reason enough.
+    let mut peer = server.accept().await;
+    // Events of all nodes, before the server knows what is wanted: they will come again.
+    peer.event("NODE_READY", 7).await;
+    peer.event("NODE_BUSY", 8).await;
+    peer.expect("SUBSCRIBE", asked(Some(5)), told(8, "x")).await;
+    peer.event("NODE_READY", 6).await;
+    peer.event("NODE_READY", 8).await;
+    for seq in [5, 6, 8] {
+        assert_eq!(next(&mut events).await, (READY, seq));
+    }
+    drop(peer);
+    // Another server, whose events have come as far already: nothing of it was seen.
+    let mut peer = server.accept().await;
+    peer.expect("SUBSCRIBE", asked(Some(8)), told(20, "y")).await;
+    peer.event("NODE_READY", 20).await;
+    peer.expect("SUBSCRIBE", asked(Some(0)), told(20, "y")).await;
+    peer.event("NODE_READY", 1).await;
+    let missing = events.next().await.unwrap();
+    assert_eq!((missing.kind(), missing.data), (DROPPED, json!({"dropped": null})));
+    assert_eq!(next(&mut events).await, (READY, 1));
+    drop(peer);
+    // The same one: what it does not have any more it counts itself.
+    let mut peer = server.accept().await;
+    peer.expect("SUBSCRIBE", asked(Some(1)), told(9000, "y")).await;
+    peer.send(
+        json!({"type": "event", "event_type": "EVENTS_DROPPED", "data": {"dropped": 4000}, "seq": 4001}),
+    )
+    .await;
+    peer.event("NODE_READY", 4002).await;
+    assert_eq!(next(&mut events).await, (DROPPED, 4001));
+    assert_eq!(next(&mut events).await, (READY, 4002));
+    client.close();
+    assert_eq!(events.next().await, None);
+    peer.left().await;
+}
+
+#[tokio::test]
+async fn a_listener_that_closes_at_once_is_not_asked_without_pause() {
+    let mut server = Server::start();
+    let (client, peer) = server.client().await;
+    let mut events = client.events();
+    drop(peer);
+    let begun = Instant::now();
+    for _ in 0..5 {
+        drop(server.accept().await);
+    }
+    // Pauses of 25, 50, 100, 200 ms at least.
+    assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
+    let mut peer = server.accept().await;
+    peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 3})).await;
+    peer.event("NODE_READY", 4).await;
+    assert_eq!(next(&mut events).await.0, DROPPED);
+    assert_eq!(next(&mut events).await, (READY, 4));
+}
+
+#[tokio::test]
+async fn the_end_is_at_once_if_so_wished() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let client = client.reconnect(Reconnect::Never);
+    let mut events = client.events();
+    peer.event("NODE_READY", 1).await;
+    let serving = async {
+        peer.request().await;
+        drop(peer);
+    };
+    let (error, ()) = tokio::join!(client.ping(), serving);
+    assert!(unanswered(error.unwrap_err()).sent);
+    assert_eq!(next(&mut events).await, (READY, 1));
+    assert_eq!(events.next().await, None);
+    let error = unanswered(client.ping().await.unwrap_err());
+    assert!(!error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
+    assert_eq!(client.events().next().await, None);
+}
+
+#[tokio::test]
+async fn a_closed_client_ends_all_that_waits_also_for_a_connection() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let copy = client.clone();
+    let waiting = tokio::spawn(async move { copy.node("a", None).wait(&["ready"], None).await });
+    peer.request().await;
+    client.close();
+    let error = unanswered(waiting.await.unwrap().unwrap_err());
+    assert!(error.sent && error.reason() == "this client is closed", "{error:?}");
+    peer.left().await;
+
+    let (client, peer) = server.client().await;
+    server.die();
+    drop(peer);
+    // It finds out, and gives up for now.
+    let client = client.reconnect(Reconnect::Within(Duration::from_millis(1)));
+    assert!(client.ping().await.is_err());
+    let client = client.reconnect(Reconnect::Within(DEADLINE));
+    let (copy, mut events) = (client.clone(), client.events());
+    let waiting = tokio::spawn(async move { copy.node("a", None).run("ls").await });
+    let closing = async {
+        tokio::task::yield_now().await;
+        client.close();
+    };
+    let (end, ()) = tokio::join!(events.next(), closing);
+    assert_eq!(end, None);
+    let error = unanswered(waiting.await.unwrap().unwrap_err());
+    assert_eq!((error.sent, error.reason()), (false, "this client is closed"));
+}
+
+#[tokio::test]
+async fn the_last_one_who_goes_ends_the_search_for_a_server() {
+    let mut server = Server::start();
+    let (client, peer) = server.client().await;
+    let events = client.events();
+    server.die();
+    drop((client, peer));
+    // The stream keeps the client alive, and looks for a server.
+    tokio::task::yield_now().await;
+    drop(events);
+    server.rise();
+    let late = tokio::time::timeout(Duration::from_millis(300), server.accept()).await;
+    assert!(late.is_err(), "somebody still looks for a server");
+}
+
+#[tokio::test]
+async fn over_tcp_the_token_is_shown_again_and_one_that_counts_no_more_ends_the_search() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let accept = async || {
+        let (input, output) = listener.accept().await.unwrap().0.into_split();
+        Peer { lines: LineReader::new(input), output, _folder: None }
+    };
+    let shown = || json!({"token": "secret"});
+    let serving = async {
+        let mut peer = accept().await;
+        peer.expect("AUTHENTICATE", shown(), json!({"authenticated": true})).await;
+        drop(peer);
+        let mut peer = accept().await;
+        peer.expect("AUTHENTICATE", shown(), json!({"authenticated": true})).await;
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+        drop(peer);
+        let mut peer = accept().await;
+        let request = peer.request().await;
+        peer.send(json!({"type": "result", "success": false, "error": "wrong token", "request_id": request["request_id"],
+            "data": {"error_type": "authentication_error"}}))
+            .await;
+    };
+    let asking = async {
+        let client = NerveClient::connect_tcp(&address, "secret", &Tls::Off).await.unwrap();
+        assert!(client.ping().await.unwrap().pong);
+        assert!(!format!("{client:?}").contains("secret"));
+        let mut events = client.events();
+        // The stream tries once and is told.
+        assert_eq!(tokio::time::timeout(DEADLINE, events.next()).await.expect("no end"), None);
+    };
+    tokio::join!(serving, asking);
+}
+
+/// Requests given up at any moment, while connections come and go: each reaches the server once at most, and those that are left are
+/// answered.
+#[tokio::test]
+async fn requests_given_up_at_any_moment_leave_nothing_behind() {
+    let mut server = Server::start();
+    let (client, peer) = server.client().await;
+    let client = client.reconnect(Reconnect::Within(DEADLINE));
+    let serving = tokio::spawn(async move {
+        let mut seen: HashMap<String, u32> = HashMap::new();
+        let mut peer = Some(peer);
+        let mut lines = 0_u32;
+        loop {
+            let Some(current) = &mut peer else {
+                peer = Some(server.accept().await);
+                continue;
+            };
+            let request: Value = match current.lines.next().await {
+                Ok(Frame::Line(line)) => serde_json::from_slice(&line).unwrap(),
+                _ => {
+                    peer = None;
+                    continue;
+                }
+            };
+            lines += 1;
+            if request["command_type"] == "SHUTDOWN" {
+                current.answer(&request, json!({"stopped": true})).await;
+                return seen;
+            }
+            *seen.entry(request["request_id"].to_string()).or_default() += 1;
+            let line = json!({"type": "result", "success": true, "data": {"written": 1}, "request_id": request["request_id"]});
+            let answered = current.output.write_all(format!("{line}\n").as_bytes()).await;
+            if answered.is_err() || lines.is_multiple_of(7) {
+                peer = None;
+            }
+        }
+    });
+    let node = client.node("a", None);
+    let (mut done, mut not) = (0, 0);
+    for round in 0..400_u64 {
+        let patience = Duration::from_micros(round * 7919 % 500);
+        let (one, two, three) = tokio::join!(
+            tokio::time::timeout(patience, node.write("x")),
+            tokio::time::timeout(patience / 2, async {
+                let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await?;
+                match stream.next().await {
+                    Some(Ok(StreamItem::Response(_))) | None => Ok(1),
+                    Some(Ok(_)) => Ok(0),
+                    Some(Err(error)) => Err(error),
+                }
+            }),
+            tokio::time::timeout(patience * 4, node.write("y")),
+        );
+        for outcome in [one, two, three] {
+            match outcome {
+                Ok(Ok(_)) => done += 1,
+                Ok(Err(error)) => match error {
+                    ClientError::Closed(unanswered) => not += u32::from(unanswered.sent),
+                    // The fake's answer to an execute is none.
+                    ClientError::Protocol(_) => {}
+                    error => panic!("{error}"),
+                },
+                Err(_) => {}
+            }
+        }
+    }
+    assert_eq!(client.in_flight(), 0);
+    let stopped = loop {
+        // The connection may end under it; then it says so.
+        match client.shutdown(false).await {
+            Ok(()) => break serving.await.unwrap(),
+            Err(error) => assert!(matches!(error, ClientError::Closed(_)), "{error}"),
+        }
+    };
+    assert!(stopped.values().all(|times| *times == 1), "sent twice: {stopped:?}");
+    assert!(done > 0 && stopped.len() > 20, "{done} done, {not} not, {} seen", stopped.len());
+    assert_eq!(client.unmatched_answers(), 0);
+}

@@ -1,0 +1,209 @@
+//! Clients whose connections end, over each way to a server: real servers, real connections, cut in the middle or started anew.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
+use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
+use nerve_proto::EventType;
+use nerve_proto::params::{CommandLine, CreateNodeParams, SubscribeParams};
+use nerve_server::paths::Places;
+use nerve_server::server::ServerConfig;
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+struct Home {
+    _folder: TempDir,
+    places: Places,
+}
+
+impl Home {
+    fn new() -> Home {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places::under(folder.path());
+        Home { _folder: folder, places }
+    }
+
+    fn serve(&self, tcp: SocketAddr, http: SocketAddr) -> RunningServer {
+        let config = ServerConfig {
+            tcp: Some(tcp),
+            http: Some(http),
+            ..ServerConfig::new("mine", self.places.clone())
+        };
+        create_socket_server(&config, engine_config("mine", &self.places, None)).unwrap()
+    }
+}
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// Passes connections on to a server until it is told to cut them.
+struct Relay {
+    address: SocketAddr,
+    cuts: watch::Sender<u32>,
+}
+
+impl Relay {
+    async fn to(server: SocketAddr) -> Relay {
+        let listener = TcpListener::bind(any_port()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cuts, cut) = watch::channel(0);
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut cut = cut.clone();
+                cut.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        _ = cut.changed() => {}
+                    }
+                });
+            }
+        });
+        Relay { address, cuts }
+    }
+
+    fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
+    let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(name) };
+    client.create_node(&params).await.unwrap()
+}
+
+async fn says(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
+    Ok(node.execute(&format!("echo {text}"), &ExecuteOptions::default()).await?.response.text)
+}
+
+async fn event(events: &mut EventStream) -> nerve_proto::EventMessage {
+    tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("the stream ended")
+}
+
+/// Cuts connections while a node works, and counts the events.
+async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay) {
+    let filter = SubscribeParams { node_id: Some("sh".into()), ..SubscribeParams::default() };
+    let mut events = client.subscribe(&filter).await.unwrap();
+    let node = shell(&other, "sh").await;
+    let mut seen = Vec::new();
+    for turn in 0..20 {
+        if turn % 2 == 1 {
+            relay.cut();
+        }
+        assert_eq!(says(&node, "x").await.unwrap(), "x");
+        while seen.len() < turn {
+            seen.push(event(&mut events).await);
+        }
+    }
+    node.stop().await.unwrap();
+    while seen.last().and_then(|event| event.kind()) != Some(EventType::NodeStopped) {
+        seen.push(event(&mut events).await);
+    }
+    // All that there was, each once, and nothing is said to be missing.
+    let late = other.subscribe(&SubscribeParams { since: Some(0), ..filter }).await;
+    let mut late = late.unwrap();
+    for seen in seen {
+        assert_eq!(event(&mut late).await, seen);
+    }
+    // What is asked goes on too.
+    relay.cut();
+    assert!(client.ping().await.unwrap().pong);
+    assert_eq!(client.unmatched_answers(), 0);
+}
+
+#[tokio::test]
+async fn events_are_complete_however_often_a_connection_over_tcp_is_cut() {
+    let home = Home::new();
+    let server = home.serve(any_port(), any_port());
+    let token = server.token().read().unwrap().reveal().to_string();
+    let relay = Relay::to(server.tcp().unwrap()).await;
+    let client = NerveClient::connect_tcp(&relay.address.to_string(), &token, &Tls::Off).await.unwrap();
+    let other = NerveClient::connect(server.socket()).await.unwrap();
+    cut_in_the_middle(client, other, relay).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn events_are_complete_however_often_a_connection_over_http_is_cut() {
+    let home = Home::new();
+    let server = home.serve(any_port(), any_port());
+    let token = server.token().read().unwrap().reveal().to_string();
+    let relay = Relay::to(server.http().unwrap()).await;
+    let url = format!("http://{}", relay.address);
+    let client = NerveClient::connect_http(&url, &token, &Tls::Off).await.unwrap();
+    let other = NerveClient::connect(server.socket()).await.unwrap();
+    cut_in_the_middle(client, other, relay).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_anew_is_found_again_by_all_its_clients() {
+    let home = Home::new();
+    let server = home.serve(any_port(), any_port());
+    let (tcp, http) = (server.tcp().unwrap(), server.http().unwrap());
+    let token = server.token().read().unwrap().reveal().to_string();
+    let clients = [
+        NerveClient::connect(server.socket()).await.unwrap(),
+        NerveClient::connect_tcp(&tcp.to_string(), &token, &Tls::Off).await.unwrap(),
+        NerveClient::connect_http(&format!("http://{http}"), &token, &Tls::Off).await.unwrap(),
+    ];
+    let mut streams: Vec<EventStream> = clients.iter().map(NerveClient::events).collect();
+    for (number, client) in clients.iter().enumerate() {
+        assert_eq!(says(&shell(client, &format!("sh{number}")).await, "one").await.unwrap(), "one");
+    }
+    tokio::time::timeout(DEADLINE, server.stop()).await.expect("it does not stop").unwrap();
+    let server = home.serve(tcp, http);
+    for (number, client) in clients.iter().enumerate() {
+        // What only looks finds out, and goes on over another connection.
+        assert!(client.ping().await.unwrap().pong);
+        assert_eq!(says(&shell(client, &format!("again{number}")).await, "two").await.unwrap(), "two");
+    }
+    for events in &mut streams {
+        while event(events).await.kind() != Some(EventType::ServerShutdown) {}
+        let missing = event(events).await;
+        assert_eq!(missing.kind(), Some(EventType::EventsDropped), "{missing:?}");
+        let first = event(events).await;
+        assert_eq!((first.kind(), first.seq), (Some(EventType::NodeCreated), 1));
+        for number in 0..3 {
+            let name = format!("again{number}");
+            while event(events).await.node_id.as_deref() != Some(name.as_str()) {}
+        }
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
+    let home = Home::new();
+    let pid = {
+        let client = NerveClient::standalone(engine_config("mine", &home.places, None)).unwrap();
+        let copy = client.clone();
+        drop(client);
+        let params = CreateNodeParams {
+            command: Some(CommandLine::Text("sleep 1000".to_string())),
+            ..CreateNodeParams::new("sleeper")
+        };
+        let node = copy.create_node(&params).await.unwrap();
+        drop(copy);
+        assert_eq!(says(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
+        node.info().await.unwrap().metadata["pid"].as_str().unwrap().to_string()
+    };
+    let gone = async {
+        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("its node lives on");
+}
+
+/// A node is as good as the client it came from.
+fn client_of(node: &RemoteNode) -> NerveClient {
+    node.client().clone()
+}

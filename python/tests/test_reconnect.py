@@ -1,0 +1,320 @@
+"""Connections that end and are made again: what is asked once more, what is not, and what streams of events give meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import Counter
+from typing import Any, List
+
+import pytest
+from running import PONG, SHELL, Fake, Server, asked, result, told, until_async
+
+from nerve_sdk import (
+    AuthenticationError,
+    ConnectionClosedError,
+    Event,
+    EventStream,
+    NerveClient,
+    NerveError,
+    NotRunningError,
+    ProtocolError,
+)
+from nerve_sdk.sync import NerveClient as SyncClient
+
+PATIENCE = 30
+
+
+async def following(stream: EventStream) -> Event:
+    return await asyncio.wait_for(stream.__anext__(), PATIENCE)
+
+
+def event(kind: str, seq: int) -> bytes:
+    return told({"type": "event", "event_type": kind, "node_id": "me", "data": {}, "seq": seq})
+
+
+async def subscribed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seq: int, server: str) -> Any:
+    """Takes a SUBSCRIBE; gives its `since`."""
+    request = await asked(reader)
+    assert request["command_type"] == "SUBSCRIBE"
+    writer.write(result(request, {"subscribed": True, "seq": seq, "server": server}))
+    return request["params"].get("since")
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers whatever comes."""
+    while True:
+        request = await asked(reader)
+        writer.write(result(request, {"seq": 3} if request["command_type"] == "SUBSCRIBE" else PONG))
+
+
+def free_ports() -> List[int]:
+    """Ports of loopback where nobody listens now: a server that is started again must be where it was."""
+    with socket.socket() as tcp, socket.socket() as http:
+        for free in (tcp, http):
+            free.bind(("127.0.0.1", 0))
+        return [free.getsockname()[1] for free in (tcp, http)]
+
+
+async def test_a_server_that_is_killed_and_started_again_is_found_again(transport: str) -> None:
+    with Server(ports=free_ports()) as mortal:
+        async with mortal.connect(transport, reconnect=60) as client:
+            node = await client.create_node("me", command=SHELL)
+            assert (await node.execute("echo before", timeout=60)).text == "before"
+            events = await client.subscribe(types=["NODE_BUSY"])
+            turn = asyncio.ensure_future(node.execute("sleep 1000"))
+            await node.wait("busy", timeout=60)
+            assert (await following(events)).event_type == "NODE_BUSY"
+            mortal.kill()
+            with pytest.raises(ConnectionClosedError) as caught:
+                await asyncio.wait_for(turn, PATIENCE)
+            assert caught.value.sent and caught.value.request_id and "may have been done" in str(caught.value)
+            waiting = asyncio.ensure_future(client.ping())
+            await asyncio.sleep(0)
+            mortal.start()
+            assert (await waiting).pong
+            # The node outlived the server, and nothing was typed again.
+            await node.interrupt()
+            await node.wait(timeout=60)
+            assert (await node.execute("echo after", timeout=60)).text == "after"
+            assert (await node.read()).count("sleep 1000") == 1
+            missing = await following(events)
+            assert (missing.event_type, missing.data) == ("EVENTS_DROPPED", {"dropped": None})
+            after = await following(events)
+            while after.event_type == "EVENTS_DROPPED":
+                # What the new server told before it listened is lost too: that much it knows itself.
+                after = await following(events)
+            assert after.event_type == "NODE_BUSY"
+            assert client.unmatched_answers == 0 and client.in_flight == 0
+
+
+async def test_what_only_looks_is_asked_once_more_and_nothing_else_is() -> None:
+    seen: List[Any] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            seen.append(await asked(reader))
+            if len(seen) in (2, 5):
+                writer.write(result(seen[-1], PONG))
+            else:
+                return
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        assert (await client.ping()).pong
+        # The connection ends with the next request, which has gone out.
+        with pytest.raises(ConnectionClosedError) as caught:
+            await client.node("me").run("x")
+        assert caught.value.sent and caught.value.request_id == "2"
+        with pytest.raises(ConnectionClosedError) as caught:
+            await client.node("me").write("x")
+        assert caught.value.sent
+        assert (await client.ping()).pong
+    assert [request["command_type"] for request in seen] == ["PING", "PING", "RUN_COMMAND", "WRITE_DATA", "PING"]
+    assert seen[0] == seen[1]
+
+
+async def test_a_server_that_is_away_is_given_up_in_time_and_not_for_ever() -> None:
+    fake = Fake(serve)
+    async with fake:
+        client = await NerveClient.connect(fake.path, reconnect=0.3)
+        assert (await client.ping()).pong
+        events = client.events()
+        fake.hang_up()
+
+        async def noticed() -> bool:
+            return bool(client._connection._connection.ended)  # type: ignore[attr-defined]
+
+        await until_async("the client notices", noticed)
+        begun = time.monotonic()
+        outcomes = await asyncio.gather(client.ping(), client.node("me").run("x"), client.ping(), return_exceptions=True)
+        assert all(isinstance(outcome, NotRunningError) for outcome in outcomes), outcomes
+        # All at once, and not one after the other.
+        assert 0.2 < time.monotonic() - begun < 5
+        with pytest.raises(StopAsyncIteration):
+            await following(events)
+        await fake.__aenter__()
+        assert (await client.ping()).pong
+        await client.close()
+
+
+async def test_events_go_on_after_the_last_one_that_came() -> None:
+    wanted: List[Any] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(wanted) == 0:
+            wanted.append(await subscribed(reader, writer, 4, "x"))
+            writer.write(event("NODE_READY", 5))
+        elif len(wanted) == 1:
+            # Before the server knows what is wanted: they will come again.
+            writer.write(event("NODE_READY", 7) + event("NODE_BUSY", 8))
+            wanted.append(await subscribed(reader, writer, 8, "x"))
+            writer.write(event("NODE_READY", 6) + event("NODE_READY", 8))
+        else:
+            # Another server, whose events have come as far already.
+            wanted.append(await subscribed(reader, writer, 20, "y"))
+            writer.write(event("NODE_READY", 20))
+            wanted.append(await subscribed(reader, writer, 20, "y"))
+            writer.write(event("NODE_READY", 1))
+            await reader.read()
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        events = await client.subscribe(node_id="me")
+        seen = [await following(events) for _ in range(5)]
+        assert [one.seq for one in seen] == [5, 6, 8, 0, 1]
+        assert (seen[3].event_type, seen[3].data) == ("EVENTS_DROPPED", {"dropped": None})
+        await client.close()
+        with pytest.raises(StopAsyncIteration):
+            await following(events)
+    assert wanted == [None, 5, 8, 0]
+
+
+async def test_events_over_http_go_on_after_the_last_one_that_came() -> None:
+    heads: List[str] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        if head.startswith("POST"):
+            pong = b'{"type":"result","success":true,"request_id":"1","data":{"pong":true}}'
+            await reader.read(1000)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n")
+            writer.write(f"Content-Length: {len(pong)}\r\n\r\n".encode() + pong)
+            return
+        heads.append(head.split(" ")[1])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        # The second one goes on; the third is another server, which says so by its numbers.
+        for seq in ([7, 8], [9], [2, 3])[len(heads) - 1]:
+            part = b"data: " + event("NODE_READY", seq) + b"\n"
+            writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+        if len(heads) == 3:
+            await reader.read()
+
+    async with Fake(manners, tcp=True) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", "t0ken") as client:
+            events = await client.subscribe(node_id="me")
+            seen = [await following(events) for _ in range(6)]
+            assert [one.seq for one in seen] == [7, 8, 9, 0, 2, 3]
+            assert (seen[3].event_type, seen[3].data) == ("EVENTS_DROPPED", {"dropped": None})
+    assert heads == ["/events?node_id=me", "/events?node_id=me&since=8", "/events?node_id=me&since=9"]
+
+
+async def test_a_listener_that_closes_at_once_is_not_asked_without_pause() -> None:
+    times: List[float] = []
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        times.append(time.monotonic())
+        if len(times) == 6:
+            await serve(reader, writer)
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        events = client.events()
+        assert (await following(events)).event_type == "EVENTS_DROPPED"
+        assert (await client.ping()).pong
+    assert times[5] - times[0] > 0.3
+
+
+async def test_a_token_that_counts_no_more_ends_the_search() -> None:
+    connections = 0
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        request = await asked(reader)
+        assert request["params"] == {"token": "t0ken"}
+        if connections == 1:
+            writer.write(result(request, {"authenticated": True}))
+            return
+        error = {"type": "result", "success": False, "error": "wrong token", "data": {"error_type": "authentication_error"}}
+        writer.write(told({**error, "request_id": request["request_id"]}))
+        await reader.read()
+
+    async with Fake(manners, tcp=True) as fake:
+        async with NerveClient.connect_tcp("127.0.0.1", fake.port, "t0ken") as client:
+            with pytest.raises(AuthenticationError):
+                # The first may find the connection before its end.
+                for _ in range(2):
+                    with pytest.raises(ConnectionClosedError):
+                        await asyncio.wait_for(client.node("me").run("x"), PATIENCE)
+    assert connections == 2
+
+
+async def test_what_talks_nonsense_is_not_connected_to_again() -> None:
+    connections = 0
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await asked(reader)
+        writer.write(b"hello\n")
+        await reader.read()
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        for _ in range(3):
+            with pytest.raises(ProtocolError):
+                await asyncio.wait_for(client.ping(), PATIENCE)
+    assert connections == 1
+
+
+async def test_answers_to_what_was_never_asked_are_counted() -> None:
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        late = await asked(reader)
+        request = await asked(reader)
+        strange = [result({"request_id": "99"}), result({"request_id": None})]
+        writer.write(b"".join([result(late, PONG), *strange, result(request, PONG)]))
+        await reader.read()
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.ping(), 0.05)
+        assert (await client.ping()).pong
+        assert client.unmatched_answers == 2
+
+
+async def test_requests_given_up_at_any_moment_leave_nothing_behind() -> None:
+    seen: "Counter[str]" = Counter()
+    lines = 0
+
+    async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal lines
+        while True:
+            request = await asked(reader)
+            if request["command_type"] != "PING":
+                seen[request["request_id"]] += 1
+                lines += 1
+                if lines % 5 == 0:
+                    return
+            writer.write(result(request, {**PONG, "written": 1}))
+
+    async def attempt(node: Any, patience: float) -> None:
+        try:
+            await asyncio.wait_for(node.write("x"), patience)
+        except (asyncio.TimeoutError, ConnectionClosedError):
+            pass
+
+    async with Fake(manners) as fake, NerveClient.connect(fake.path, reconnect=60) as client:
+        node = client.node("me")
+        for turn in range(150):
+            await asyncio.gather(*(attempt(node, turn * at * 7919 % 400 / 100_000) for at in (1, 2, 3)))
+        assert (await client.ping()).pong
+        assert client.in_flight == 0 and client.unmatched_answers == 0
+    assert len(seen) > 20 and set(seen.values()) == {1}
+
+
+def test_without_an_event_loop_too(mortal: Server) -> None:
+    with SyncClient.connect(mortal.socket, reconnect=60) as client:
+        node = client.create_node("me", command=SHELL)
+        assert node.execute("echo before", timeout=60).text == "before"
+        with client.events() as events:
+            mortal.kill()
+            mortal.start()
+            node.wait(timeout=60)
+            assert node.execute("echo after", timeout=60).text == "after"
+            while True:
+                found = events.next(timeout=PATIENCE)
+                assert found is not None
+                if found.event_type == "EVENTS_DROPPED":
+                    break
+    with SyncClient.connect(mortal.socket, reconnect=0) as client:
+        mortal.kill()
+        with pytest.raises(NerveError):
+            client.ping()
