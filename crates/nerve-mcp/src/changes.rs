@@ -1,6 +1,6 @@
 //! That the list of nodes is another one now: told to the client as it happens.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nerve_proto::EventType;
@@ -16,33 +16,53 @@ const TYPES: [EventType; 2] = [EventType::NodeCreated, EventType::NodeStopped];
 /// A server that does not run is looked for so often, unless a call finds it earlier.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Who tells of changes; many may listen.
+/// Who tells of changes; many may listen. The server is watched while somebody does.
 #[derive(Debug, Clone)]
 pub(crate) struct Changes {
+    link: Arc<Link>,
     count: watch::Sender<u64>,
+    watching: Arc<Mutex<bool>>,
     gone: CancellationToken,
 }
 
 impl Changes {
-    /// Watches the server until `gone`. Must be called within a tokio runtime.
-    pub(crate) fn watch(link: Arc<Link>, gone: CancellationToken) -> Changes {
-        let changes = Changes { count: watch::Sender::new(0), gone };
-        let watching = changes.clone();
-        tokio::spawn(async move {
-            let gone = watching.gone.clone();
-            gone.run_until_cancelled(watching.run(&link)).await;
-        });
-        changes
+    /// `gone`: nobody is told any more.
+    pub(crate) fn new(link: Arc<Link>, gone: CancellationToken) -> Changes {
+        Changes { link, count: watch::Sender::new(0), watching: Arc::default(), gone }
+    }
+
+    /// Listens: what changes from now on is told. Must be called within a tokio runtime.
+    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = self.count.subscribe();
+        if !std::mem::replace(&mut *watching, true) {
+            let changes = self.clone();
+            tokio::spawn(async move { changes.watch().await });
+        }
+        receiver
+    }
+
+    /// Watches the server until nobody listens.
+    async fn watch(&self) {
+        loop {
+            tokio::select! {
+                () = self.gone.cancelled() => return,
+                () = self.count.closed() => {}
+                () = self.run(&self.link) => {}
+            }
+            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.count.receiver_count() == 0 {
+                *watching = false;
+                return;
+            }
+        }
     }
 
     async fn run(&self, link: &Link) {
-        let mut first = true;
         loop {
             if let Ok(Listening { client: _client, mut events }) = link.listening(&TYPES, None, None).await {
                 // What happened while nobody listened is not known.
-                if !first {
-                    self.one_more();
-                }
+                self.one_more();
                 while let Some(event) = events.next().await {
                     let counts = TYPES.iter().chain([&EventType::EventsDropped]);
                     if counts.into_iter().any(|kind| kind.as_str() == event.event_type) {
@@ -51,7 +71,6 @@ impl Changes {
                 }
                 self.one_more();
             }
-            first = false;
             // Not before its time: the connection of a server that goes down ends at once.
             tokio::select! {
                 () = link.reached() => {}
@@ -65,17 +84,17 @@ impl Changes {
     }
 
     /// Tells a client that began with `initialize`, until it is gone.
-    pub(crate) async fn tell(&self, peer: Peer<RoleServer>) {
-        let mut count = self.count.subscribe();
+    pub(crate) async fn tell(&self, peer: Peer<RoleServer>, client_gone: &CancellationToken) {
+        let mut count = self.listen();
         let telling = async {
             while count.changed().await.is_ok() && peer.notify_resource_list_changed().await.is_ok() {}
         };
-        self.gone.run_until_cancelled(telling).await;
+        client_gone.run_until_cancelled(telling).await;
     }
 
     /// Tells one that listens by a request, until that is cancelled.
     pub(crate) async fn tell_listener(&self, sink: &SubscriptionSink) {
-        let mut count = self.count.subscribe();
+        let mut count = self.listen();
         let telling = async {
             while count.changed().await.is_ok() && sink.notify_resource_list_changed().await.is_ok() {}
         };

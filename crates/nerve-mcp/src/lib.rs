@@ -11,6 +11,7 @@
 //! | `resources` | screens and recordings as text |
 //! | `changes` | that the list of nodes is another one now |
 //! | `ending` | a client that leaves |
+//! | [`http`] | the same over HTTP, for many clients |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_mcp::McpError> {
@@ -26,6 +27,7 @@
 mod call;
 mod changes;
 mod ending;
+pub mod http;
 pub mod link;
 mod outcome;
 mod resources;
@@ -33,6 +35,7 @@ mod server;
 mod tools;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nerve_record::store::Store;
@@ -43,12 +46,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ending::Watched;
 use crate::link::Link;
-use crate::server::McpServer;
+use crate::server::{McpServer, Shelf};
 
 /// How long answers that are on their way may take when the process is told to end.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// What an MCP server is made of.
+/// What an MCP server is made of, for one client or for many.
 #[derive(Debug)]
 pub struct Config {
     /// Where nodes are.
@@ -71,7 +74,10 @@ pub async fn serve(
     let gone = CancellationToken::new();
     let _at_the_end = gone.clone().drop_guard();
     let transport = AsyncRwTransport::new_server(Watched::new(reading, gone.clone()), writing);
-    let server = McpServer::new(config, gone.clone());
+    let shelf = Arc::new(Shelf::new(config, gone.clone()));
+    // From now on, and not from its first word on: it is to miss nothing.
+    let _listening = shelf.changes.listen();
+    let server = McpServer::new(shelf, gone.clone());
     tokio::pin!(stop);
     let started = tokio::select! {
         started = rmcp::serve_server(server, transport) => started,

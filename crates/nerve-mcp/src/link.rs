@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use nerve_client::{EventStream, NerveClient};
+use nerve_client::{EventStream, NerveClient, Reconnect};
 use nerve_proto::EventType;
 use nerve_proto::params::SubscribeParams;
 use tokio::sync::Notify;
@@ -91,7 +91,8 @@ impl Link {
         let client = match &self.way {
             Way::Shared(client) => client.clone(),
             Way::Each(connect) => match tokio::time::timeout(PATIENCE, connect()).await {
-                Ok(Ok(client)) => client,
+                // A server that went away is told to who called: the next call finds out whether it is there again.
+                Ok(Ok(client)) => client.reconnect(Reconnect::Never),
                 Ok(Err(Unreached { message, hint })) => {
                     return Err(Failure { hint, ..Failure::new("not_running", message) });
                 }

@@ -136,7 +136,7 @@ impl From<ClientError> for Failure {
         let Some(error) = error.server() else {
             let hint = "look at it with nerve_list_nodes; 'nerve server start' takes nodes back that went on";
             let failure = Failure::new("connection_error", error.to_string());
-            return if matches!(error, ClientError::Closed) { failure.hint(hint) } else { failure };
+            return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
         let mut more = Map::new();
         if let Some(delivery) = &error.delivery {

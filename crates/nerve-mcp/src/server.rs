@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nerve_record::store::Store;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, ErrorData, Extensions, Implementation,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::json;
@@ -22,8 +23,10 @@ use crate::link::Link;
 use crate::outcome::Failure;
 use crate::{resources, tools};
 
-/// Calls of tools at work at a time; a further one is refused.
+/// Calls of tools of one client at work at a time; a further one is refused.
 const MAX_CALLS: usize = 128;
+/// The same of all clients of a process: each call has a connection to the nerve server, which takes so many.
+const MAX_ALL_CALLS: usize = 512;
 /// Recordings that are read at a time: each takes a core and tens of megabytes. A further one waits.
 const MAX_READING: usize = 2;
 
@@ -34,34 +37,50 @@ with nerve_create_node, send prompts or commands with nerve_execute and get the 
 nerve_stop_node. An error of type 'blocked' means that the agent asks something: answer with nerve_answer. Several nodes can work at \
 the same time: call nerve_execute for each. nerve_run_graph runs many steps in the order of their dependencies.";
 
-/// The server of one client.
+/// The server of one client, or of one request that belongs to no session.
 #[derive(Debug)]
 pub(crate) struct McpServer {
-    shelf: Shelf,
-    changes: Changes,
+    shelf: Arc<Shelf>,
     calls: Semaphore,
     /// The client is told of changes; it may say more than once that it is ready.
     telling: AtomicBool,
-    /// The client is gone.
+    /// The client is gone; of one over HTTP its requests say it: [`Gone`].
     gone: CancellationToken,
 }
 
-/// Where what is served comes from.
+/// Where what is served comes from: the same for all clients of a process.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     pub(crate) link: Arc<Link>,
     pub(crate) recordings: Option<Store>,
     /// Who reads a recording.
     pub(crate) reading: Semaphore,
+    pub(crate) changes: Changes,
+    calls: Semaphore,
+}
+
+/// What tells that the client of a request is gone, where that is not the same for all requests of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Gone(pub(crate) CancellationToken);
+
+impl Shelf {
+    /// `gone`: nobody is served any more.
+    pub(crate) fn new(config: Config, gone: CancellationToken) -> Shelf {
+        let Config { link, recordings } = config;
+        let link = Arc::new(link);
+        let changes = Changes::new(Arc::clone(&link), gone);
+        let (reading, calls) = (Semaphore::new(MAX_READING), Semaphore::new(MAX_ALL_CALLS));
+        Shelf { link, recordings, reading, changes, calls }
+    }
 }
 
 impl McpServer {
-    /// Must be called within a tokio runtime.
-    pub(crate) fn new(config: Config, gone: CancellationToken) -> McpServer {
-        let reading = Semaphore::new(MAX_READING);
-        let shelf = Shelf { link: Arc::new(config.link), recordings: config.recordings, reading };
-        let changes = Changes::watch(Arc::clone(&shelf.link), gone.clone());
-        McpServer { shelf, changes, calls: Semaphore::new(MAX_CALLS), telling: AtomicBool::new(false), gone }
+    pub(crate) fn new(shelf: Arc<Shelf>, gone: CancellationToken) -> McpServer {
+        McpServer { shelf, calls: Semaphore::new(MAX_CALLS), telling: AtomicBool::new(false), gone }
+    }
+
+    fn gone(&self, extensions: &Extensions) -> CancellationToken {
+        extensions.get::<Gone>().map_or_else(|| self.gone.clone(), |Gone(gone)| gone.clone())
     }
 }
 
@@ -101,11 +120,14 @@ impl ServerHandler for McpServer {
                 Some(json!({ "tools": names })),
             ));
         };
-        let Ok(_place) = self.calls.try_acquire() else {
-            let failure = Failure::new("busy", format!("{MAX_CALLS} calls are at work already"));
+        let places = (self.calls.try_acquire(), self.shelf.calls.try_acquire());
+        let (Ok(_place), Ok(_place_of_all)) = places else {
+            let most = if places.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
+            let failure = Failure::new("busy", format!("{most} calls are at work already"));
             return Ok(failure.hint("wait for one to end, or cancel it").result().into());
         };
-        let call = Call::new(Arc::clone(&self.shelf.link), request.arguments, &context, self.gone.clone());
+        let gone = self.gone(&context.extensions);
+        let call = Call::new(Arc::clone(&self.shelf.link), request.arguments, &context, gone);
         Ok(tool.call(call).await.into())
     }
 
@@ -135,7 +157,8 @@ impl ServerHandler for McpServer {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         if !self.telling.swap(true, Ordering::AcqRel) {
-            self.changes.tell(context.peer).await;
+            let gone = self.gone(&context.extensions);
+            self.shelf.changes.tell(context.peer, &gone).await;
         }
     }
 
@@ -145,7 +168,7 @@ impl ServerHandler for McpServer {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         tokio::select! {
-            () = self.changes.tell_listener(context.sink()) => {}
+            () = self.shelf.changes.tell_listener(context.sink()) => {}
             () = context.cancelled() => {}
         }
         Ok(())

@@ -35,6 +35,9 @@ pub(super) struct CreateNode {
     /// What the program is known as, where that cannot be told from the command: 'claude', 'codex', 'gemini', 'opencode', 'shell' or a
     /// profile of the user's own.
     pub(super) profile: Option<String>,
+    /// A proxy of the node's own between its agent (Claude Code) and the API of its model: 'anthropic' or 'openai'. It counts the
+    /// tokens of each turn.
+    pub(super) proxy: Option<String>,
     /// Columns of the terminal.
     #[schemars(range(min = 1))]
     pub(super) cols: Option<u16>,

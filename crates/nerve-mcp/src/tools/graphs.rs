@@ -32,6 +32,7 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
         run_id: Some(run_id.clone()),
         trace: given.trace,
         keep_nodes: false,
+        ..RunOptions::default()
     };
     let words = |event: &EventMessage| {
         let ours = event.data.get("run_id").and_then(Value::as_str) == Some(run_id.as_str());

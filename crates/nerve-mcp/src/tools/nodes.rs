@@ -1,7 +1,7 @@
 //! Tools that make, look at and end nodes.
 
 use nerve_proto::data::{ExplainData, NodeInfo};
-use nerve_proto::params::{CreateNodeParams, GetHistoryParams, Seconds};
+use nerve_proto::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
 use serde_json::{Value, json};
 
 use super::args;
@@ -70,6 +70,7 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
         cols: given.cols,
         rows: given.rows,
         profile: given.profile,
+        proxy: given.proxy.map(ProxyParams::Kind),
         ..CreateNodeParams::new(given.node_id)
     };
     if let Some(backend) = given.backend {

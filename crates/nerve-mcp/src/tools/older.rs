@@ -14,6 +14,7 @@ pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
         cwd,
         env: Default::default(),
         profile: None,
+        proxy: None,
         cols: None,
         rows: None,
         wait: true,

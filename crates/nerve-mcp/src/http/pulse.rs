@@ -1,0 +1,151 @@
+//! Answers to requests that belong to no session, sent in good time: a client of these cancels a request by closing its connection, and
+//! that shows only when something is written to it. So a stream is begun before there is anything to say, and a sign of life written to
+//! it again and again.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use tokio_util::bytes::Bytes;
+
+use super::Body;
+
+/// What is answered in this time is answered as it is, with its status.
+const SOON: Duration = Duration::from_secs(1);
+/// How long a stream may be silent.
+const SILENCE: Duration = Duration::from_secs(2);
+/// A comment of server-sent events: clients pass it over.
+const SIGN: &[u8] = b":\n\n";
+const STREAM: &str = "text/event-stream";
+
+type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+/// How far an answer is.
+enum Stage {
+    Waiting(Answering),
+    Sending(Body),
+    Over,
+}
+
+/// The answer, or a stream that begins now and has it later. The future is dropped when the connection is.
+pub(super) async fn answer(
+    answering: impl Future<Output = Response<Body>> + Send + 'static,
+) -> Response<Body> {
+    let mut answering: Answering = Box::pin(answering);
+    let stage = match tokio::time::timeout(SOON, &mut answering).await {
+        Ok(response) if !is_stream(&response) => return response,
+        Ok(response) => {
+            let (parts, body) = response.into_parts();
+            return Response::from_parts(parts, with_signs(Stage::Sending(body)));
+        }
+        Err(_) => Stage::Waiting(answering),
+    };
+    let mut response = Response::new(with_signs(stage));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(STREAM));
+    response
+}
+
+fn is_stream<B>(response: &Response<B>) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    response.status() == StatusCode::OK && kind.is_some_and(|kind| kind.as_bytes() == STREAM.as_bytes())
+}
+
+/// What comes of it, with a sign of life now if nothing has come yet, and wherever it is silent.
+fn with_signs(stage: Stage) -> Body {
+    let frames =
+        stream::unfold((matches!(stage, Stage::Waiting(_)), stage), |(at_once, mut stage)| async move {
+            if at_once {
+                return Some((sign(), (false, stage)));
+            }
+            let frame = next(&mut stage).await?;
+            Some((frame, (false, stage)))
+        });
+    StreamBody::new(frames.map(Ok)).boxed_unsync()
+}
+
+fn sign() -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(SIGN))
+}
+
+async fn next(stage: &mut Stage) -> Option<Frame<Bytes>> {
+    if let Stage::Waiting(answering) = stage {
+        let Ok(response) = tokio::time::timeout(SILENCE, answering).await else { return Some(sign()) };
+        let late = is_stream(&response);
+        let (_, body) = response.into_parts();
+        *stage = Stage::Sending(body);
+        if !late {
+            // Its status cannot be told any more; what it says can.
+            let Stage::Sending(body) = std::mem::replace(stage, Stage::Over) else { return None };
+            return event(body).await;
+        }
+    }
+    let Stage::Sending(body) = stage else { return None };
+    match tokio::time::timeout(SILENCE, body.frame()).await {
+        Ok(frame) => frame.and_then(Result::ok),
+        Err(_) => Some(sign()),
+    }
+}
+
+/// A message that was to be an answer of its own, as an event.
+async fn event(body: Body) -> Option<Frame<Bytes>> {
+    let Ok(whole) = body.collect().await;
+    let message: serde_json::Value = serde_json::from_slice(&whole.to_bytes()).ok()?;
+    Some(Frame::data(Bytes::from(format!("data: {message}\n\n"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    fn said(kind: &'static str, status: StatusCode, text: &'static str) -> Response<Body> {
+        let mut response = Response::new(Full::from(text).boxed_unsync());
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    }
+
+    async fn text(response: Response<Body>) -> String {
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    async fn after(time: Duration, response: Response<Body>) -> Response<Body> {
+        answer(async move {
+            tokio::time::sleep(time).await;
+            response
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_soon_is_answered_as_it_is_and_what_comes_late_after_signs_of_life() {
+        let bad = || said("application/json", StatusCode::BAD_REQUEST, r#"{"id": 1}"#);
+        let soon = after(Duration::ZERO, bad()).await;
+        assert_eq!((soon.status(), text(soon).await.as_str()), (StatusCode::BAD_REQUEST, r#"{"id": 1}"#));
+        let late = after(Duration::from_secs(6), bad()).await;
+        assert_eq!(late.status(), StatusCode::OK);
+        assert_eq!(text(late).await, ":\n\n:\n\n:\n\ndata: {\"id\":1}\n\n");
+        let stream = || said(STREAM, StatusCode::OK, "data: 1\n\n");
+        assert_eq!(text(after(Duration::ZERO, stream()).await).await, "data: 1\n\n");
+        assert_eq!(text(after(Duration::from_secs(2), stream()).await).await, ":\n\ndata: 1\n\n");
+        // Nothing that a client could read.
+        let nothing = said("text/plain", StatusCode::INTERNAL_SERVER_ERROR, "the server closes");
+        assert_eq!(text(after(Duration::from_secs(2), nothing).await).await, ":\n\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_stream_shows_signs_of_life() {
+        let silent = stream::unfold(0, |n| async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            (n < 2).then(|| (Ok(Frame::data(Bytes::from("data: x\n\n"))), n + 1))
+        });
+        let mut response = said(STREAM, StatusCode::OK, "");
+        *response.body_mut() = StreamBody::new(silent).boxed_unsync();
+        let read = text(after(Duration::ZERO, response).await).await;
+        assert_eq!(read, ":\n\n:\n\ndata: x\n\n:\n\n:\n\ndata: x\n\n:\n\n:\n\n");
+    }
+}
