@@ -55,11 +55,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use alacritty_terminal::vte::Parser;
 
 use crate::event::{Size, TsNs};
-use crate::screen::{Modes, Screen};
+use crate::screen::{Modes, Row, Screen};
 use crate::store::Store;
 
 pub use anchors::Snapshot;
 pub use keyframe::{Between, Hidden, Keyframe};
+pub use line::Cell;
 pub use notice::{Changes, Mark, MarkKind, Notice};
 
 use anchors::Anchors;
@@ -256,6 +257,11 @@ impl TerminalState {
         let mut line = self.line(line)?;
         line.text.truncate(line.text_to(col).len());
         Some(line.text)
+    }
+
+    /// The line as a screen shows it; `None` if it is not kept or not there yet.
+    pub fn line_row(&self, line: LineIndex) -> Option<Row> {
+        self.line(line).map(|line| line.to_row())
     }
 
     /// The line as ANSI text (SGR and OSC 8), which ends with the default look; `None` if it is not kept or not there yet.

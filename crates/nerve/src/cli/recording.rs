@@ -10,7 +10,7 @@ use nerve_record::export::{CastVersion, Format, ReportFormat};
 use super::snapshot::ByteCount;
 
 /// Which recording; the newest one if none is named.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub(crate) struct OfRecording {
     /// A file, an id or the beginning of an id; the newest recording if none is given
@@ -60,6 +60,9 @@ pub(crate) struct ReplayArgs {
     /// Print the final state of all lines at once
     #[arg(long, conflicts_with_all = ["from", "print_meta"])]
     pub(crate) fast: bool,
+    /// Look at it in the viewer: see 'nerve view --help'
+    #[arg(long, conflicts_with_all = ["from", "fast", "print_meta"])]
+    pub(crate) viewer: bool,
     /// No colours; also by NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
@@ -69,6 +72,38 @@ pub(crate) struct ReplayArgs {
     /// Print it as JSON
     #[arg(short, long, requires = "print_meta")]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Shows the end of the session in a frame of the recorded size. Keys are those of less: j k f b d u g G, / ? n N, q; 'h' shows all of
+them, those for the time too. Snapshots are marked by ▶.
+
+EXAMPLES
+  nerve view
+  nerve view 0195e3a1
+  nerve view run.ahr --gutter left")]
+pub(crate) struct ViewArgs {
+    #[command(flatten)]
+    pub(crate) of: OfRecording,
+    /// Where snapshots are marked
+    #[arg(long, value_enum, default_value_t, value_name = "SIDE")]
+    pub(crate) gutter: GutterArg,
+    /// No colours; also by NO_COLOR
+    #[arg(long, alias = "no-colours")]
+    pub(crate) no_colors: bool,
+}
+
+/// Where snapshots are marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum GutterArg {
+    /// Left of the lines.
+    Left,
+    /// Right of them.
+    #[default]
+    Right,
+    /// Nowhere.
+    None,
 }
 
 #[derive(Debug, Args)]

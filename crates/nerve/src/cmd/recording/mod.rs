@@ -10,6 +10,7 @@ mod replay;
 mod shelf;
 mod stage;
 mod stream;
+mod view;
 mod words;
 
 use std::io;
@@ -33,6 +34,7 @@ pub(crate) use import::import;
 pub(crate) use inspect::inspect;
 pub(crate) use replay::replay;
 pub(crate) use shelf::recordings;
+pub(crate) use view::view;
 
 /// Losses that are told one by one.
 const TOLD: usize = 5;

@@ -51,7 +51,7 @@ pub(super) fn run(play: &mut Playback, show: &Show<'_>) -> Result<u8> {
 
 /// Why it was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+pub(super) enum Left {
     End,
     Quit,
     /// By Ctrl+C or a signal.
@@ -60,7 +60,7 @@ enum Left {
 
 impl Left {
     /// As a shell has it: 128 and the number of the signal.
-    fn code(self) -> u8 {
+    pub(super) fn code(self) -> u8 {
         match self {
             Left::End | Left::Quit => DONE,
             Left::Signal(number) => 128 + number,
@@ -219,7 +219,7 @@ impl Player<'_> {
 }
 
 /// What the user does.
-enum Told {
+pub(super) enum Told {
     Keys(Vec<u8>),
     /// The terminal has another size.
     Size,
@@ -254,7 +254,7 @@ impl User {
 }
 
 /// The signals that end it, and the one that tells a new size.
-struct Signals {
+pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
@@ -262,7 +262,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn listen() -> Result<Signals> {
+    pub(super) fn listen() -> Result<Signals> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
             interrupt: listen(SignalKind::interrupt())?,
@@ -272,7 +272,7 @@ impl Signals {
         })
     }
 
-    async fn told(&mut self) -> Told {
+    pub(super) async fn told(&mut self) -> Told {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),

@@ -1,0 +1,275 @@
+//! Looking for text in the lines of a document, a bounded number of lines at a time: a million lines must not hold up a key.
+
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder};
+use unicode_width::UnicodeWidthStr;
+
+/// The largest program of a pattern, in bytes: what somebody types must not take the memory.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    text: String,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// A regular expression; upper and lower case are the same as long as there is no capital in it (as with `less -i`). What is no
+    /// expression (yet, for it is being typed) is looked for as it stands. `None`: nothing is looked for.
+    ///
+    /// ```
+    /// use nerve_view::search::Pattern;
+    ///
+    /// let columns = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().columns(line);
+    /// assert_eq!(columns("err", "an ERROR"), [3..6]);
+    /// assert_eq!(columns("Err", "an ERROR"), []);
+    /// assert_eq!(columns("a(", "f(a(b))"), [2..4]);
+    /// assert_eq!(columns("x", "日本x"), [4..5]);
+    /// ```
+    pub fn new(text: &str) -> Option<Pattern> {
+        if text.is_empty() {
+            return None;
+        }
+        let build = |expression: &str| {
+            let plain = !expression.chars().any(char::is_uppercase);
+            RegexBuilder::new(expression).case_insensitive(plain).size_limit(PATTERN_BYTES).build()
+        };
+        let regex = build(text).or_else(|_| build(&regex::escape(text))).ok()?;
+        Some(Pattern { text: text.to_string(), regex })
+    }
+
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How often it is in the line; an empty match counts for nothing.
+    pub fn count(&self, line: &str) -> u64 {
+        self.matches(line).count() as u64
+    }
+
+    /// The columns of the line where it is found, 0-based; a wide character takes two.
+    pub fn columns(&self, line: &str) -> Vec<Range<u16>> {
+        let column = |at: usize| u16::try_from(line[..at].width()).unwrap_or(u16::MAX);
+        self.matches(line).map(|found| column(found.start)..column(found.end)).collect()
+    }
+
+    fn matches<'a>(&'a self, line: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+        self.regex.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty())
+    }
+}
+
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To later lines.
+    Down,
+    /// To earlier lines.
+    Up,
+}
+
+impl Direction {
+    /// The other one.
+    #[must_use]
+    pub fn turned(self) -> Direction {
+        match self {
+            Direction::Down => Direction::Up,
+            Direction::Up => Direction::Down,
+        }
+    }
+}
+
+/// The way to the next line with a match: from one line on, around the end of the document, back to that line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunt {
+    direction: Direction,
+    next: u64,
+    /// Lines still to look at.
+    left: u64,
+    wrapped: bool,
+}
+
+/// How far a hunt has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// In this line. `wrapped`: it went around the end.
+    Found {
+        /// Its number.
+        line: u64,
+        /// Behind the end of the document, or before its start.
+        wrapped: bool,
+    },
+    /// In none.
+    Nowhere,
+    /// Not through yet.
+    More,
+}
+
+impl Hunt {
+    /// Begins at line `from`, or at the end it is beyond of. `lines` of the document are looked at.
+    pub fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Hunt {
+        let last = lines.end.saturating_sub(1).max(lines.start);
+        Hunt {
+            direction,
+            next: from.clamp(lines.start, last),
+            left: lines.end.saturating_sub(lines.start),
+            wrapped: false,
+        }
+    }
+
+    /// Looks at `budget` lines at most. `text` gives a line's text, `None` where it is not there any more.
+    pub fn step(
+        &mut self,
+        pattern: &Pattern,
+        lines: &Range<u64>,
+        mut budget: u64,
+        mut text: impl FnMut(u64) -> Option<String>,
+    ) -> Step {
+        while self.left > 0 && !lines.is_empty() {
+            if budget == 0 {
+                return Step::More;
+            }
+            let line = self.next;
+            (budget, self.left) = (budget - 1, self.left - 1);
+            let found = text(line).is_some_and(|text| pattern.count(&text) > 0);
+            let wrapped = self.wrapped;
+            self.advance(lines);
+            if found {
+                return Step::Found { line, wrapped };
+            }
+        }
+        Step::Nowhere
+    }
+
+    fn advance(&mut self, lines: &Range<u64>) {
+        let last = lines.end - 1;
+        let beyond = match self.direction {
+            Direction::Down => self.next >= last,
+            Direction::Up => self.next <= lines.start,
+        };
+        self.wrapped |= beyond;
+        self.next = match (self.direction, beyond) {
+            (Direction::Down, false) => self.next + 1,
+            (Direction::Down, true) => lines.start,
+            (Direction::Up, false) => self.next - 1,
+            (Direction::Up, true) => last,
+        };
+    }
+}
+
+/// The matches in all lines, counted a few lines at a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Lines counted so far end here.
+    next: u64,
+    total: u64,
+    /// Matches in lines before this one, and how many.
+    before: Option<(u64, u64)>,
+}
+
+impl Count {
+    /// Begins anew; `line` is the one whose place among the matches is wanted.
+    pub fn new(lines: &Range<u64>, line: Option<u64>) -> Count {
+        Count { next: lines.start, total: 0, before: line.map(|line| (line, 0)) }
+    }
+
+    /// Counts in `budget` lines at most; true when there are lines left.
+    pub fn step(
+        &mut self,
+        pattern: &Pattern,
+        lines: &Range<u64>,
+        budget: u64,
+        mut text: impl FnMut(u64) -> Option<String>,
+    ) -> bool {
+        let start = self.next.max(lines.start);
+        let end = lines.end.min(start.saturating_add(budget));
+        for line in start..end {
+            let found = text(line).map_or(0, |text| pattern.count(&text));
+            self.total += found;
+            if let Some((at, before)) = &mut self.before
+                && line < *at
+            {
+                *before += found;
+            }
+        }
+        self.next = self.next.max(end);
+        self.next < lines.end
+    }
+
+    /// All matches in the lines counted so far.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Which of them is the first one in the line that was asked for, 1-based; `None` before that line was reached.
+    pub fn place(&self) -> Option<u64> {
+        self.before.filter(|(line, _)| self.next > *line).map(|(_, before)| before + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: [&str; 6] = ["one", "a two two", "", "three", "TWO", "end"];
+
+    fn text(line: u64) -> Option<String> {
+        LINES.get(line as usize).map(ToString::to_string)
+    }
+
+    fn hunt(pattern: &str, direction: Direction, from: u64, budget: u64) -> (Step, u32) {
+        let pattern = Pattern::new(pattern).unwrap();
+        let mut hunt = Hunt::new(direction, from, &(0..6));
+        for steps in 1.. {
+            match hunt.step(&pattern, &(0..6), budget, text) {
+                Step::More => {}
+                step => return (step, steps),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn both_ways_around_the_ends_and_in_small_steps() {
+        let found = |line, wrapped| Step::Found { line, wrapped };
+        for budget in [1, 2, 100] {
+            assert_eq!(hunt("two", Direction::Down, 2, budget).0, found(4, false));
+            assert_eq!(hunt("two", Direction::Down, 5, budget).0, found(1, true));
+            assert_eq!(hunt("two", Direction::Up, 3, budget).0, found(1, false));
+            assert_eq!(hunt("two", Direction::Up, 0, budget).0, found(4, true));
+            assert_eq!(hunt("one", Direction::Down, 1, budget).0, found(0, true));
+            assert_eq!(hunt("nobody", Direction::Up, 99, budget).0, Step::Nowhere);
+        }
+        assert_eq!(hunt("nobody", Direction::Down, 0, 2).1, 3, "of two lines each");
+    }
+
+    #[test]
+    fn an_empty_document_holds_nothing() {
+        let pattern = Pattern::new("x").unwrap();
+        assert_eq!(Hunt::new(Direction::Down, 7, &(3..3)).step(&pattern, &(3..3), 9, text), Step::Nowhere);
+        assert!(!Count::new(&(3..3), None).step(&pattern, &(3..3), 9, text));
+    }
+
+    #[test]
+    fn matches_are_counted_and_the_one_found_has_a_place_among_them() {
+        let pattern = Pattern::new("two").unwrap();
+        let mut count = Count::new(&(0..6), Some(4));
+        while count.step(&pattern, &(0..6), 2, text) {
+            assert!(count.total() < 3 || count.place().is_some());
+        }
+        assert_eq!((count.total(), count.place()), (3, Some(3)));
+    }
+
+    #[test]
+    fn nothing_is_looked_for_in_vain() {
+        assert!(Pattern::new("").is_none());
+        assert_eq!(Pattern::new("x*").unwrap().count("abc"), 0, "empty matches");
+        assert_eq!(
+            Pattern::new("(a{1000}){1000}").unwrap().count("(a{1000}){1000}"),
+            1,
+            "too large: as it stands"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! What keys do.
+
+use nerve_view::keys::{Code, Key};
+use nerve_view::viewer::{Asked, Mode};
+
+use crate::Stage;
+
+#[test]
+fn the_keys_of_less_move_the_window() {
+    let mut stage = Stage::hundred(10);
+    let mut after = |keys: &str| {
+        stage.keys(keys);
+        stage.first()
+    };
+    assert_eq!(after("G"), "line 91");
+    assert_eq!(after("k"), "line 90");
+    assert_eq!(after("b"), "line 80");
+    assert_eq!(after("u"), "line 75");
+    assert_eq!(after("g"), "line 1");
+    assert_eq!(after("j down enter"), "line 4");
+    assert_eq!(after("space"), "line 14");
+    assert_eq!(after("d"), "line 19");
+    assert_eq!(after("1 0 j"), "line 29");
+    assert_eq!(after("5 0 G"), "line 50");
+    assert_eq!(after("9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 j"), "line 91");
+    assert_eq!(after("ctrl+home"), "line 1");
+    assert_eq!(after("ctrl+end"), "line 91");
+}
+
+#[test]
+fn esc_twice_leaves_and_any_other_key_between_disarms_it() {
+    let mut stage = Stage::hundred(10);
+    assert_eq!(stage.keys("esc j esc"), []);
+    assert_eq!(stage.viewer.message(), Some("Esc once more to leave"));
+    assert_eq!(stage.keys("k esc esc"), [Asked::Quit]);
+    assert_eq!(stage.keys("q"), [Asked::Quit]);
+}
+
+#[test]
+fn what_the_viewer_cannot_do_is_asked_of_others() {
+    let mut stage = Stage::hundred(10);
+    assert_eq!(
+        stage.keys("p , 3 . + -"),
+        [
+            Asked::Play,
+            Asked::Skip(-5),
+            Asked::Skip(15),
+            Asked::Speed { faster: true },
+            Asked::Speed { faster: false }
+        ]
+    );
+}
+
+#[test]
+fn a_search_goes_along_with_what_is_typed_and_back_when_it_is_taken_back() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g");
+    stage.types("/line 5");
+    assert_eq!(stage.viewer.found(), Some(4), "in the window: it does not move");
+    assert_eq!(stage.first(), "line 1");
+    stage.types("7");
+    assert_eq!((stage.viewer.found(), stage.first()), (Some(56), "line 52".into()));
+    stage.key(Key::plain(Code::Backspace));
+    assert_eq!((stage.viewer.found(), stage.first()), (Some(4), "line 1".into()));
+    stage.types("7\n");
+    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
+    assert_eq!(stage.viewer.matches(), Some((Some(1), Some(1))));
+}
+
+#[test]
+fn a_search_that_is_given_up_leaves_the_window_where_it_was() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g");
+    for end in ["esc", "ctrl+c", "backspace backspace backspace"] {
+        stage.types("/99");
+        assert_eq!(stage.viewer.found(), Some(98));
+        stage.keys(end);
+        assert_eq!((stage.first(), stage.viewer.mode()), ("line 1".into(), &Mode::Scrolling), "{end}");
+        assert_eq!(stage.viewer.pattern().map(|pattern| pattern.text()), None);
+    }
+}
+
+#[test]
+fn matches_are_gone_through_both_ways_around_the_ends_and_counted() {
+    let mut stage = Stage::new(&["a", "x1", "b", "x2 x2", "c", "x3", "d"], 2);
+    stage.keys("g");
+    stage.types("/x\n");
+    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(1), Some((Some(1), Some(4)))));
+    stage.keys("n");
+    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(3), Some((Some(2), Some(4)))));
+    stage.keys("n n");
+    assert_eq!((stage.viewer.found(), stage.viewer.message()), (Some(1), Some("around the end")));
+    stage.keys("N");
+    assert_eq!((stage.viewer.found(), stage.viewer.message()), (Some(5), Some("around the end")));
+    stage.types("?x1\n");
+    assert_eq!(stage.viewer.found(), Some(1));
+    stage.types("/nobody\n");
+    assert_eq!((stage.viewer.found(), stage.viewer.message()), (None, Some("'nobody' is nowhere")));
+    stage.keys("n");
+    assert_eq!(stage.viewer.message(), Some("'nobody' is nowhere"));
+}
+
+#[test]
+fn without_a_search_there_is_no_next_match() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("n");
+    assert_eq!(stage.viewer.message(), Some("nothing was looked for yet"));
+}
+
+#[test]
+fn brackets_go_from_snapshot_to_snapshot() {
+    let mut stage = Stage::new(&[], 3);
+    stage.keys("]");
+    assert_eq!(stage.viewer.message(), Some("there are no snapshots"));
+    for number in 1..=50 {
+        stage.write(&format!("line {number}"));
+        if number % 20 == 0 {
+            stage.snapshot(number);
+        }
+        stage.write("\r\n");
+    }
+    stage.keys("g ]");
+    assert_eq!(stage.first(), "line 20");
+    stage.keys("]");
+    assert_eq!(stage.first(), "line 40");
+    stage.keys("]");
+    assert_eq!((stage.first(), stage.viewer.message()), ("line 40".into(), Some("no snapshot below")));
+    stage.keys("[ [");
+    assert_eq!((stage.first(), stage.viewer.message()), ("line 20".into(), Some("no snapshot above")));
+}
+
+#[test]
+fn wide_lines_are_moved_over_and_matches_in_them_shown() {
+    let mut stage = Stage::new(&["0123456789abcdefghijklmnopqrstuvwxyz", "short"], 2);
+    stage.keys("right");
+    assert_eq!(stage.viewer.left(), 10);
+    stage.keys("right right");
+    assert_eq!(stage.viewer.left(), 20, "40 columns in a window of 20");
+    stage.keys("left left left");
+    assert_eq!(stage.viewer.left(), 0);
+    stage.types("/xyz\n");
+    assert_eq!(stage.viewer.left(), 20);
+}
+
+#[test]
+fn the_help_sheet_is_left_by_any_key() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("h j j");
+    assert_eq!(stage.viewer.mode(), &Mode::Help(2));
+    assert_eq!(stage.keys("q"), []);
+    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
+    stage.types("?\n");
+    assert_eq!(stage.viewer.mode(), &Mode::Help(0), "a search upwards for nothing");
+}
+
+#[test]
+fn the_alternate_screen_stands_below_the_lines() {
+    let mut stage = Stage::new(&["one", "two"], 4);
+    stage.write("\x1b[?1049h\x1b[Hfull\r\nscreen");
+    stage.keys("g");
+    assert_eq!(stage.shown(), ["one", "two", "full", "screen"]);
+    stage.types("/screen\n");
+    assert_eq!(stage.viewer.found(), Some(3));
+    stage.write("\x1b[?1049l");
+    assert_eq!(stage.shown(), ["one", "two", "", ""]);
+}

@@ -1,0 +1,259 @@
+//! What a window shows: each rule of the seed (agent-record §6, task entry movement), then anything at random.
+
+use nerve_view::viewport::{Row, Viewport};
+use proptest::prelude::*;
+
+fn view(lines: u64, rows: u16) -> Viewport {
+    let mut view = Viewport::new(rows);
+    view.set_lines(0..lines);
+    view
+}
+
+/// The lines in the window, and `-` for rows of the task entry, `~` for blank ones; dimmed lines in brackets.
+fn shown(view: &Viewport) -> String {
+    let words = view.rows().map(|row| match row {
+        Row::Line { number, dimmed: false } => number.to_string(),
+        Row::Line { number, dimmed: true } => format!("[{number}]"),
+        Row::Entry(_) => "-".to_string(),
+        Row::Blank => "~".to_string(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn it_follows_what_is_written_until_somebody_scrolls() {
+    let mut view = view(10, 3);
+    assert_eq!(shown(&view), "7 8 9");
+    view.set_lines(0..12);
+    assert_eq!(shown(&view), "9 10 11");
+    view.scroll(-2);
+    view.set_lines(0..20);
+    assert_eq!((shown(&view), view.follows()), ("7 8 9".into(), false));
+    view.scroll(9);
+    assert!(!view.follows());
+    view.scroll(1);
+    assert_eq!((shown(&view), view.follows()), ("17 18 19".into(), true));
+}
+
+#[test]
+fn a_short_document_leaves_blank_rows_below_it() {
+    assert_eq!(shown(&view(2, 4)), "0 1 ~ ~");
+    assert_eq!(shown(&view(0, 2)), "~ ~");
+}
+
+#[test]
+fn lines_that_are_not_kept_any_more_leave_the_window() {
+    let mut view = view(10, 3);
+    view.go_to_start();
+    view.set_lines(5..10);
+    assert_eq!(shown(&view), "5 6 7");
+    view.set_lines(9..9);
+    assert_eq!(shown(&view), "~ ~ ~");
+}
+
+#[test]
+fn a_snapshot_that_is_visible_with_room_for_the_entry_stays_in_its_row() {
+    let mut view = view(100, 10);
+    view.go_to_line(50);
+    view.put_entry(53, 4);
+    assert_eq!(shown(&view), "50 51 52 53 - - - - [54] [55]");
+    assert_eq!(view.row_of(53), Some(3));
+    // With the entry above it: it is the row on the screen that stays.
+    view.put_entry(54, 0);
+    assert_eq!(shown(&view), "46 47 48 49 50 51 52 53 54 -");
+    view.put_entry(51, 4);
+    assert_eq!(shown(&view), "46 47 48 49 50 51 - - - -");
+}
+
+#[test]
+fn a_snapshot_whose_entry_just_fits_stays_and_one_row_less_centres() {
+    let mut fits = view(100, 10);
+    fits.go_to_line(50);
+    fits.put_entry(55, 4);
+    assert_eq!(shown(&fits), "50 51 52 53 54 55 - - - -");
+    let mut none = view(100, 10);
+    none.go_to_line(50);
+    none.put_entry(56, 4);
+    assert_eq!(shown(&none), "54 55 56 - - - - [57] [58] [59]");
+}
+
+#[test]
+fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
+    for (rows, height) in [(10, 4), (11, 4), (10, 3), (7, 7), (1, 1), (2, 1)] {
+        for line in [20, 80] {
+            let mut view = view(100, rows);
+            view.go_to_line(50);
+            view.put_entry(line, height);
+            let rows: Vec<Row> = view.rows().collect();
+            let above = rows.iter().take_while(|row| !matches!(row, Row::Entry(_))).count();
+            let below = rows.len() - above - usize::from(height);
+            assert!(below == above || below == above + 1, "{above} {below}: {}", shown(&view));
+        }
+    }
+}
+
+#[test]
+fn with_the_entry_nothing_is_followed() {
+    let mut view = view(20, 10);
+    view.put_entry(14, 3);
+    let before = shown(&view);
+    assert!(!view.follows());
+    for end in 21..40 {
+        view.set_lines(0..end);
+        assert_eq!(shown(&view), before);
+    }
+    view.close_entry();
+    assert_eq!(shown(&view), "10 11 12 13 14 15 16 17 18 19", "what was in the window stays");
+    assert!(!view.follows());
+}
+
+#[test]
+fn scrolling_takes_the_entry_along_with_its_snapshot() {
+    let mut view = view(100, 6);
+    view.go_to_line(50);
+    view.put_entry(51, 2);
+    assert_eq!(shown(&view), "50 51 - - [52] [53]");
+    view.scroll(1);
+    assert_eq!(shown(&view), "51 - - [52] [53] [54]");
+    view.scroll(2);
+    assert_eq!(shown(&view), "- [52] [53] [54] [55] [56]");
+    view.scroll(1);
+    assert_eq!(shown(&view), "[52] [53] [54] [55] [56] [57]");
+    assert_eq!(view.entry(), Some((-2, 2)));
+    view.scroll(-4);
+    assert_eq!(shown(&view), "50 51 - - [52] [53]");
+}
+
+#[test]
+fn an_entry_at_the_end_of_the_session_stands_below_everything() {
+    let mut view = view(20, 6);
+    view.put_entry(19, 2);
+    assert_eq!(shown(&view), "16 17 18 19 - -");
+    view.set_entry_height(4);
+    assert_eq!(shown(&view), "18 19 - - - -");
+    view.set_entry_height(99);
+    assert_eq!(shown(&view), "- - - - - -");
+    view.set_entry_height(1);
+    assert_eq!(shown(&view), "15 16 17 18 19 -");
+}
+
+#[test]
+fn a_line_that_is_looked_for_comes_into_the_middle_unless_it_is_there() {
+    let mut view = view(100, 7);
+    view.go_to_line(50);
+    view.show(56);
+    assert_eq!(view.top_line(), 50);
+    view.show(57);
+    assert_eq!(shown(&view), "54 55 56 57 58 59 60");
+    view.show(99);
+    assert_eq!((view.top_line(), view.follows()), (93, true));
+}
+
+#[derive(Debug, Clone)]
+enum Deed {
+    Write(u64),
+    Forget(u64),
+    Shrink(u64),
+    Resize(u16),
+    Scroll(i64),
+    Start,
+    End,
+    Line(u64),
+    Show(u64),
+    Put(u64, u16),
+    Height(u16),
+    Close,
+}
+
+fn deeds() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        4 => (0..30u64).prop_map(Deed::Write),
+        1 => (0..20u64).prop_map(Deed::Forget),
+        1 => (0..20u64).prop_map(Deed::Shrink),
+        2 => (0..20u16).prop_map(Deed::Resize),
+        3 => prop_oneof![-30..30i64, Just(i64::MIN), Just(i64::MAX)].prop_map(Deed::Scroll),
+        1 => Just(Deed::Start),
+        1 => Just(Deed::End),
+        1 => prop_oneof![0..200u64, Just(u64::MAX / 2)].prop_map(Deed::Line),
+        1 => (0..200u64).prop_map(Deed::Show),
+        4 => (0..200u64, 0..12u16).prop_map(|(line, height)| Deed::Put(line, height)),
+        1 => (0..30u16).prop_map(Deed::Height),
+        1 => Just(Deed::Close),
+    ]
+}
+
+/// Contiguous, in range, as tall as the window; blank rows only where there is nothing more to show.
+fn check(view: &Viewport) -> Result<(), TestCaseError> {
+    let rows: Vec<Row> = view.rows().collect();
+    prop_assert_eq!(rows.len(), usize::from(view.height()));
+    let (lines, entry) = (view.lines(), view.entry());
+    let mut everything: Vec<Row> = Vec::new();
+    let at = view.entry_line().map(|line| line + 1).unwrap_or(lines.start);
+    for number in lines.clone() {
+        if number == at {
+            everything.extend((0..entry.map_or(0, |(_, height)| height)).map(Row::Entry));
+        }
+        everything.push(Row::Line { number, dimmed: entry.is_some() && number >= at });
+    }
+    if at == lines.end {
+        everything.extend((0..entry.map_or(0, |(_, height)| height)).map(Row::Entry));
+    }
+    let blanks = rows.iter().rev().take_while(|row| **row == Row::Blank).count();
+    let filled = &rows[..rows.len() - blanks];
+    prop_assert!(!filled.contains(&Row::Blank));
+    prop_assert!(blanks == 0 || filled == everything, "{filled:?} of {everything:?}");
+    let found = filled.is_empty() || everything.windows(filled.len()).any(|part| part == filled);
+    prop_assert!(found, "{filled:?} is no part of {everything:?}");
+    if view.follows() && !everything.is_empty() {
+        prop_assert_eq!(filled.last(), everything.last());
+    }
+    for (at, row) in rows.iter().enumerate() {
+        if let Row::Line { number, .. } = row {
+            prop_assert_eq!(view.row_of(*number).map(usize::from), Some(at));
+            prop_assert_eq!(view.line_at(u16::try_from(at).unwrap()), Some(*number));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_the_window_shows_one_piece_of_the_document(
+        rows in 0..20u16,
+        deeds in prop::collection::vec(deeds(), 0..60),
+    ) {
+        let mut view = Viewport::new(rows);
+        let (mut first, mut end) = (0, 0);
+        check(&view)?;
+        for deed in deeds {
+            match deed {
+                Deed::Write(more) => end += more,
+                Deed::Forget(less) => first = (first + less).min(end),
+                Deed::Shrink(less) => end = (end - less.min(end)).max(first),
+                Deed::Resize(rows) => view.set_rows(rows),
+                Deed::Scroll(rows) => view.scroll(rows),
+                Deed::Start => view.go_to_start(),
+                Deed::End => view.go_to_end(),
+                Deed::Line(line) => view.go_to_line(line),
+                Deed::Show(line) => view.show(line),
+                Deed::Put(line, height) => {
+                    let (row, room) = (view.row_of(line), view.height());
+                    view.put_entry(line, height);
+                    let height = view.entry().unwrap().1;
+                    let fits = |row: &u16| {
+                        let top = line.checked_sub((*row).into()).filter(|top| *top >= first);
+                        row + 1 + height <= room
+                            && top.is_some_and(|top| top + u64::from(room) <= end + u64::from(height))
+                    };
+                    if let Some(row) = row.filter(fits) {
+                        prop_assert_eq!(view.row_of(line), Some(row), "visible, with room: it stays");
+                    }
+                }
+                Deed::Height(height) => view.set_entry_height(height),
+                Deed::Close => view.close_entry(),
+            }
+            view.set_lines(first..end);
+            check(&view)?;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `nerve view` in a terminal: what is seen, what keys do, and how the terminal is left.
+
+use nerve_record::ahr::Body;
+use nerve_term::event::Size;
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+
+use crate::harness::Home;
+use crate::recordings::{data, record};
+use crate::seat::{LIMIT, Seat, resize};
+
+const SIZE: Size = Size { cols: 80, rows: 12 };
+
+/// Sixty lines on a terminal of 40 × 6, one a second, with snapshots behind lines 20 and 40.
+fn home() -> (Home, String) {
+    let home = Home::new();
+    let path = home.hermetic.work().join("sixty.ahr");
+    let lines: Vec<String> = (1..=60).map(|n| format!("\x1b[3{}mline {n}\x1b[0m\r\n", n % 8)).collect();
+    let mut records = vec![(0, Body::Resize { cols: 40, rows: 6 })];
+    let mut off = 0;
+    for (nth, line) in (1..).zip(&lines) {
+        records.push((nth * 1000, data(off, line)));
+        off += line.len() as u64;
+        if nth % 20 == 0 && nth < 60 {
+            records.push((nth * 1000 + 1, Body::Snapshot { id: nth, anchor: off, label: b"here" }));
+        }
+    }
+    record(&path, &records);
+    (home, path.to_str().unwrap().to_string())
+}
+
+#[test]
+fn the_end_is_shown_in_a_frame_and_everything_before_can_be_reached() {
+    let (home, path) = home();
+    let mut seat = Seat::new(&home, SIZE, &["view", &path]);
+    seat.sees("│line 60");
+    seat.sees("1:00 / 1:00 · 2 snapshots · line 61 of 61 · end");
+    let text = seat.text();
+    let frame = text.lines().find(|line| line.contains('┌')).unwrap();
+    assert_eq!(frame.trim_start().chars().count(), 43, "40 columns, the gutter and the frame: {text}");
+    assert!(frame.starts_with("                  ┌"), "in the middle: {text}");
+    seat.types("g");
+    seat.sees("│line 1 ");
+    seat.types("]");
+    seat.sees("│line 21 ");
+    seat.types("[");
+    seat.sees("no snapshot above");
+    seat.types("k");
+    seat.sees("│line 21                                 ▶│");
+    seat.types("/LINE 4[37]");
+    seat.sees("/LINE 4[37]▏");
+    seat.types("\r");
+    seat.sees("is nowhere");
+    seat.types("/line 4[37]\r");
+    seat.sees("match 1 of 2");
+    seat.types("n");
+    seat.sees("match 2 of 2");
+    seat.sees("│line 47");
+    seat.types("\x1b[5~\x1b[6~\x1b[<65;5;5MG");
+    seat.sees("│line 60");
+    seat.types("h");
+    seat.sees("a line down");
+    seat.types("x");
+    seat.sees("│line 60");
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    assert!(!seat.text().contains("line"), "what was shown is gone: {}", seat.text());
+}
+
+#[test]
+fn any_moment_can_be_looked_at_and_played_from() {
+    let (home, path) = home();
+    let mut seat = Seat::new(&home, SIZE, &["replay", "--viewer", &path]);
+    seat.sees("line 61 of 61");
+    seat.types("3,");
+    seat.sees("0:45 / 1:00");
+    seat.sees("│line 45");
+    assert!(!seat.text().contains("│line 46"), "{}", seat.text());
+    seat.types(".");
+    seat.sees("0:50 / 1:00");
+    seat.types("++++p");
+    seat.sees("│line 52");
+    seat.sees("1:00 / 1:00");
+    seat.sees("end");
+    seat.types("99,");
+    seat.sees("0:00 / 1:00");
+    assert!(!seat.text().contains("│line"), "{}", seat.text());
+    seat.types("p");
+    seat.sees("▶ 16× ");
+    seat.sees("1:00 / 1:00");
+    seat.types("\x1b");
+    seat.sees("Esc once more to leave");
+    seat.types("\x1b");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn another_window_another_frame() {
+    let (home, path) = home();
+    let mut seat = Seat::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
+    seat.sees("line 61 of 61");
+    seat.types("g");
+    seat.sees("│line 6 ");
+    let small = Size::new(20, 5);
+    seat.shown.lock().unwrap().resize(small);
+    resize(&seat.slave, small);
+    seat.signal(Signal::WINCH);
+    assert!(wait_until(LIMIT, || seat.text().starts_with("┌──────────────────┐")), "{}", seat.text());
+    assert!(!seat.text().contains("│line 6"), "{}", seat.text());
+    let coloured = |run: &nerve_term::screen::StyleRun| run.style.fg != nerve_term::screen::Color::Default;
+    assert!(!seat.shown.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn however_it_is_left_the_terminal_is_given_back() {
+    let (home, path) = home();
+    let leave: [(&str, Option<Signal>, i32); 3] =
+        [("\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
+    for (keys, signal, code) in leave {
+        let mut seat = Seat::new(&home, SIZE, &["view", &path]);
+        seat.sees("line 61 of 61");
+        seat.types(keys);
+        signal.into_iter().for_each(|signal| seat.signal(signal));
+        assert_eq!(seat.left(), Some(code), "{keys:?} {signal:?}");
+    }
+}
+
+#[test]
+fn without_a_terminal_or_a_recording_it_says_what_to_do() {
+    let (home, path) = home();
+    let done = home.nerve(&["view", &path]);
+    assert_eq!(done.code, 2, "{done:?}");
+    assert!(done.stderr.contains("needs a terminal") && done.stderr.contains("replay --fast"), "{done:?}");
+    let mut seat = Seat::new(&home, SIZE, &["view", "nosuch"]);
+    assert_eq!(seat.left(), Some(3));
+}
