@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is in `crates/nerve/benches`.
-const BENCHES: [&str; 13] = [
+const BENCHES: [&str; 15] = [
     "turns",
     "answers",
     "throughput",
@@ -23,6 +23,8 @@ const BENCHES: [&str; 13] = [
     "panes",
     "agents",
     "wire",
+    "http",
+    "proxy",
 ];
 
 const PAGE: &str = "docs/benchmarks.md";

@@ -36,6 +36,8 @@ const PACKAGES: &[Package] = &[
         present: || tools::find("asciinema").is_some(),
     },
     Package { name: "jq", what_for: "the README's examples", present: || tools::find("jq").is_some() },
+    Package { name: "curl", what_for: "HTTP/2 from outside", present: || tools::find("curl").is_some() },
+    Package { name: "wrk", what_for: "measuring HTTP", present: || tools::find("wrk").is_some() },
     Package { name: "python3", what_for: "driving a REPL", present: || tools::find("python3").is_some() },
     Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
     Package { name: "python3-pytest", what_for: "testing the Python SDK", present: || has_module("pytest") },

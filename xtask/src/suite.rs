@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::project::{Project, cargo_program};
 use crate::report::Outcome;
+use crate::test::FEATURES;
 use crate::tools;
 
 /// How many tests ended how, as the runner says.
@@ -61,9 +62,10 @@ fn runner(project: &Project, quick: bool) -> (Command, Summary) {
     let mut command = project.command(cargo_program());
     if tools::find("cargo-nextest").is_none() {
         command.args(["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
+        command.args(FEATURES);
         return (command, cargo_summary);
     }
-    command.args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"]);
+    command.args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"]).args(FEATURES);
     // nextest refuses a rule or a filter that matches no binary.
     if has_real_agent_tests(project) {
         let rules = project.root.join(".config/nextest-agents.toml");

@@ -14,6 +14,9 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
+/// What is built, linted and tested has everything in it. All of it is built with the same features, so nothing is built twice.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel"];
+
 const STEPS: [&str; 13] = [
     "setup",
     "fmt",
@@ -63,11 +66,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     report.step("fmt", || cargo(project, &["fmt", "--all", "--check"]));
     report.step("lock", || lockfile::check(project));
     report.step("no-foreign", || foreign::check(project));
-    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    report.step("clippy", || cargo(project, &clippy));
-    if report.step("build", || cargo(project, &["build", "--workspace", "--all-targets", "--locked"])) {
+    report.step("clippy", || clippy(project));
+    if report
+        .step("build", || cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])))
+    {
         report.step("test", || suite.run(project, options.quick));
-        report.step("doc-tests", || cargo(project, &["test", "--doc", "--workspace", "--locked"]));
+        let doc_tests = with_all(&["test", "--doc", "--workspace", "--locked"]);
+        report.step("doc-tests", || cargo(project, &doc_tests));
         report.step("docs", || docs(project));
         report.step("cli-reference", || reference::check(project));
         report.step("readme", || readme::check(project));
@@ -141,9 +146,26 @@ fn cargo(project: &Project, args: &[&str]) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
+/// Of the program as people build it, and of the one with everything in it: they differ in one small crate.
+fn clippy(project: &Project) -> anyhow::Result<Outcome> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked"];
+    for lints in [with_all(&lints), lints.to_vec()] {
+        project.cargo(&[&lints[..], &["--", "-D", "warnings"]].concat())?;
+    }
+    Ok(Outcome::passed())
+}
+
+/// A command of cargo, with all features.
+fn with_all<'a>(command: &[&'a str]) -> Vec<&'a str> {
+    command.iter().copied().chain(FEATURES).collect()
+}
+
 fn docs(project: &Project) -> anyhow::Result<Outcome> {
     let mut command = project.command(cargo_program());
-    command.args(["doc", "--no-deps", "--workspace", "--locked"]).env("RUSTDOCFLAGS", "-D warnings");
+    command
+        .args(["doc", "--no-deps", "--workspace", "--locked"])
+        .args(FEATURES)
+        .env("RUSTDOCFLAGS", "-D warnings");
     project::run(&mut command)?;
     Ok(Outcome::passed())
 }

@@ -160,6 +160,7 @@ fn start(
     let program =
         Program { argv: recipe.argv, cwd: Some(home.work()), env: env.into_iter().collect(), env_remove };
     let spec = TerminalSpec {
+        proxy: None,
         node: NodeRef { session: None, node: "claude".into() },
         program,
         size: Size::default(),
@@ -185,9 +186,11 @@ fn prompt(text: String) -> Prompt {
         text,
         parser: None,
         stream: false,
+        tag: None,
         timeout: Some(LIMIT),
         fail_if_busy: true,
         detach_on_timeout: false,
+        trace: None,
     }
 }
 

@@ -144,6 +144,7 @@ async fn read_all(program: &Program, mut take: impl FnMut(&[u8])) -> Result<u64>
 async fn drive(program: Program) -> Result<u64> {
     let profile = Profiles::builtin().get("generic").context("no generic profile")?;
     let spec = TerminalSpec {
+        proxy: None,
         node: NodeRef { session: None, node: "bench".into() },
         program,
         size: Size::default(),

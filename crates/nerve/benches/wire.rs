@@ -3,6 +3,8 @@
 
 #[path = "support/live.rs"]
 mod live;
+#[path = "support/plain.rs"]
+mod plain;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use live::LiveServer;
 use nerve_proto::framing::MAX_LINE_BYTES;
+use plain::Plain;
 use serde_json::Value;
 use support::{Figure, Goal, Report, Samples, memory_of};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -77,25 +80,55 @@ impl Target {
             Transport::Tcp => tcp(self.tcp).await?,
             Transport::Http => tcp(self.http).await?,
         };
-        let host = self.http;
-        let token = &self.token;
-        let head = format!(
-            "POST /api/command HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: "
-        );
+        let head = self.head();
         let mut client = Client { stream: BufReader::new(stream), transport, head, line: Vec::new() };
-        if transport == Transport::Tcp {
-            let hello = format!(
-                r#"{{"command_type":"AUTHENTICATE","params":{{"token":"{token}"}},"request_id":"0"}}"#
-            );
-            client.send(hello.as_bytes()).await?;
-            client.answer().await?;
-        }
-        if transport != Transport::Http {
-            let none = br#"{"command_type":"SUBSCRIBE","params":{"types":[]},"request_id":"0"}"#;
-            client.send(none).await?;
+        for line in self.greeting(transport) {
+            client.send(line.as_bytes()).await?;
             client.answer().await?;
         }
         Ok(client)
+    }
+
+    /// A client whose thread sleeps while it waits, and what it asks.
+    fn plain(&self, transport: Transport) -> Result<(Plain, Vec<u8>)> {
+        let tcp = |address| -> Result<Box<dyn plain::Stream>> {
+            let stream = std::net::TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream))
+        };
+        let stream: Box<dyn plain::Stream> = match transport {
+            Transport::Unix => Box::new(std::os::unix::net::UnixStream::connect(self.server.socket())?),
+            Transport::Tcp => tcp(self.tcp)?,
+            Transport::Http => tcp(self.http)?,
+        };
+        let mut client = Plain::new(stream, transport == Transport::Http);
+        for line in self.greeting(transport) {
+            client.ask(format!("{line}\n").as_bytes())?;
+        }
+        let mut request = Vec::new();
+        frame(transport, &self.head(), ping("1").as_bytes(), &mut request);
+        Ok((client, request))
+    }
+
+    /// What each request over HTTP begins with.
+    fn head(&self) -> String {
+        let (host, token) = (self.http, &self.token);
+        format!(
+            "POST /api/command HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: "
+        )
+    }
+
+    /// What a client says first; each line is answered.
+    fn greeting(&self, transport: Transport) -> Vec<String> {
+        let token = &self.token;
+        let hello =
+            format!(r#"{{"command_type":"AUTHENTICATE","params":{{"token":"{token}"}},"request_id":"0"}}"#);
+        let no_events = r#"{"command_type":"SUBSCRIBE","params":{"types":[]},"request_id":"0"}"#.to_string();
+        match transport {
+            Transport::Unix => vec![no_events],
+            Transport::Tcp => vec![hello, no_events],
+            Transport::Http => Vec::new(),
+        }
     }
 }
 
@@ -118,14 +151,7 @@ struct Client {
 
 impl Client {
     fn frame(&self, request: &[u8], out: &mut Vec<u8>) {
-        if self.transport == Transport::Http {
-            out.extend_from_slice(self.head.as_bytes());
-            out.extend_from_slice(format!("{}\r\n\r\n", request.len()).as_bytes());
-            out.extend_from_slice(request);
-        } else {
-            out.extend_from_slice(request);
-            out.push(b'\n');
-        }
+        frame(self.transport, &self.head, request, out);
     }
 
     async fn send(&mut self, request: &[u8]) -> Result<()> {
@@ -164,6 +190,17 @@ impl Client {
     }
 }
 
+fn frame(transport: Transport, head: &str, request: &[u8], out: &mut Vec<u8>) {
+    if transport == Transport::Http {
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(format!("{}\r\n\r\n", request.len()).as_bytes());
+        out.extend_from_slice(request);
+    } else {
+        out.extend_from_slice(request);
+        out.push(b'\n');
+    }
+}
+
 fn ping(id: &str) -> String {
     format!(r#"{{"command_type":"PING","request_id":"{id}"}}"#)
 }
@@ -176,13 +213,17 @@ async fn main() -> Result<()> {
     let mut report = Report::new(
         "Wire",
         "`PING` over each transport, by clients that do no more than they must, on the same two cores as the server. *round trip*: one \
-         client, one request at a time. *at a time*: each client waits for its answer before it asks again; *in batches*: it sends 32 \
+         client, one request at a time, its thread asleep while it waits. *echo*: the same with a thread at the other end that sends back \
+         80 bytes over a Unix socket, in the same run: what it costs this machine to wake two idle cores. *on one core*: client and server \
+         are kept on the first, so that none has to be woken. *at a time*: each client waits for its answer before it asks again; *in batches*: it sends 32 \
          requests, then reads their answers (over HTTP: pipelined). A value of throughput is of one run of 3 s.",
     );
     let target = Target::start()?;
+    let raw = plain::echo(TIMED, false)?;
+    report.row("echo: round trip", &raw.median("µs"));
     for transport in Transport::ALL {
         eprintln!("wire: {}", transport.name());
-        round_trips(&target, transport, &mut report).await?;
+        round_trips(&target, transport, &raw, &mut report)?;
         for clients in [1, 10, 50] {
             let rate = throughput(&target, transport, clients, 1).await?;
             let what = format!("{}, {clients} clients, one at a time", transport.name());
@@ -196,6 +237,7 @@ async fn main() -> Result<()> {
         }
     }
     drop(target);
+    on_one_core(&mut report)?;
     fan_out(&mut report).await?;
     for transport in Transport::ALL {
         idle(transport, &mut report).await?;
@@ -206,22 +248,35 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-async fn round_trips(target: &Target, transport: Transport, report: &mut Report) -> Result<()> {
-    let mut client = target.connect(transport).await?;
-    let mut times = Vec::with_capacity(TIMED);
-    for _ in 0..TIMED {
-        let start = Instant::now();
-        client.ping("1").await?;
-        client.answer().await?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-    }
-    let times = Samples::new(times);
+fn round_trips(target: &Target, transport: Transport, raw: &Samples, report: &mut Report) -> Result<()> {
+    let (mut client, request) = target.plain(transport)?;
+    let times = client.round_trips(&request, TIMED)?;
     let what = format!("{}: round trip", transport.name());
     match transport {
         Transport::Unix => report.goal(&what, &times.median("µs"), Goal::AtMost(30.0)),
         Transport::Tcp | Transport::Http => report.row(&what, &times.median("µs")),
     }
     report.row(&format!("{}: round trip, p99", transport.name()), &Figure::one(times.quantile(0.99), "µs"));
+    let beside = Figure::one(times.quantile(0.5) / raw.quantile(0.5), "");
+    report.row(&format!("{}: round trip, × echo", transport.name()), &beside);
+    Ok(())
+}
+
+/// Round trips for which no core has to wake.
+fn on_one_core(report: &mut Report) -> Result<()> {
+    let raw = plain::echo(TIMED, true)?;
+    report.row("on one core: echo: round trip", &raw.median("µs"));
+    let target = Target::start()?;
+    plain::pin_process(target.server.process.id())?;
+    for transport in Transport::ALL {
+        let (mut client, request) = target.plain(transport)?;
+        let asking = std::thread::spawn(move || {
+            plain::pin_this_thread()?;
+            client.round_trips(&request, TIMED)
+        });
+        let times = asking.join().expect("the client panicked")?;
+        report.row(&format!("on one core: {}: round trip", transport.name()), &times.median("µs"));
+    }
     Ok(())
 }
 

@@ -99,7 +99,7 @@ impl From<&ClientError> for Failure {
                 choices: error.choices.clone(),
             },
             ClientError::NotRunning { .. } => Failure::new(NOT_FOUND, error.to_string()),
-            ClientError::Closed | ClientError::Io { .. } | ClientError::Protocol(_) => {
+            ClientError::Closed(_) | ClientError::Io { .. } | ClientError::Protocol(_) => {
                 Failure::new(FAILED, error.to_string())
             }
         }

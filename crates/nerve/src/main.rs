@@ -7,6 +7,8 @@ mod cmd;
 mod exit;
 mod out;
 mod repl;
+mod telemetry;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -38,6 +38,12 @@ fn uses(script: Script, word: &str, tool: &str, input: Value) -> Script {
 impl Stage {
     /// `None` where there is no Claude Code. `way`: arguments of `nerve mcp`.
     async fn new(script: Script, way: &[&str]) -> Option<Stage> {
+        let arguments: Vec<&str> = std::iter::once("mcp").chain(way.iter().copied()).collect();
+        Stage::with(script, |_, _| json!({ "command": NERVE, "args": arguments })).await
+    }
+
+    /// The same with what `server` says of the MCP server, which it may start.
+    async fn with(script: Script, server: impl FnOnce(&Hermetic, &AgentRecipe) -> Value) -> Option<Stage> {
         if find_agent("claude").is_none() {
             skip("real_agent_mcp", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -45,8 +51,7 @@ impl Stage {
         let home = Hermetic::new().unwrap();
         let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
         let mut recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        let arguments: Vec<&str> = std::iter::once("mcp").chain(way.iter().copied()).collect();
-        let config = json!({ "mcpServers": { "nerve": { "command": NERVE, "args": arguments } } });
+        let config = json!({ "mcpServers": { "nerve": server(&home, &recipe) } });
         let file = home.work().join("mcp.json");
         std::fs::write(&file, config.to_string()).unwrap();
         let more =
@@ -157,4 +162,51 @@ async fn an_interrupted_claude_takes_its_prompt_back() {
     // Its client has cancelled the call.
     stage.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
     stage.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
+}
+
+/// A server with HTTP, as Claude Code is told of it.
+fn over_http(home: &Hermetic, recipe: &AgentRecipe) -> Value {
+    let said = |arguments: &[&str]| {
+        let mut command = home.command(NERVE);
+        let output = command.args(arguments).envs(recipe.env.iter().cloned()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(&["server", "start", "--http", "127.0.0.1:0"]);
+    let status: Value = serde_json::from_str(&said(&["server", "status", "--json"])).unwrap();
+    let bearer = format!("Bearer {}", said(&["token", "show"]).trim());
+    let url = format!("http://{}/mcp", status["http"].as_str().unwrap());
+    json!({ "type": "http", "url": url, "headers": { "Authorization": bearer } })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_http_claude_makes_uses_interrupts_and_stops_a_node() {
+    let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
+    let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
+    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script =
+        uses(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
+    let script = uses(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = uses(script, "WAIT", "nerve_execute", long);
+    let script = uses(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
+    let Some(stage) = Stage::with(script, over_http).await else { return };
+    let command = shell_words::join(&stage.recipe.argv);
+    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    let asked = async |prompt: &str, told: &str| {
+        let answer = stage.nerve(&["server", "node", "execute", "boss", prompt]).await;
+        let screen = stage.nerve(&["server", "node", "read", "boss"]).await;
+        assert!(answer.contains(told) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}\n{screen}");
+    };
+    asked("MAKE one", r#"{"node_id":"worker","state":"ready"}"#).await;
+    asked("USE it", "42").await;
+    asked("make a MISTAKE", "no node 'nobody'").await;
+    stage.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
+    stage.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
+    stage.nerve(&["server", "node", "interrupt", "boss"]).await;
+    // Its client has cancelled the call.
+    stage.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
+    stage.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
+    asked("END it", r#""stopped":true"#).await;
+    let nodes = stage.nerve(&["server", "node", "list", "--json"]).await;
+    assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
 }

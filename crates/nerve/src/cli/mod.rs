@@ -9,6 +9,7 @@ pub(crate) mod listen;
 pub(crate) mod local;
 pub(crate) mod mcp;
 pub(crate) mod node;
+pub(crate) mod node_proxy;
 pub(crate) mod pane;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     Snapshot(Box<snapshot::SnapshotArgs>),
     /// Show a recording in its time, or its final state at once
     Replay(recording::ReplayArgs),
+    /// Look through a recording: scroll, search, go to any time
+    View(recording::ViewArgs),
     /// Print the final lines of a recorded session, interleaved with its snapshots
     BranchPoints(recording::BranchPointsArgs),
     /// Write a recording in another form: md, json, csv, txt, asciicast

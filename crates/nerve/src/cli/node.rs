@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 
 use super::chat::ChatOptions;
 use super::local::Prompt;
+use super::node_proxy::ProxyOptions;
 use super::result::{ConversationArgs, TalkArgs};
 
 /// Which server, and how to print.
@@ -137,7 +138,9 @@ EXAMPLES
   nerve server node create tests --backend bash
   nerve server node create me -b claude-tmux --tmux-session work
   nerve server node create seen -b tmux --pane-id %3 --profile claude
-  nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests")]
+  nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests
+  nerve server node create me -c claude --proxy anthropic --proxy-max-tokens 2000000
+  nerve server node create me -c claude --proxy openai --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
 pub(crate) struct CreateArgs {
     /// Its name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
@@ -154,6 +157,8 @@ pub(crate) struct CreateArgs {
     pub(crate) pane: PaneOptions,
     #[command(flatten)]
     pub(crate) model: ChatOptions,
+    #[command(flatten)]
+    pub(crate) proxy: ProxyOptions,
     /// Id of Claude Code's own conversation, a UUID; taken from the command or made up if not given
     #[arg(long, value_name = "UUID")]
     pub(crate) claude_session_id: Option<String>,

@@ -20,6 +20,7 @@ EXAMPLES
   nerve proxy anthropic --listen 127.0.0.1:4000 --max-tokens 2000000
   nerve proxy anthropic --api-key-env ANTHROPIC_API_KEY --client-token-env PROXY_TOKEN
   nerve proxy anthropic --price 3,15 --max-cost 5
+  nerve proxy anthropic --upstream https://models.corp.example --upstream-ca corp.pem
   ANTHROPIC_BASE_URL=http://127.0.0.1:4000 claude")]
     Anthropic(Settings),
     /// Translate for OpenAI's Chat Completions API, or for one that speaks like it
@@ -52,6 +53,9 @@ pub(crate) struct Settings {
     /// Where requests go, instead of the vendor's own API
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) upstream: Option<String>,
+    /// Believe an upstream by the word of these authorities alone (certificates in PEM), instead of the usual ones
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) upstream_ca: Option<PathBuf>,
     /// The model that every request is for, instead of the one it asks for
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
@@ -84,7 +88,8 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
 }
 
-fn price(text: &str) -> Result<(f64, f64), String> {
+/// `IN,OUT`, dollars for a million tokens.
+pub(crate) fn price(text: &str) -> Result<(f64, f64), String> {
     let number =
         |text: &str| text.trim().parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
     let both = text.split_once(',').and_then(|(input, output)| Some((number(input)?, number(output)?)));

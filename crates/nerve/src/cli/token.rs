@@ -31,7 +31,8 @@ pub(crate) enum TokenCommand {
     Show,
     /// Make a new token; the old one lets nobody in from now on
     #[command(after_long_help = "\
-Servers that run take the new token at once. Clients that are connected over TCP stay so until they leave.
+Servers that run take the new token at once. Clients that came in with the old one are told so, and their connections are closed within
+seconds.
 
 EXAMPLES
   nerve token rotate")]

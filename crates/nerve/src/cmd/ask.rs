@@ -14,7 +14,8 @@ use super::prompt;
 use crate::cli::local::AskArgs;
 use crate::cli::node::name_of;
 use crate::exit::{Failure, INTERRUPTED};
-use crate::out;
+use crate::telemetry::Exporting;
+use crate::{out, trace};
 
 const NAME: &str = "ask";
 
@@ -22,6 +23,7 @@ const NAME: &str = "ask";
 pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let places = Places::from_env();
+    let exporting = Exporting::from_env(NAME, |problem| out::warning(problem));
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: NAME.to_string(),
@@ -30,7 +32,9 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             hook_relay: std::env::current_exe().ok(),
             hosting: None,
             panes: Default::default(),
+            proxies: Default::default(),
         },
+        telemetry: exporting.telemetry.clone(),
         ..EngineConfig::default()
     });
     let waiting = format!("asking {}", args.command);
@@ -40,9 +44,17 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let data = answer?;
+    let data = match answer {
+        Ok(data) => data,
+        Err(error) => {
+            exporting.finish().await;
+            return Err(error);
+        }
+    };
     stopped.context("the agent could not be stopped")?;
-    execute::print(&data, args.json)?;
+    let printed = execute::print(&data, args.json);
+    exporting.finish().await;
+    printed?;
     execute::check(&data.response)
 }
 
@@ -53,6 +65,7 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteDat
         .execute(Command::ExecuteInput(Execute {
             parser,
             timeout: Some(args.timeout.0),
+            trace: trace::context(),
             ..Execute::new(node(), text)
         }))
         .await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode};
+use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
 use nerve_proto::EventMessage;
 use nerve_proto::data::{ExecuteData, HistoryData};
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
 async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let socket = places.socket("demo")?;
     say(args, format_args!("server   listens on {}", socket.display()));
-    let client = NerveClient::connect(&socket).await?;
+    let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
     let events = client.subscribe(&SubscribeParams::default()).await?;
     // Told by a task of its own: states change while an answer is waited for.
     let quiet = args.json;

@@ -1,20 +1,30 @@
-//! `nerve mcp`: tools and resources for clients of the Model Context Protocol, over standard input and output.
+//! `nerve mcp`: tools and resources for clients of the Model Context Protocol, over standard input and output or over HTTP.
 
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
-use nerve_compose::{create_standalone, engine_config};
+use nerve_compose::{create_mcp, create_standalone, engine_config};
+use nerve_core::open_files;
 use nerve_mcp::Config;
+use nerve_mcp::http::PATH;
 use nerve_mcp::link::{Link, Unreached};
 use nerve_record::store::Store;
 use nerve_server::InProcess;
+use nerve_server::access::tls::TlsFiles;
+use nerve_server::access::token::TokenFile;
+use nerve_server::front::Front;
 use nerve_server::paths::Places;
+use nerve_server::server::ServerConfig;
+use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::mcp::McpArgs;
-use crate::cmd::server::{connect, is_remote};
+use crate::cli::listen::ListenArgs;
+use crate::cli::mcp::{McpArgs, McpListenArgs};
+use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::Failure;
 use crate::out;
 
@@ -23,11 +33,13 @@ const SERVER: &str = "mcp";
 /// Nodes of this process get this long to end.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Serves one client until it leaves or the process is told to end.
+/// Serves one client until it leaves, or with --http many, until the process is told to end.
 pub(crate) fn run(args: &McpArgs) -> Result<()> {
-    // Standard output belongs to the protocol, to the last byte.
+    // Standard output belongs to the protocol, to the last byte; over HTTP to what is said of the address.
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
-    let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
+    // Over HTTP the SDK warns of what clients do wrong, and they are told.
+    let usual = if args.http.is_some() { "warn,rmcp=error" } else { "warn" };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     let _ = log.try_init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -41,26 +53,94 @@ pub(crate) fn run(args: &McpArgs) -> Result<()> {
 async fn serve(args: &McpArgs) -> Result<()> {
     let stop = nerve_server::stop_signal();
     let places = Places::from_env();
-    let (link, here) = if args.in_process {
-        let (client, server) = serve_here(&places)?;
-        (Link::over(client), Some(server))
-    } else {
-        if !is_remote(&args.server) {
-            // A name that cannot be one is said here, and not at each call.
-            places.socket(&args.server)?;
+    let (source, here) = source(args, &places)?;
+    let done = match args.http {
+        Some(address) => serve_http(args, places, address, source, stop).await,
+        None => {
+            let (reading, writing) = (tokio::io::stdin(), tokio::io::stdout());
+            nerve_mcp::serve(source.config(), reading, writing, stop).await.map_err(Into::into)
         }
-        (to_server(args.server.clone()), None)
     };
-    // Those of a server elsewhere are elsewhere.
-    let ours = args.in_process || !is_remote(&args.server);
-    let config = Config { link, recordings: ours.then(|| Store::new(places.recordings())) };
-    let done = nerve_mcp::serve(config, tokio::io::stdin(), tokio::io::stdout(), stop).await;
     if let Some(server) = here
         && tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err()
     {
         out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
     }
-    Ok(done?)
+    done
+}
+
+/// Serves whoever comes over HTTP until the process is told to end.
+async fn serve_http(
+    args: &McpArgs,
+    places: Places,
+    address: SocketAddr,
+    source: Source,
+    stop: impl Future<Output = ()>,
+) -> Result<()> {
+    let McpListenArgs { http_name, tls_cert, tls_key, token_file, insecure, json } = &args.listen;
+    let mut config = ServerConfig::new(SERVER, places);
+    config.http = Some(address);
+    config.http_names.clone_from(http_name);
+    config.tls = tls_cert.clone().zip(tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    config.insecure = *insecure;
+    if let Some(file) = token_file {
+        config.token = TokenFile::new(file);
+    }
+    config.mounts.push(create_mcp(move || source.config()));
+    config.fit(open_files::raise());
+    let front = Front::bind(&config, address)?;
+    listen::warn(&config, &ListenArgs::default());
+    let url = format!("{}{PATH}", front.url());
+    if *json {
+        out::json_line(&json!({
+            "url": url,
+            "address": front.address().to_string(),
+            "token_file": config.token.path(),
+        }))?;
+    } else {
+        out::line(format_args!("it listens on {url}"))?;
+        out::note(format_args!("clients must show the token in {}", config.token.path().display()));
+    }
+    Ok(front.run(stop).await?)
+}
+
+/// Where nodes and recordings are.
+struct Source {
+    way: Way,
+    recordings: Option<PathBuf>,
+}
+
+enum Way {
+    /// A server by its name or address.
+    Server(String),
+    /// The one in this process.
+    Here(NerveClient),
+}
+
+impl Source {
+    fn config(&self) -> Config {
+        let link = match &self.way {
+            Way::Server(name) => to_server(name.clone()),
+            Way::Here(client) => Link::over(client.clone()),
+        };
+        Config { link, recordings: self.recordings.as_deref().map(Store::new) }
+    }
+}
+
+fn source(args: &McpArgs, places: &Places) -> Result<(Source, Option<InProcess>)> {
+    if args.in_process {
+        let (client, server) = serve_here(places)?;
+        let source = Source { way: Way::Here(client), recordings: Some(places.recordings()) };
+        return Ok((source, Some(server)));
+    }
+    let elsewhere = is_remote(&args.server);
+    if !elsewhere {
+        // A name that cannot be one is said here, and not at each call.
+        places.socket(&args.server)?;
+    }
+    // Those of a server elsewhere are elsewhere.
+    let recordings = (!elsewhere).then(|| places.recordings());
+    Ok((Source { way: Way::Server(args.server.clone()), recordings }, None))
 }
 
 /// The server may be started, stopped and started again meanwhile.

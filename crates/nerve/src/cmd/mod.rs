@@ -59,6 +59,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Host(args) => host::run(args)?,
         Command::Snapshot(args) => snapshot::run(*args)?,
         Command::Replay(args) => return recording::replay(&args),
+        Command::View(args) => return recording::view(&args),
         Command::BranchPoints(args) => recording::branch_points(&args)?,
         Command::Export(args) => recording::export(&args)?,
         Command::Import(args) => recording::import(&args)?,
@@ -109,6 +110,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             RecordingsCommand::Repair(args) => args.json,
         },
         Command::Pattern(args) => args.server.json,
+        Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),
         Command::Token(args) => args.json,
         Command::Result(args) => args.server.json,
@@ -169,7 +171,7 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         interruptible(node::run(args)).await.map_err(|error| match (error.downcast::<Failure>(), goes_on) {
             (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
             (Ok(failure), _) => failure.into(),
-            (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed)) => {
+            (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
                 let message = format!("server '{server}' went away before it answered");
                 Failure::new(FAILED, message).hint(TAKES_BACK).into()
             }

@@ -1,8 +1,9 @@
 //! `proxy`: a proxy in this terminal, until it is told to stop.
 
 use anyhow::Result;
+use nerve_core::telemetry::{Telemetry, record_call};
 use nerve_proxy::{
-    Budget, LogConfig, Prices, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream,
+    Authorities, Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream,
     create_anthropic_proxy, create_openai_proxy,
 };
 use serde_json::json;
@@ -10,26 +11,39 @@ use serde_json::json;
 use crate::cli::proxy::{ProxyArgs, ProxyCommand, Settings};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
+use crate::telemetry::Exporting;
 
 /// Runs a proxy.
 pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     // From now on: what is told to stop while it starts, stops.
     let stop = nerve_server::stop_signal();
     let as_json = args.prints_json();
+    let exporting = Exporting::from_env("proxy", |problem| out::warning(problem));
+    let on_call = on_call(&exporting.telemetry);
     let started = match args.command {
         ProxyCommand::Anthropic(settings) => {
-            create_anthropic_proxy(config(settings, Upstream::ANTHROPIC)?).await
+            let config = config(settings, Upstream::ANTHROPIC)?;
+            create_anthropic_proxy(ProxyConfig { on_call, ..config }).await
         }
         ProxyCommand::Openai(args) => {
             let config = config(args.settings, Upstream::OPENAI)?;
-            let more = ProxyConfig { max_output: args.max_output, reasoning: args.reasoning, ..config };
+            let more =
+                ProxyConfig { max_output: args.max_output, reasoning: args.reasoning, on_call, ..config };
             create_openai_proxy(more).await
         }
     };
     let proxy = started.map_err(failure)?;
     announce(&proxy, as_json)?;
     stop.await;
-    summary(proxy.shutdown().await, as_json)
+    let spent = proxy.shutdown().await;
+    exporting.finish().await;
+    summary(spent, as_json)
+}
+
+/// Tells of each request as a span, where somebody wants to know.
+fn on_call(telemetry: &Telemetry) -> Option<OnCall> {
+    let telemetry = telemetry.clone();
+    telemetry.is_on().then(|| OnCall::new(move |report| record_call(&telemetry, report, None)))
 }
 
 impl ProxyArgs {
@@ -48,6 +62,7 @@ fn config(settings: Settings, usual: &str) -> Result<ProxyConfig> {
     let prices = settings.price.map(|(input, output)| Prices::new(input, output));
     Ok(ProxyConfig {
         listen: settings.listen,
+        authorities: settings.upstream_ca.map(Authorities::read).transpose().map_err(failure)?,
         model: settings.model,
         api_key: settings.api_key_env.as_deref().map(secret).transpose()?,
         client_token: settings.client_token_env.as_deref().map(secret).transpose()?,
@@ -76,7 +91,7 @@ fn secret(name: &str) -> Result<Secret> {
 
 fn failure(error: ProxyError) -> Failure {
     let code = match error {
-        ProxyError::Listen { .. } | ProxyError::Log { .. } => FAILED,
+        ProxyError::Listen { .. } | ProxyError::Log { .. } | ProxyError::Authorities { .. } => FAILED,
         _ => USAGE,
     };
     Failure::new(code, error.to_string())

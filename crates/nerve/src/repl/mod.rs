@@ -37,7 +37,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
 use nerve_compose::{create_standalone, engine_config};
+use nerve_core::engine::EngineConfig;
 use nerve_core::session::DEFAULT;
+use nerve_core::telemetry::Telemetry;
 use nerve_server::InProcess;
 use nerve_server::paths::{Places, private_directory};
 
@@ -50,6 +52,7 @@ use crate::cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 use crate::cmd::server::connect;
 use crate::exit::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;
+use crate::telemetry::Exporting;
 
 /// What histories and journals call the server in this process.
 const SERVER: &str = "repl";
@@ -58,11 +61,13 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A REPL with nodes in this process. Gives the exit code.
 pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
-    let (client, server) = serve_here()?;
+    let exporting = Exporting::from_env(SERVER, |problem| out::warning(problem));
+    let (client, server) = serve_here(exporting.telemetry.clone())?;
     let code = run(client, None, args.options).await;
     if tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err() {
         out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
     }
+    exporting.finish().await;
     code
 }
 
@@ -72,9 +77,9 @@ pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
     run(client, Some(args.server), args.options).await
 }
 
-fn serve_here() -> Result<(NerveClient, InProcess)> {
+fn serve_here(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
-    let config = engine_config(SERVER, &places, std::env::current_exe().ok());
+    let config = EngineConfig { telemetry, ..engine_config(SERVER, &places, std::env::current_exe().ok()) };
     let here = create_standalone(config).context("cannot talk to the server in this process")?;
     Ok(here.into_parts())
 }

@@ -86,7 +86,7 @@ fn told(thing: &str, how: &str, (done, late): (Vec<Done>, Vec<String>)) -> Vec<S
         match result {
             Ok(()) => names.push(name),
             // It has ended by itself, or the server has, with all that it had.
-            Err(ClientError::Closed) => {}
+            Err(ClientError::Closed(_)) => {}
             Err(error) if error.server().is_some_and(|error| error.error_type == "not_found_error") => {}
             Err(error) => said.push(format!("{thing} '{name}' could not be {how}: {error}")),
         }
@@ -122,7 +122,7 @@ mod tests {
             ("a".to_string(), Ok(())),
             ("b".to_string(), Err(ClientError::Protocol("no".to_string()))),
             ("c".to_string(), Ok(())),
-            ("d".to_string(), Err(ClientError::Closed)),
+            ("d".to_string(), Err(ClientError::closed())),
         ];
         assert_eq!(
             told("node", "stopped", (done, vec!["e".to_string()])),

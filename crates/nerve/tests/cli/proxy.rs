@@ -127,6 +127,12 @@ fn what_cannot_be_is_said_with_what_to_do() {
     home.nerve(&["proxy", "openai", "--api-key-env", "NO_SUCH"]).says(2, &["'NO_SUCH'", "export"]);
     home.nerve(&["proxy", "anthropic", "--max-cost", "1"]).says(2, &["--price"]);
     home.nerve(&["proxy", "anthropic", "--price", "3"]).says(2, &["like 3,15"]);
+    home.nerve(&["proxy", "anthropic", "--upstream-ca", "/nonexistent/ca"])
+        .says(1, &["/nonexistent/ca", "cannot be read"]);
+    let empty = home.hermetic.work().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    home.nerve(&["proxy", "openai", "--upstream-ca", empty.to_str().unwrap()])
+        .says(1, &["empty.pem", "no certificate"]);
     home.nerve(&["proxy", "anthropic", "--log", "/nonexistent/x"]).says(1, &["/nonexistent/x"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -105,7 +105,7 @@ impl<'a> Follow<'a> {
                 _ = ticks.tick() => self.draw(),
             }
         };
-        if listening && !matches!(done, Err(ClientError::Closed)) {
+        if listening && !matches!(done, Err(ClientError::Closed(_))) {
             // No more than a courtesy: the result is there.
             let _ = timeout(LAST_EVENTS, self.last_events()).await;
         }
@@ -126,7 +126,7 @@ impl<'a> Follow<'a> {
             Ok(())
         };
         self.until(work).await??;
-        if self.progress.status.is_some() { Ok(()) } else { Err(ClientError::Closed.into()) }
+        if self.progress.status.is_some() { Ok(()) } else { Err(ClientError::closed().into()) }
     }
 
     /// Asks the server how far the run is: events came before anybody listened, or are missing.

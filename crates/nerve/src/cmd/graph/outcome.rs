@@ -25,7 +25,7 @@ pub(super) fn conclude(
     let run = follow.run();
     let (ended, failure) = match end {
         Ok(ended) => (ended, None),
-        Err(ClientError::Closed) => return Err(interrupted(target, run, "went away").into()),
+        Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "went away").into()),
         Err(ClientError::Server(error)) => match &error.run {
             Some(ended) => {
                 (RunEndedData::clone(ended), Some(failure(target, ended, &error, follow.failed())))

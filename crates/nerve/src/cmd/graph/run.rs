@@ -17,7 +17,7 @@ use super::source::{Source, definition, file};
 use super::{Asked, Target, dry, input, missing, outcome};
 use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
-use crate::out;
+use crate::{out, trace};
 
 /// What is run.
 enum Graph {
@@ -71,6 +71,8 @@ pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
         run_id: Some(args.run_id.unwrap_or_else(|| new_run_id(now()))),
         trace: args.trace.is_some(),
         keep_nodes: args.keep_nodes,
+        traceparent: trace::parent(),
+        tracestate: trace::state(),
     };
     if args.detach {
         let info = match graph {

@@ -83,7 +83,7 @@ async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
         return Ok(None);
     }
     follow.until_end().await.map_err(|error| match error.downcast_ref() {
-        Some(ClientError::Closed) => super::outcome::interrupted(target, run, "went away").into(),
+        Some(ClientError::Closed(_)) => super::outcome::interrupted(target, run, "went away").into(),
         _ => error,
     })?;
     Ok(Some(target.client.run_status(run, None).await?))

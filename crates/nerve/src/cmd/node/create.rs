@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use nerve_proto::CommandType;
 use nerve_proto::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
 
-use super::Target;
+use super::{Target, proxied};
 use crate::cli::chat::ChatOptions;
 use crate::cli::node::{Backend, CreateArgs, name_of};
 use crate::cli::result::ConversationArgs;
@@ -47,6 +47,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
         conversation: of_node(args.conversation),
+        proxy: proxied::of_node(args.proxy)?,
         ..CreateNodeParams::new(args.name)
     };
     let data = target.ask(CommandType::CreateNode, &params).await?;
@@ -110,6 +111,7 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
         ("--cwd", args.cwd.is_some(), "works where its program does"),
         ("--env", !args.env.is_empty(), "has its environment already"),
         ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
+        ("--proxy", args.proxy.proxy.is_some(), "has its environment already"),
     ];
     match new.into_iter().find(|(_, given, _)| *given) {
         None => Ok(()),

@@ -9,7 +9,7 @@ use super::Target;
 use crate::cli::node::{ExecuteArgs, name_of};
 use crate::cmd::{prompt, result};
 use crate::exit::{FAILED, Failure};
-use crate::out;
+use crate::{out, trace};
 
 /// Sends the prompt and prints the answer.
 pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
@@ -20,6 +20,8 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         fail_if_busy: args.fail_if_busy,
         detach_on_timeout: args.detach,
         conversation: result::conversation(&args.talk)?,
+        traceparent: trace::parent(),
+        tracestate: trace::state(),
     };
     let node = target.client.node(&args.node, target.session.as_deref());
     if args.talk.is_async {

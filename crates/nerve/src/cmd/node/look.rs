@@ -116,6 +116,10 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     if let Some(turn) = &why.turn {
         facts.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
     }
+    let faults = fact(&why.metadata, "faults");
+    if !faults.is_empty() {
+        facts.push(("faults", faults));
+    }
     out::facts(&facts)?;
     if !why.choices.is_empty() {
         out::line("\nchoices")?;

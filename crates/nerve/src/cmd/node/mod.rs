@@ -6,6 +6,7 @@ pub(crate) mod execute;
 pub(crate) mod fork;
 mod history;
 mod look;
+mod proxied;
 mod write;
 
 use anyhow::Result;
@@ -55,7 +56,13 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {
             let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
-            let params = RunCommandParams { node_id, session_id, command };
+            let params = RunCommandParams {
+                node_id,
+                session_id,
+                command,
+                traceparent: crate::trace::parent(),
+                tracestate: crate::trace::state(),
+            };
             target.quietly(CommandType::RunCommand, &params).await
         }
         NodeCommand::Read(args) => {

@@ -116,7 +116,7 @@ fn error(error: ClientError) -> EngineError {
             told
         }
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
-        ClientError::Closed => {
+        ClientError::Closed(_) => {
             EngineError::new(ErrorKind::Process, "the server went away in the middle of a turn")
                 .hint(crate::cmd::TAKES_BACK)
         }

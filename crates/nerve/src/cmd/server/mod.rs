@@ -1,13 +1,13 @@
 //! `nerve server`: start, stop, status, list; and the way from a name to a connection.
 
-mod listen;
+pub(crate) mod listen;
 mod remote;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod stop;
 
 use anyhow::Result;
-use nerve_client::{ClientError, NerveClient};
+use nerve_client::{ClientError, NerveClient, Reconnect};
 use nerve_server::paths::Places;
 
 use crate::exit::{Failure, NOT_FOUND};
@@ -22,7 +22,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     }
     let socket = Places::from_env().socket(server)?;
     match NerveClient::connect(&socket).await {
-        Ok(client) => Ok(client),
+        Ok(client) => Ok(client.reconnect(Reconnect::Never)),
         Err(ClientError::NotRunning { .. }) => Err(not_running(server).into()),
         Err(error) => Err(error.into()),
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_client::{ClientError, NerveClient, Tls};
+use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
 use nerve_server::access::token::TokenFile;
 use nerve_server::paths::Places;
 
@@ -48,7 +48,7 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
         let message = format!("no connection to {address} within {} s", PATIENCE.as_secs());
         return Err(Failure::new(TIMED_OUT, message).into());
     };
-    connected.map_err(|error| match error {
+    connected.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
         ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
         ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
             Failure::new(NOT_FOUND, format!("nobody listens on {address}"))

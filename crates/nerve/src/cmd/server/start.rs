@@ -12,9 +12,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_compose::create_mcp_of;
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_core::open_files;
+use nerve_core::proxy::Proxies;
+use nerve_core::telemetry::{TRACEPARENT, TRACESTATE};
 use nerve_server::daemon::addresses;
 use nerve_server::paths::{Places, private_directory};
 use nerve_server::server::Server;
@@ -25,6 +28,7 @@ use super::listen;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
+use crate::telemetry::Exporting;
 
 /// A log that is longer when a server starts is put aside once, over the one put aside before.
 const LOG_BYTES: u64 = 4 * 1024 * 1024;
@@ -47,6 +51,9 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
         .args(listen::again(&config))
         .env_remove(TOKEN)
+        // A server is not part of what starts it: what its programs do would be, for ever.
+        .env_remove(TRACEPARENT)
+        .env_remove(TRACESTATE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -90,6 +97,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         listen::warn(&config, &args.listen);
     }
     config.fit(open_files::raise());
+    config.mounts.push(create_mcp_of(&config)?);
     let stop = nerve_server::stop_signal();
     if args.daemon {
         // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
@@ -103,9 +111,10 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         }
         Err(error) => return Err(error.into()),
     };
+    let exporting = Exporting::from_env(&config.name, |problem| tracing::warn!("{problem}"));
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let claimed = places.claim_hosts(&config.name);
-    let _hosts = match claimed {
+    let hosts = match claimed {
         Ok(hosts) => hosts,
         Err(error) if args.daemon => {
             tell_starter(&json!({ "error": error.to_string(), "hint": error.hint() }));
@@ -121,11 +130,13 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
             hook_relay: std::env::current_exe().ok(),
             hosting: Some(places.hosting(program)?),
             panes: places.panes()?,
+            proxies: Proxies { folder: Some(places.proxies()), ..Proxies::default() },
         },
         runs_dir: Some(places.runs()),
         sessions_file: Some(places.sessions_file()),
         conversations: Some(places.conversations()),
         results_dir: Some(places.results()),
+        telemetry: exporting.telemetry.clone(),
     });
     engine.adopt();
     engine.resume_interrupted();
@@ -135,8 +146,11 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot turn standard output to the log")?;
     }
-    server.run(engine, stop).await?;
-    Ok(())
+    let served = server.run(engine, stop).await;
+    // The name is free: the next server must not wait for what this one still sends.
+    drop(hosts);
+    exporting.finish().await;
+    Ok(served?)
 }
 
 /// Goes on as the same process without the token in its environment, where there is one: nodes get what this has, and the user's other
@@ -152,7 +166,7 @@ fn without_token() -> Result<()> {
 
 fn log_to_stderr(for_people: bool) {
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
-    let filter = filter.unwrap_or_else(|| EnvFilter::new("info"));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("info,rmcp=error"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let _ = if for_people { log.try_init() } else { log.with_ansi(false).try_init() };
 }

@@ -2,9 +2,11 @@
 
 mod bad;
 mod client;
+mod http;
 mod official;
 mod resources;
 mod waiting;
+mod web;
 
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};

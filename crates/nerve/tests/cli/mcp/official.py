@@ -1,13 +1,17 @@
 """What the official client of the protocol sees of `nerve mcp`.
 
-Called with the program and the mode of the client: 'auto' (the newest protocol it knows) or 'legacy' (with 'initialize').
+Called with the mode of the client, 'auto' (the newest protocol it knows) or 'legacy' (with 'initialize'), and with the program, or with
+the URL where it is served over HTTP. The token is in NERVE_TOKEN.
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 
+import httpx2
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 PATIENCE = 60
 
@@ -87,11 +91,67 @@ async def use(client, mode):
         await client.call_tool("nerve_stop_node", {"node_id": "sh"})
 
 
-async def session(program, mode):
-    server = StdioServerParameters(command=program, args=["mcp"], env=dict(os.environ))
-    async with Client(server, mode=mode) as client:
+async def two_at_once(url, mode):
+    """Each client gets its own answers and progress, and one that leaves takes nothing of the other's with it."""
+    heard = {"one": [], "two": []}
+
+    def hears(name):
+        async def progress(progress, total, message):
+            heard[name].append(message)
+
+        return progress
+
+    async def turn(client, name):
+        await client.call_tool("nerve_create_node", {"node_id": name, "command": "bash --norc", "env": {"PS1": "$ "}})
+        slow = f"for i in 1 2 3; do echo {name}-$i; read -t 0.5 <> <(:); done; echo over-{name}"
+        return await client.call_tool("nerve_execute", {"node_id": name, "text": slow}, progress_callback=hears(name))
+
+    async with connected(url, mode) as one:
+        async with connected(url, mode) as two:
+            done = await asyncio.gather(turn(one, "one"), turn(two, "two"))
+        for name, result in zip(heard, done):
+            assert result.content[0].text.endswith(f"over-{name}"), result
+            assert heard[name] and all(name in message or message == "still at work" for message in heard[name]), heard
+        # The other one has left.
+        again = await one.call_tool("nerve_execute", {"node_id": "two", "text": "echo still-here"})
+        assert again.structured_content["text"] == "still-here", again
+        for name in heard:
+            await one.call_tool("nerve_stop_node", {"node_id": name})
+
+
+@contextlib.asynccontextmanager
+async def connected(where, mode):
+    if not where.startswith("http"):
+        server = StdioServerParameters(command=where, args=["mcp"], env=dict(os.environ))
+        async with Client(server, mode=mode) as client:
+            yield client
+        return
+    headers = {"Authorization": f"Bearer {os.environ['NERVE_TOKEN']}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=300)) as http:
+        async with Client(streamable_http_client(where, http_client=http), mode=mode) as client:
+            yield client
+
+
+async def refused(url, mode):
+    """Without the token there is no client."""
+    async with httpx2.AsyncClient(headers={"Authorization": "Bearer wrong"}) as http:
+        try:
+            async with Client(streamable_http_client(url, http_client=http), mode=mode):
+                pass
+        except BaseException as error:
+            # One, or a group with one in it.
+            assert "NameError" not in repr(error), error
+            return
+    raise AssertionError("a wrong token was taken")
+
+
+async def session(mode, where):
+    async with connected(where, mode) as client:
         await use(client, mode)
         print("protocol", client.protocol_version)
+    if where.startswith("http"):
+        await two_at_once(where, mode)
+        await refused(where, mode)
 
 
 asyncio.run(asyncio.wait_for(session(*sys.argv[1:]), 3 * PATIENCE))

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use nerve_testkit::skip;
+use serde_json::json;
 
+use super::web::Site;
 use crate::harness::{DEADLINE, Done, Home, NERVE};
 
 /// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
@@ -17,6 +19,21 @@ fn python() -> Option<PathBuf> {
     python.exists().then_some(python)
 }
 
+/// What it sees, in both ages of the protocol. `whence`: the program, or a URL; `token`: for that.
+fn sees(home: &Home, python: &Path, whence: &str, token: Option<&str>) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official.py");
+    for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
+        let mut command = home.hermetic.command(python);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([mode, whence]);
+        command.envs(token.map(|token| ("NERVE_TOKEN", token)));
+        let output = assert_cmd::Command::from_std(command).timeout(3 * DEADLINE).output().unwrap();
+        let done = Done::of(&output);
+        assert_eq!(done.code, 0, "{mode}: {}\n{}", done.stdout, done.stderr);
+        assert!(done.stdout.contains(protocol), "{done:?}");
+        assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]), "{mode}");
+    }
+}
+
 #[test]
 fn the_official_client_is_served_in_both_ages_of_the_protocol() {
     let Some(python) = python() else {
@@ -25,15 +42,23 @@ fn the_official_client_is_served_in_both_ages_of_the_protocol() {
             "the package mcp of PyPI is not installed (cargo xtask setup)",
         );
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official.py");
-    for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
-        let home = Home::new();
-        home.ok(&["server", "start"]);
-        let mut command = home.hermetic.command(&python);
-        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([NERVE, mode]);
-        let output = assert_cmd::Command::from_std(command).timeout(3 * DEADLINE).output().unwrap();
-        let done = Done::of(&output);
-        assert_eq!(done.code, 0, "{mode}: {}\n{}", done.stdout, done.stderr);
-        assert!(done.stdout.contains(protocol), "{done:?}");
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    sees(&home, &python, NERVE, None);
+}
+
+#[test]
+fn over_http_the_official_client_is_served_too_and_two_of_them_at_once() {
+    let Some(python) = python() else {
+        return skip(
+            "over_http_the_official_client_is_served_too_and_two_of_them_at_once",
+            "the package mcp of PyPI is not installed (cargo xtask setup)",
+        );
+    };
+    let home = Home::new();
+    let server = Site::of_server(&home);
+    let own = Site::of_its_own(&home, &[]);
+    for site in [server, own] {
+        sees(&home, &python, &site.url(), Some(&site.token));
     }
 }

@@ -1,0 +1,117 @@
+//! HTTP, asked by `wrk`: how many requests a second, and how long one takes.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[path = "support/live.rs"]
+mod live;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use live::LiveServer;
+use serde_json::Value;
+use support::{Figure, Report};
+
+/// Seconds that each is asked for.
+const SECONDS: u32 = 5;
+/// Connections at a time.
+const CONNECTIONS: [u32; 3] = [1, 10, 50];
+/// What is asked: a name, the method, the path, the body.
+const ASKED: [(&str, &str, &str, &str); 3] = [
+    ("GET /health, without a token", "GET", "/health", ""),
+    ("GET /nodes, of which there are ten", "GET", "/nodes", ""),
+    ("POST /api/command with PING", "POST", "/api/command", r#"{"command_type":"PING","request_id":"1"}"#),
+];
+
+fn main() -> Result<()> {
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let mut report = Report::new(
+        "HTTP, asked by wrk",
+        "Debian's `wrk` with one thread asks a server on loopback, HTTP/1.1 without TLS, connections kept. Each is asked for 5 s after one that does not count.",
+    );
+    match Command::new("wrk").arg("--version").output() {
+        Ok(_) => measure(&mut report)?,
+        Err(error) => {
+            report.note(&format!("Not measured: there is no `wrk` ({error}); `apt-get install wrk`."))
+        }
+    }
+    report.print();
+    Ok(())
+}
+
+fn measure(report: &mut Report) -> Result<()> {
+    let server = LiveServer::start_listening(&["--http", "127.0.0.1:0"])?;
+    let status: Value = serde_json::from_slice(&server.run(&["server", "status", "--json"])?.stdout)?;
+    let address = status["http"].as_str().context("no address")?.to_string();
+    let token = String::from_utf8(server.run(&["token", "show"])?.stdout)?.trim().to_string();
+    for n in 0..10 {
+        server.run(&["server", "node", "create", &format!("node-{n}"), "--backend", "bash"])?;
+    }
+    let script = server.home.nerve_home().join("wrk.lua");
+    for (name, method, path, body) in ASKED {
+        fs::write(&script, lua(method, body, &token))?;
+        for connections in CONNECTIONS {
+            eprintln!("http: {name}, {connections}");
+            let asked = Asked::wrk(&format!("http://{address}{path}"), connections, &script)?;
+            let of = |what: &str| match connections {
+                1 => format!("{name}: {what}, 1 connection"),
+                _ => format!("{name}: {what}, {connections} connections"),
+            };
+            report.row(&of("requests"), &Figure::one(asked.rate, "/s"));
+            report.row(&of("median"), &Figure::one(asked.median, "µs"));
+            report.row(&of("99 of 100 within"), &Figure::one(asked.p99, "µs"));
+        }
+    }
+    Ok(())
+}
+
+/// What `wrk` runs: the request, and at the end one line of numbers. In a file of the server's home, for the token is in it.
+fn lua(method: &str, body: &str, token: &str) -> String {
+    format!(
+        r#"wrk.method = "{method}"
+wrk.body = [[{body}]]
+wrk.headers["Authorization"] = "Bearer {token}"
+wrk.headers["Content-Type"] = "application/json"
+done = function(summary, latency, requests)
+  local errors = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.status + summary.errors.timeout
+  io.write(string.format("RESULT %d %d %d %f %f\n", summary.requests, summary.duration, errors, latency:percentile(50), latency:percentile(99)))
+end
+"#
+    )
+}
+
+struct Asked {
+    /// A second.
+    rate: f64,
+    /// Microseconds.
+    median: f64,
+    p99: f64,
+}
+
+impl Asked {
+    /// Asks twice; the second time counts.
+    fn wrk(url: &str, connections: u32, script: &Path) -> Result<Asked> {
+        Asked::once(url, connections, 1, script)?;
+        Asked::once(url, connections, SECONDS, script)
+    }
+
+    fn once(url: &str, connections: u32, seconds: u32, script: &Path) -> Result<Asked> {
+        let mut wrk = Command::new("wrk");
+        wrk.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "-s"]).arg(script).arg(url);
+        let output = wrk.output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix("RESULT "))
+            .with_context(|| format!("wrk: {said}"))?;
+        let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [requests, micros, errors, median, p99] = numbers[..] else { anyhow::bail!("wrk: {line}") };
+        ensure!(errors == 0.0, "wrk: {errors} of {requests} requests failed");
+        Ok(Asked { rate: requests / (micros / 1e6), median, p99 })
+    }
+}

@@ -1,0 +1,110 @@
+//! One blocking client, and an echo to compare it with: what a round trip costs when both ends do nothing but wait for each other.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::support::Samples;
+
+/// Round trips before those that are timed.
+const WARM_UP: usize = 500;
+/// About as long as a PING and a little less than its answer.
+const ECHOED: &[u8; 80] =
+    b"{-----------------------------------------------------------------------------}\n";
+
+pub(crate) trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A connection on which one request is made at a time.
+pub(crate) struct Plain {
+    stream: BufReader<Box<dyn Stream>>,
+    is_http: bool,
+    line: Vec<u8>,
+}
+
+impl Plain {
+    pub(crate) fn new(stream: Box<dyn Stream>, is_http: bool) -> Plain {
+        Plain { stream: BufReader::new(stream), is_http, line: Vec::new() }
+    }
+
+    /// Sends a request, reads its answer.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Result<()> {
+        self.stream.get_mut().write_all(request)?;
+        let mut length = 0;
+        loop {
+            self.line.clear();
+            ensure!(self.stream.read_until(b'\n', &mut self.line)? > 0, "the server closed");
+            let line = self.line.trim_ascii();
+            if !self.is_http || line.is_empty() {
+                break;
+            }
+            let name = b"content-length:";
+            if line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name) {
+                length = std::str::from_utf8(line[name.len()..].trim_ascii())?.parse()?;
+            }
+        }
+        self.line.resize(length, 0);
+        Ok(self.stream.read_exact(&mut self.line)?)
+    }
+
+    /// Asks the same so many times, and says how long each took, in µs.
+    pub(crate) fn round_trips(&mut self, request: &[u8], count: usize) -> Result<Samples> {
+        for _ in 0..WARM_UP {
+            self.ask(request)?;
+        }
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            let start = Instant::now();
+            self.ask(request)?;
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(Samples::new(times))
+    }
+}
+
+/// The same with a thread at the other end that sends back each line, and nothing of nerve between. `pinned`: both on one core.
+pub(crate) fn echo(count: usize, pinned: bool) -> Result<Samples> {
+    let (ours, mut theirs) = UnixStream::pair()?;
+    let echoing = std::thread::spawn(move || {
+        if pinned {
+            pin_this_thread()?;
+        }
+        let mut line = [0; ECHOED.len()];
+        while theirs.read_exact(&mut line).is_ok() {
+            theirs.write_all(&line)?;
+        }
+        anyhow::Ok(())
+    });
+    let asking = std::thread::spawn(move || {
+        if pinned {
+            pin_this_thread()?;
+        }
+        Plain::new(Box::new(ours), false).round_trips(ECHOED, count)
+    });
+    let times = asking.join().expect("the client panicked");
+    echoing.join().expect("the echo panicked")?;
+    times
+}
+
+/// Keeps the calling thread on the first core. Threads it starts are kept there too.
+pub(crate) fn pin_this_thread() -> Result<()> {
+    let this = std::fs::read_link("/proc/thread-self")?;
+    let id = this.file_name().context("no thread")?;
+    pin(&[], Path::new(id))
+}
+
+/// Keeps all threads of a process on the first core.
+pub(crate) fn pin_process(pid: u32) -> Result<()> {
+    pin(&["-a"], Path::new(&pid.to_string()))
+}
+
+fn pin(options: &[&str], id: &Path) -> Result<()> {
+    let mut taskset = Command::new("taskset");
+    taskset.args(options).args(["-c", "-p", "0"]).arg(id).stdout(Stdio::null());
+    ensure!(taskset.status().context("taskset (util-linux) is missing")?.success(), "taskset failed");
+    Ok(())
+}

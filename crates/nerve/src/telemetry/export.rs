@@ -1,0 +1,172 @@
+//! Takes spans from the queue and sends them, batch by batch. A collector that is away or slow costs lost spans and a warning.
+
+use std::time::Duration;
+
+use nerve_core::telemetry::{Span, Spans, Telemetry};
+use opentelemetry::{InstrumentationScope, Key, KeyValue};
+use opentelemetry_otlp::{Protocol, SpanExporter as Otlp, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SpanExporter;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::settings::Settings;
+use super::transport::Transport;
+use super::{Tell, convert};
+
+/// How long the last spans may take to be sent.
+const FLUSH: Duration = Duration::from_secs(3);
+/// How long it is silent of spans that were lost, after it has told of some.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Spans on their way to a collector.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+    tell: Tell,
+}
+
+impl Exporter {
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// What of the environment cannot be used, for people.
+    pub(super) fn start(
+        server: &str,
+        settings: Settings,
+        tell: Tell,
+    ) -> Result<(Telemetry, Exporter), String> {
+        let transport = Transport { limit: settings.timeout };
+        let built = Otlp::builder()
+            .with_http()
+            .with_http_client(transport)
+            .with_protocol(Protocol::HttpBinary)
+            .with_timeout(settings.timeout)
+            .build();
+        let mut otlp = built.map_err(|error| error.to_string())?;
+        otlp.set_resource(&resource(server));
+        let (telemetry, spans) = Telemetry::new(settings.setup.clone());
+        let stop = CancellationToken::new();
+        let scope = InstrumentationScope::builder("nerve").with_version(env!("CARGO_PKG_VERSION")).build();
+        let sending = Sending { otlp, scope, settings, spans, losses: Losses::new(tell) };
+        let task = tokio::spawn(sending.run(stop.clone()));
+        Ok((telemetry, Exporter { task, stop, tell }))
+    }
+
+    /// Sends what waits, and ends.
+    pub(super) async fn finish(mut self) {
+        self.stop.cancel();
+        if timeout(FLUSH, &mut self.task).await.is_err() {
+            self.task.abort();
+            (self.tell)(&format!(
+                "the last traces are lost: they could not be sent within {} s",
+                FLUSH.as_secs()
+            ));
+        }
+    }
+}
+
+/// Who tells: `service.name` is `nerve` unless the environment has another.
+fn resource(server: &str) -> Resource {
+    const SERVICE: Key = Key::from_static_str("service.name");
+    let named = Resource::builder().build();
+    let is_named = named.get(&SERVICE).is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    let builder = Resource::builder().with_attributes([
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("nerve.server", server.to_string()),
+        KeyValue::new("process.pid", i64::from(std::process::id())),
+    ]);
+    if is_named { builder } else { builder.with_service_name("nerve") }.build()
+}
+
+struct Sending {
+    otlp: Otlp,
+    scope: InstrumentationScope,
+    settings: Settings,
+    spans: Spans,
+    losses: Losses,
+}
+
+impl Sending {
+    async fn run(mut self, stop: CancellationToken) {
+        while let Some(batch) = self.batch(&stop).await {
+            self.send(batch).await;
+        }
+        self.losses.tell();
+    }
+
+    /// As many spans as are sent at once, or those that came in time. `None`: there will be none any more.
+    async fn batch(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
+        let first = tokio::select! {
+            span = self.spans.next() => span,
+            () = stop.cancelled() => {
+                self.spans.close();
+                self.spans.next().await
+            }
+        };
+        let mut batch = vec![first?];
+        let until = Instant::now() + self.settings.delay;
+        while batch.len() < self.settings.batch {
+            tokio::select! {
+                span = timeout_at(until, self.spans.next()) => match span {
+                    Ok(Some(span)) => batch.push(span),
+                    Ok(None) | Err(_) => break,
+                },
+                // What waits already still comes, and then nothing.
+                () = stop.cancelled(), if !stop.is_cancelled() => self.spans.close(),
+            }
+        }
+        Some(batch)
+    }
+
+    async fn send(&mut self, batch: Vec<Span>) {
+        let count = batch.len() as u64;
+        let batch = batch.into_iter().map(|span| convert::span(span, &self.scope)).collect();
+        // Tries are bounded by the exporter, each by its request; this is for what neither thinks of.
+        let sent = timeout(2 * self.settings.timeout, self.otlp.export(batch)).await;
+        let problem = match sent {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("it did not answer in time".to_string()),
+        };
+        self.losses.count(self.spans.take_lost(), problem.map(|problem| (count, problem)));
+    }
+}
+
+/// What did not get through, told now and then.
+#[derive(Debug)]
+struct Losses {
+    tell: Tell,
+    lost: u64,
+    why: Option<String>,
+    told: Option<Instant>,
+}
+
+impl Losses {
+    fn new(tell: Tell) -> Losses {
+        Losses { tell, lost: 0, why: None, told: None }
+    }
+
+    fn count(&mut self, lost: u64, failed: Option<(u64, String)>) {
+        self.lost += lost;
+        if let Some((count, why)) = failed {
+            self.lost += count;
+            self.why = Some(why);
+        }
+        if self.told.is_none_or(|told| told.elapsed() >= QUIET) {
+            self.tell();
+        }
+    }
+
+    fn tell(&mut self) {
+        if self.lost == 0 {
+            return;
+        }
+        let why = self.why.take().unwrap_or_else(|| "there were more than the queue holds".to_string());
+        (self.tell)(&format!("{} spans are lost: {why}", self.lost));
+        self.lost = 0;
+        self.told = Some(Instant::now());
+    }
+}

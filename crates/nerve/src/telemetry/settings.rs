@@ -1,0 +1,217 @@
+//! What OpenTelemetry's variables ask for (specification: SDK environment variables, OTLP exporter).
+
+use std::time::Duration;
+
+use nerve_core::telemetry::{RootSampler, Sampler, TelemetrySetup};
+
+/// What asks for spans to be sent: without one of them nothing is kept and nobody is called.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+/// The only one that is spoken.
+const PROTOCOL: &str = "http/protobuf";
+
+/// How spans are sent.
+#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nothing is sent without the feature"))]
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// How they are kept until then.
+    pub(super) setup: TelemetrySetup,
+    /// How many are sent at once.
+    pub(super) batch: usize,
+    /// How long the first of them waits for others.
+    pub(super) delay: Duration,
+    /// How long sending may take, tries included.
+    pub(super) timeout: Duration,
+}
+
+/// Reads them. `None`: nothing is to be sent. What is wrong is said for people, and does not keep the rest from working.
+pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
+    let mut read = Reading {
+        variable: |name: &str| variable(name).filter(|value| !value.trim().is_empty()),
+        problems: Vec::new(),
+    };
+    let settings = read.settings();
+    (settings, read.problems)
+}
+
+struct Reading<F> {
+    variable: F,
+    problems: Vec<String>,
+}
+
+impl<F: Fn(&str) -> Option<String>> Reading<F> {
+    fn settings(&mut self) -> Option<Settings> {
+        let is_true = |text: String| text.trim().eq_ignore_ascii_case("true");
+        self.first(&ENDPOINTS)?;
+        if (self.variable)("OTEL_SDK_DISABLED").is_some_and(is_true) {
+            return None;
+        }
+        if let Some(exporter) =
+            (self.variable)("OTEL_TRACES_EXPORTER").filter(|exporter| exporter.trim() != "otlp")
+        {
+            if exporter.trim() != "none" {
+                self.problems.push(format!(
+                    "OTEL_TRACES_EXPORTER={exporter}: only otlp and none are known; no traces are sent"
+                ));
+            }
+            return None;
+        }
+        if let Some((name, protocol)) =
+            self.first(&PROTOCOLS).filter(|(_, protocol)| protocol.trim() != PROTOCOL)
+        {
+            let message = format!(
+                "{name}={protocol}: only {PROTOCOL} is spoken (port 4318 of a collector); no traces are sent"
+            );
+            self.problems.push(message);
+            return None;
+        }
+        let queue = self.number("OTEL_BSP_MAX_QUEUE_SIZE", 2048, 1..=65_536);
+        let batch = self.number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512, 1..=65_536).min(queue);
+        let delay = self.number("OTEL_BSP_SCHEDULE_DELAY", 5000, 0..=600_000);
+        let timeout = self.first(&TIMEOUTS).map_or("OTEL_EXPORTER_OTLP_TIMEOUT", |(name, _)| name);
+        let timeout = self.number(timeout, 10_000, 1..=600_000);
+        let captures_content =
+            (self.variable)("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").is_some_and(is_true);
+        Some(Settings {
+            setup: TelemetrySetup { sampler: self.sampler(), queue: queue as usize, captures_content },
+            batch: batch as usize,
+            delay: Duration::from_millis(delay),
+            timeout: Duration::from_millis(timeout),
+        })
+    }
+
+    /// The first of these that is set, and its name.
+    fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
+        names.iter().find_map(|name| Some((*name, (self.variable)(name)?)))
+    }
+
+    fn number(&mut self, name: &str, usual: u64, fits: std::ops::RangeInclusive<u64>) -> u64 {
+        let Some(text) = (self.variable)(name) else { return usual };
+        match text.trim().parse() {
+            Ok(number) if fits.contains(&number) => number,
+            _ => {
+                let message = format!(
+                    "{name}={text}: a whole number from {} to {} is needed; it is {usual}",
+                    fits.start(),
+                    fits.end()
+                );
+                self.problems.push(message);
+                usual
+            }
+        }
+    }
+
+    fn sampler(&mut self) -> Sampler {
+        let Some(name) = (self.variable)("OTEL_TRACES_SAMPLER") else { return Sampler::default() };
+        match name.trim() {
+            "always_on" => Sampler::Always(RootSampler::On),
+            "always_off" => Sampler::Always(RootSampler::Off),
+            "traceidratio" => Sampler::Always(self.part()),
+            "parentbased_always_on" => Sampler::ParentBased(RootSampler::On),
+            "parentbased_always_off" => Sampler::ParentBased(RootSampler::Off),
+            "parentbased_traceidratio" => Sampler::ParentBased(self.part()),
+            _ => {
+                self.problems
+                    .push(format!("OTEL_TRACES_SAMPLER={name} is not known; it is parentbased_always_on"));
+                Sampler::default()
+            }
+        }
+    }
+
+    fn part(&mut self) -> RootSampler {
+        let Some(text) = (self.variable)("OTEL_TRACES_SAMPLER_ARG") else { return RootSampler::Ratio(1.0) };
+        match text.trim().parse() {
+            Ok(part) if (0.0..=1.0).contains(&part) => RootSampler::Ratio(part),
+            _ => {
+                self.problems
+                    .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: a number from 0 to 1 is needed; it is 1"));
+                RootSampler::Ratio(1.0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_from(set: &[(&str, &str)]) -> (Option<Settings>, Vec<String>) {
+        read(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string()))
+    }
+
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+
+    #[test]
+    fn nothing_is_sent_unless_somebody_says_where_to() {
+        let off: [&[(&str, &str)]; 6] = [
+            &[],
+            &[
+                ("OTEL_SERVICE_NAME", "x"),
+                ("OTEL_TRACES_EXPORTER", "otlp"),
+                ("OTEL_TRACES_SAMPLER", "always_on"),
+            ],
+            &[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")],
+            &[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://x")],
+            &[ENDPOINT, ("OTEL_SDK_DISABLED", "True")],
+            &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
+        ];
+        for set in off {
+            let (settings, problems) = read_from(set);
+            assert!(settings.is_none() && problems.is_empty(), "{set:?}: {problems:?}");
+        }
+        assert!(read_from(&[ENDPOINT]).0.is_some());
+        assert!(read_from(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://x/traces")]).0.is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        for wrong in [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+            ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ] {
+            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
+            assert!(settings.is_none() && problems[0].contains(wrong.1), "{problems:?}");
+        }
+        for wrong in [
+            ("OTEL_TRACES_SAMPLER", "sometimes"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "-1"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ] {
+            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
+            assert!(settings.is_some() && problems[0].contains(wrong.0), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn samplers_are_those_of_the_specification() {
+        let sampler = |name, part| {
+            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", part)];
+            let (settings, problems) = read_from(&set);
+            (settings.unwrap().setup.sampler, problems.len())
+        };
+        assert_eq!(sampler("always_off", ""), (Sampler::Always(RootSampler::Off), 0));
+        assert_eq!(
+            sampler("parentbased_traceidratio", "0.25"),
+            (Sampler::ParentBased(RootSampler::Ratio(0.25)), 0)
+        );
+        assert_eq!(sampler("traceidratio", "2"), (Sampler::Always(RootSampler::Ratio(1.0)), 1));
+        assert_eq!(read_from(&[ENDPOINT]).0.unwrap().setup.sampler, Sampler::default());
+    }
+
+    #[test]
+    fn limits_and_content_are_asked_for() {
+        let set = [
+            ENDPOINT,
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+            ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
+        ];
+        let settings = read_from(&set).0.unwrap();
+        assert_eq!((settings.setup.queue, settings.batch, settings.timeout.as_millis()), (10, 10, 250));
+        assert!(settings.setup.captures_content);
+        assert!(!read_from(&[ENDPOINT]).0.unwrap().setup.captures_content);
+    }
+}

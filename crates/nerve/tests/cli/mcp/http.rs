@@ -1,0 +1,315 @@
+//! MCP over HTTP: served by a server and by `nerve mcp --http`, for several clients, and for bad ones.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
+use nerve_testkit::{skip, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::client::text;
+use super::web::{Site, Web, hello};
+use crate::harness::{DEADLINE, Home, alive, signal};
+
+fn shell(node: &str) -> Value {
+    json!({"node_id": node, "command": ["bash", "--norc"], "env": {"PS1": "$ "}})
+}
+
+/// Begins a turn that takes long, and waits until the node is at it. What is given has still to be read.
+fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::web::Reply) {
+    let mut arguments = json!({"node_id": "sh", "text": text});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let begun = web.begin("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));
+    let at_it = || web.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "busy";
+    assert!(wait_until(DEADLINE, at_it), "the turn does not begin");
+    begun
+}
+
+#[test]
+fn a_server_with_http_and_one_of_its_own_serve_the_same_tools_and_resources() {
+    for own in [false, true] {
+        let home = Home::new();
+        let site = if own {
+            home.ok(&["server", "start"]);
+            Site::of_its_own(&home, &[])
+        } else {
+            Site::of_server(&home)
+        };
+        let mut web = Web::ready(&site);
+        assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 15);
+        let mut listening = web.listen(None);
+        assert_eq!(listening.header("content-type"), Some("text/event-stream"));
+        assert_eq!(web.ok("nerve_create_node", shell("sh"))["state"], "ready");
+        listening.next(|message| message["method"] == "notifications/resources/list_changed");
+        let done = web.call("nerve_execute", json!({"node_id": "sh", "text": "echo $((6 * 7))"}));
+        assert_eq!(text(&done), "42");
+        let listed = web.request("resources/list", json!({}))["result"]["resources"].clone();
+        assert_eq!(listed[0]["uri"], "nerve://nodes/sh/screen", "{listed}");
+        assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+        let read = web.request("resources/read", json!({"uri": "nerve://nodes/sh/screen"}));
+        assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("42"), "{read}");
+        let lost = web.call("nerve_execute", json!({"node_id": "lost", "text": "hi"}));
+        assert_eq!(lost["structuredContent"]["error_type"], "not_found_error", "{lost}");
+        // Another client sees the same nodes, and is told of its own requests only.
+        let mut other = Web::ready(&site);
+        assert_ne!(other.session, web.session);
+        assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["node_id"], "sh");
+        other.ok("nerve_stop_node", json!({"node_id": "sh"}));
+        listening.next(|message| message["method"] == "notifications/resources/list_changed");
+        assert_eq!(web.end().status, 202);
+        assert_eq!(web.begin("tools/list", json!({})).1.status, 404);
+        // Its session has ended, and with it its stream.
+        while listening.message().is_some() {}
+        assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
+    }
+}
+
+#[test]
+fn only_who_knows_the_token_comes_in_and_only_by_a_name_of_the_server() {
+    let home = Home::new();
+    for site in [Site::of_server(&home), Site::of_its_own(&home, &["--http-name", "nerve.example"])] {
+        let bearer = format!("Bearer {}", site.token);
+        let accept = ("Accept", "application/json, text/event-stream");
+        let json_body = ("Content-Type", "application/json");
+        let cut = &bearer[..bearer.len() - 1];
+        for (method, token) in [("POST", ""), ("POST", cut), ("GET", "Bearer wrong"), ("DELETE", "Basic x")] {
+            let reply = site.raw(method, &[("Authorization", token), accept, json_body], &hello(1));
+            assert_eq!(reply.status, 401, "{method} {token}");
+            let told = reply.text();
+            assert!(told.contains("nerve token show") && !told.contains(&site.token), "{told}");
+        }
+        let good = [("Authorization", bearer.as_str()), accept, json_body];
+        let with = |more: (&'static str, &str)| {
+            let headers: Vec<(&str, &str)> = good.iter().copied().chain([more]).collect();
+            site.raw("POST", &headers, &hello(1))
+        };
+        assert_eq!(with(("Host", "evil.example")).status, 403);
+        assert_eq!(with(("Origin", "http://evil.example")).status, 403);
+        assert_eq!(with(("Origin", "null")).status, 403);
+        assert_eq!(with(("Host", "localhost")).status, 200);
+        let named = with(("Host", "nerve.example")).status;
+        assert_eq!(named, if site.child.is_some() { 200 } else { 403 });
+    }
+}
+
+#[test]
+fn bad_requests_are_answered_each_with_its_status() {
+    let home = Home::new();
+    let site = Site::of_server(&home);
+    let mut web = Web::ready(&site);
+    let unknown = ("Mcp-Session-Id", "00000000-0000-0000-0000-000000000000");
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).to_string();
+    for method in ["POST", "GET", "DELETE"] {
+        assert_eq!(site.send(method, &[unknown], &call).status, 404, "{method}");
+        assert_eq!(site.send(method, &[], &call).status, 400, "{method} without a session");
+    }
+    assert_eq!(site.send("PUT", &[], &call).status, 405);
+    assert_eq!(site.send("POST", &[("Mcp-Session-Id", "\u{e9}")], &call).status, 400);
+    for garbage in
+        ["", "garbage {{{", "[]", "7", &"[".repeat(100_000), r#"{"jsonrpc":"2.0","id":[1],"method":7}"#]
+    {
+        let status = site.send("POST", &[("Mcp-Session-Id", &web.session)], garbage).status;
+        assert!((400..=422).contains(&status), "{status}: {}", &garbage[..garbage.len().min(40)]);
+    }
+    let version = [("Mcp-Session-Id", web.session.as_str()), ("MCP-Protocol-Version", "1999-01-01")];
+    assert_eq!(site.send("POST", &version, &call).status, 400);
+    // Nothing of a body that is too long is read, however it is announced.
+    let too_long = site.send("POST", &[("Content-Length", "17000000")], "");
+    assert_eq!(too_long.status, 413);
+    assert!(too_long.text().contains("at most"));
+    let wrong = web.call("nerve_execute", json!({"node_id": 7}));
+    assert_eq!(wrong["structuredContent"]["error_type"], "invalid_arguments", "{wrong}");
+    let nothing = web.request("tools/call", json!({"name": "no_such_tool"}));
+    assert!(nothing["error"]["message"].as_str().unwrap().contains("no_such_tool"), "{nothing}");
+    assert_eq!(web.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
+}
+
+#[test]
+fn too_many_sessions_are_refused_until_one_ends() {
+    let home = Home::new();
+    let site = Site::of_its_own(&home, &[]);
+    let webs: Vec<Web<'_>> = (0..64).map(|_| Web::ready(&site)).collect();
+    let refused = site.send("POST", &[], &hello(1));
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("30")));
+    let told: Value = serde_json::from_str(&refused.text()).unwrap();
+    assert!(told["error"]["message"].as_str().unwrap().contains("too many sessions"), "{told}");
+    assert_eq!(webs[7].end().status, 202);
+    let mut late = Web::ready(&site);
+    assert_eq!(late.call("nerve_list_nodes", json!({}))["isError"], true, "no server runs");
+}
+
+#[test]
+fn a_long_turn_tells_of_its_progress_and_is_cancelled_by_its_client_alone() {
+    let home = Home::new();
+    let site = Site::of_server(&home);
+    let (mut web, mut other) = (Web::ready(&site), Web::ready(&site));
+    web.ok("nerve_create_node", shell("sh"));
+    let wait = "for i in 1 2 3; do echo step-$i; read -t 0.5 <> <(:); done; echo over";
+    let (_, mut reply) = web.begin(
+        "tools/call",
+        json!({
+            "name": "nerve_execute", "arguments": {"node_id": "sh", "text": wait}, "_meta": {"progressToken": "p1"},
+        }),
+    );
+    let (_, told) = reply.next(|message| message["method"] == "notifications/progress");
+    assert!(told["params"]["message"].as_str().unwrap().contains("step-"), "{told}");
+    assert_eq!(told["params"]["progressToken"], "p1", "{told}");
+    assert!(text(&reply.answer()["result"]).ends_with("over"));
+    assert!(reply.message().is_none(), "a stream ends with its answer");
+
+    let (id, mut reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
+    // The same number of another client is another request.
+    other.notify("notifications/cancelled", json!({"requestId": id}));
+    assert_eq!(other.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy");
+    web.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+    let ready = || web.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "ready";
+    assert!(wait_until(DEADLINE, ready), "the turn does not end");
+    assert!(reply.message().is_none(), "a cancelled request is not answered");
+}
+
+#[test]
+fn a_client_whose_connection_breaks_comes_again_for_the_answer() {
+    let home = Home::new();
+    let site = Site::of_server(&home);
+    let mut web = Web::ready(&site);
+    web.ok("nerve_create_node", shell("sh"));
+    let go = home.hermetic.work().join("go");
+    let wait = format!("echo begun; until [ -e {} ]; do read -t 0.05 <> <(:); done; echo over", go.display());
+    let call = json!({
+        "name": "nerve_execute", "arguments": {"node_id": "sh", "text": wait}, "_meta": {"progressToken": 1},
+    });
+    let (_, mut reply) = web.begin("tools/call", call);
+    let busy = || web.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "busy";
+    assert!(wait_until(DEADLINE, busy));
+    let (last, _) = reply.next(|message| message["method"] == "notifications/progress");
+    drop(reply);
+    // While the call is at work, and once it is over.
+    let mut again = web.listen(Some(&last));
+    assert_eq!(again.status, 200);
+    std::fs::write(&go, "").unwrap();
+    assert!(text(&again.answer()["result"]).ends_with("over"));
+    let (mut late, mut ended) = (web.listen(Some(&last)), None);
+    while let Some((id, message)) = late.message() {
+        ended = Some((id, message));
+    }
+    let (end, answer) = ended.expect("nothing is kept");
+    assert!(text(&answer["result"]).ends_with("over"));
+    // After the last message there is nothing, and clients that get this do not ask for it again.
+    assert_eq!(web.listen(Some(&end)).status, 204);
+    assert_eq!(web.listen(Some("99-1")).status, 204);
+}
+
+/// Sockets that a process has open: a call of a tool has one to the server.
+fn sockets(pid: u32) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+#[test]
+fn a_client_that_dies_or_ends_its_session_in_the_middle_of_a_call_leaves_the_turn_running() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let site = Site::of_its_own(&home, &[]);
+    let pid = site.child.as_ref().unwrap().id();
+    let (mut web, mut other) = (Web::ready(&site), Web::ready(&site));
+    web.ok("nerve_create_node", shell("sh"));
+    let (_, reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
+    drop(reply);
+    assert_eq!(web.ok("nerve_read", json!({"node_id": "sh"}))["state"], "busy");
+    let at_work = sockets(pid);
+    assert_eq!(web.end().status, 202);
+    assert!(wait_until(DEADLINE, || sockets(pid) < at_work), "the call is not given up");
+    assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy", "nobody interrupted it");
+    other.ok("nerve_interrupt", json!({"node_id": "sh"}));
+    let ready = || other.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "ready";
+    assert!(wait_until(DEADLINE, ready), "the turn does not end");
+}
+
+#[test]
+fn told_to_end_it_ends_its_streams_and_leaves_turns_running() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let mut site = Site::of_its_own(&home, &[]);
+    let pid = site.child.as_ref().unwrap().id();
+    let (mut listening, mut reply) = {
+        let mut web = Web::ready(&site);
+        web.ok("nerve_create_node", shell("sh"));
+        let (_, reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
+        (web.listen(None), reply)
+    };
+    signal(pid, Signal::TERM);
+    while listening.message().is_some() {}
+    assert!(reply.message().is_none_or(|(_, message)| message["result"]["isError"] == true));
+    assert_eq!(site.ended(), Some(0));
+    assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
+
+    let mut here = Site::of_its_own(&home, &["--in-process"]);
+    let pid = here.child.as_ref().unwrap().id();
+    let node = {
+        let mut web = Web::ready(&here);
+        web.ok("nerve_create_node", shell("mine"));
+        let echoed = web.call("nerve_execute", json!({"node_id": "mine", "text": "echo $$"}));
+        text(&echoed).parse().unwrap()
+    };
+    signal(pid, Signal::TERM);
+    assert_eq!(here.ended(), Some(0));
+    assert!(wait_until(Duration::from_secs(5), || !alive(node)), "nodes of the process end with it");
+}
+
+#[test]
+fn an_address_that_is_not_loopback_needs_tls_or_the_wish_to_do_without() {
+    let home = Home::new();
+    home.nerve(&["mcp", "--http", "0.0.0.0:0"]).says(2, &["TLS"]);
+    home.nerve(&["mcp", "--json"]).says(2, &["--http"]);
+    let taken = Site::of_its_own(&home, &[]);
+    let again = home.nerve(&["mcp", "--http", &taken.address]);
+    assert_eq!((again.code, again.stdout.as_str()), (1, ""), "{again:?}");
+    assert!(again.stderr.contains(&taken.address), "{again:?}");
+}
+
+#[test]
+fn a_server_that_stops_ends_sessions_and_streams() {
+    let home = Home::new();
+    let site = Site::of_server(&home);
+    let mut web = Web::ready(&site);
+    let mut listening = web.listen(None);
+    web.ok("nerve_create_node", shell("sh"));
+    let (_, mut reply) = begin_long_turn(&mut web, "sleep 3000", json!({}));
+    home.ok(&["server", "stop"]);
+    while listening.message().is_some() {}
+    // It has an end, and where there was time for one an answer.
+    while let Some((_, message)) = reply.message() {
+        assert_eq!(message["result"]["isError"], true, "{message}");
+    }
+    let log = std::fs::read_to_string(home.hermetic.nerve_home().join("logs/default.log")).unwrap();
+    assert!(!log.contains("did not") && !log.contains(" ERROR ") && !log.contains(&web.session), "{log}");
+}
+
+#[test]
+fn with_a_certificate_it_speaks_tls_and_http_2() {
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        return skip("with_a_certificate_it_speaks_tls_and_http_2", "there is no curl");
+    }
+    let home = Home::new();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let file = |name: &str, text: String| {
+        let path = home.hermetic.work().join(name);
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
+    let site = Site::of_its_own(&home, &["--tls-cert", &cert, "--tls-key", &key]);
+    let port = site.address.rsplit_once(':').unwrap().1;
+    let url = format!("https://localhost:{port}/mcp");
+    let head = file("head", format!("Authorization: Bearer {}\n", site.token));
+    for (version, name) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
+        let mut curl = home.hermetic.command("curl");
+        curl.args(["-sS", "-i", "--max-time", "30", version, "--cacert", &cert, "-H", &format!("@{head}")]);
+        curl.args(["-H", "Accept: application/json, text/event-stream", "--json", &hello(1), &url]);
+        let done = home.run(curl);
+        assert!(done.stdout.starts_with(name) && done.stdout.contains("mcp-session-id"), "{done:?}");
+        assert!(done.stdout.contains("\"name\":\"nerve\""), "{done:?}");
+    }
+}

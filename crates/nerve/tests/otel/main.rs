@@ -1,0 +1,289 @@
+//! Traces, seen by a collector: what a server and `nerve ask` send, and what becomes of them when the collector does not take it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod collector;
+#[expect(dead_code, reason = "these tests need little of it")]
+#[path = "../cli/harness.rs"]
+mod harness;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use collector::{Collector, SILENT, fact_of, parent_of};
+use harness::{DEADLINE, Done, Home};
+use nerve_testkit::wait_until;
+
+const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const TRACE: [u8; 16] =
+    [0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36];
+
+const TWO: &str = "\
+graph: two
+nodes:
+  sh: {type: bash}
+steps:
+  - {id: one, node: sh, input: printenv TRACEPARENT}
+  - {id: other, node: sh, input: 'echo {{ steps.one.text }}', depends_on: [one]}
+";
+
+/// A command whose traces go to `url`, soon.
+fn traced(home: &Home, url: &str, args: &[&str]) -> Command {
+    let mut command = home.command(args);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_BSP_SCHEDULE_DELAY", "50");
+    command
+}
+
+fn start(home: &Home, url: &str, more: &[(&str, &str)]) {
+    let mut command = traced(home, url, &["server", "start"]);
+    command.envs(more.iter().copied());
+    assert_eq!(home.run(command).code, 0);
+}
+
+fn bash(home: &Home) {
+    home.ok(&["server", "node", "create", "sh", "-b", "bash"]);
+}
+
+fn log(home: &Home) -> String {
+    let folder = home.hermetic.root();
+    let found = Command::new("find").arg(folder).args(["-name", "*.log"]).output().unwrap();
+    let paths = String::from_utf8(found.stdout).unwrap();
+    paths.lines().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+#[test]
+fn a_graph_is_one_trace_with_its_steps_and_turns() {
+    let (home, collector) = (Home::new(), Collector::new(200));
+    let more = [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
+    ];
+    start(&home, &collector.url(), &more);
+    std::fs::write(home.hermetic.work().join("two.yaml"), TWO).unwrap();
+    let mut command = home.command(&["server", "graph", "run", "two.yaml", "--json"]);
+    command.env("TRACEPARENT", CALLER);
+    let done = home.run(command);
+    assert_eq!(done.code, 0, "{done:?}");
+    let run = collector.once("graph.run two");
+    let [one, other] = ["one", "other"].map(|step| collector.once(&format!("graph.step {step}")));
+    assert_eq!((run.trace_id.as_slice(), run.parent_span_id.len()), (&TRACE[..], 8));
+    let spans = collector.spans();
+    for step in [&one, &other] {
+        assert_eq!(step.parent_span_id, run.span_id);
+        let turn = spans.iter().find(|span| span.parent_span_id == step.span_id).unwrap();
+        assert_eq!(turn.name, "turn sh");
+        for (inner, outer) in [(step, &run), (turn, step)] {
+            assert!(outer.start_time_unix_nano <= inner.start_time_unix_nano, "{inner:?}");
+            assert!(inner.end_time_unix_nano <= outer.end_time_unix_nano, "{inner:?}");
+        }
+    }
+    assert!(one.end_time_unix_nano <= other.start_time_unix_nano);
+    assert!(spans.iter().all(|span| span.trace_id == TRACE), "{spans:#?}");
+    let turn = spans.iter().find(|span| span.parent_span_id == one.span_id).unwrap();
+    assert_eq!(done.json()["results"]["one"]["text"], parent_of(turn));
+    assert_eq!(fact_of(turn, "process.exit.code").unwrap(), "0");
+    assert_eq!(
+        (collector.resource("service.name"), collector.resource("nerve.server")),
+        ("nerve".into(), "default".into())
+    );
+    assert_eq!(collector.resource("deployment.environment.name"), "test");
+    assert_eq!(
+        (collector.header("x-team"), collector.header("content-type")),
+        ("blue".into(), "application/x-protobuf".into())
+    );
+}
+
+#[test]
+fn turns_are_part_of_what_asks_for_them() {
+    let (home, collector) = (Home::new(), Collector::new(200));
+    let mut command = traced(&home, &collector.url(), &["server", "start"]);
+    // A server belongs to nothing.
+    command.env("TRACEPARENT", CALLER).env("OTEL_SERVICE_NAME", "my nerve");
+    assert_eq!(home.run(command).code, 0);
+    bash(&home);
+    let execute = |parent: Option<&str>| {
+        let mut command = home.command(&["server", "node", "execute", "sh", "echo $TRACEPARENT"]);
+        command.envs(parent.map(|parent| ("TRACEPARENT", parent)));
+        home.run(command)
+    };
+    let (with, without, bad) = (execute(Some(CALLER)), execute(None), execute(Some("00-zz")));
+    assert!(with.stdout.starts_with(&CALLER[..36]), "{with:?}");
+    assert!(without.code == 0 && !without.stdout.contains(&CALLER[3..35]), "{without:?}");
+    // A bad one fails nothing.
+    assert_eq!((bad.code, bad.stdout.trim().len()), (0, 55), "{bad:?}");
+    assert!(bad.stderr.contains("traceparent"), "{bad:?}");
+    home.ok(&["server", "stop"]);
+    let _ = wait_until(DEADLINE, || collector.spans().len() >= 3);
+    let turns = collector.spans();
+    assert_eq!(turns.len(), 3, "{turns:#?}");
+    assert_eq!(turns.iter().filter(|turn| turn.parent_span_id.is_empty()).count(), 2);
+    assert_eq!(collector.resource("service.name"), "my nerve");
+}
+
+#[test]
+fn a_question_is_part_of_what_asks_it() {
+    let (home, collector) = (Home::new(), Collector::new(200));
+    let agent = format!("{} mock-agent", harness::NERVE);
+    let ask = |more: &[(&str, &str)]| {
+        let mut command =
+            traced(&home, &collector.url(), &["ask", "--command", &agent, "--profile", "claude", "hello"]);
+        command.env("TRACEPARENT", CALLER).envs(more.iter().copied());
+        home.run(command)
+    };
+    let done = ask(&[]);
+    assert_eq!(done.code, 0, "{done:?}");
+    // It is there when the answer is: nobody waits for a later batch.
+    let spans = collector.spans();
+    let [turn] = &spans[..] else { panic!("{spans:#?}") };
+    assert_eq!((turn.name.as_str(), turn.trace_id.as_slice()), ("invoke_agent ask", &TRACE[..]));
+    assert_eq!(fact_of(turn, "gen_ai.provider.name").unwrap(), "anthropic");
+    assert!(!format!("{turn:?}").contains("hello"), "{turn:#?}");
+    // Not where nobody wants it.
+    for off in [
+        ("OTEL_SDK_DISABLED", "true"),
+        ("OTEL_TRACES_EXPORTER", "none"),
+        ("OTEL_TRACES_SAMPLER", "always_off"),
+    ] {
+        assert_eq!(ask(&[off]).code, 0);
+    }
+    assert_eq!(collector.calls(), 1);
+}
+
+#[test]
+fn nothing_is_sent_unless_it_is_asked_for() {
+    let (home, collector) = (Home::new(), Collector::new(200));
+    let mut command = home.command(&["server", "start"]);
+    // All but an endpoint.
+    command
+        .env("OTEL_SERVICE_NAME", "x")
+        .env("OTEL_TRACES_EXPORTER", "otlp")
+        .env("OTEL_BSP_SCHEDULE_DELAY", "1");
+    assert_eq!(home.run(command).code, 0);
+    bash(&home);
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "printenv TRACEPARENT || echo none"]), "none\n");
+    home.ok(&["server", "stop"]);
+    assert_eq!(collector.calls(), 0);
+}
+
+/// A server whose collector does not do what it should, and its turns all the same.
+fn survives(url: &str, why: &[&str]) {
+    let home = Home::new();
+    start(
+        &home,
+        url,
+        &[
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "4"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2"),
+        ],
+    );
+    bash(&home);
+    let done: Vec<Done> = (0..12)
+        .map(|turn| home.nerve(&["server", "node", "execute", "sh", &format!("echo {turn}")]))
+        .collect();
+    for (turn, done) in done.iter().enumerate() {
+        assert_eq!((done.code, done.stdout.as_str()), (0, format!("{turn}\n").as_str()), "{done:?}");
+    }
+    let began = Instant::now();
+    home.ok(&["server", "stop"]);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // The server is stopped, and its process has a moment for its last spans.
+    let _ = wait_until(DEADLINE, || log(&home).contains("lost"));
+    let log = log(&home);
+    assert!(log.contains("lost") && why.iter().all(|word| log.contains(word)), "{log}");
+    // Told, not shouted.
+    assert!(log.matches("lost").count() <= 3, "{log}");
+}
+
+#[test]
+fn a_collector_that_is_not_there_costs_a_warning() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    survives(&format!("http://{gone}"), &["network"]);
+}
+
+#[test]
+fn a_collector_that_never_answers_costs_a_warning() {
+    survives(&Collector::new(SILENT).url(), &[]);
+}
+
+#[test]
+fn a_collector_that_fails_costs_a_warning() {
+    let collector = Collector::new(500);
+    survives(&collector.url(), &["500"]);
+    assert!(collector.calls() > 0 && collector.spans().is_empty());
+}
+
+#[test]
+fn a_collector_that_comes_back_gets_what_comes_then() {
+    let (home, collector) = (Home::new(), Collector::new(503));
+    start(&home, &collector.url(), &[]);
+    bash(&home);
+    home.ok(&["server", "node", "execute", "sh", "echo lost"]);
+    assert!(wait_until(DEADLINE, || collector.calls() > 0));
+    collector.answer_with(200);
+    home.ok(&["server", "node", "execute", "sh", "echo kept"]);
+    collector.once("turn sh");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let home = Home::new();
+    let agent = format!("{} mock-agent", harness::NERVE);
+    let ask = |name: &str, value: &str| {
+        let mut command = traced(
+            &home,
+            "http://127.0.0.1:9",
+            &["ask", "--command", &agent, "--profile", "claude", "hello"],
+        );
+        command.env(name, value);
+        home.run(command)
+    };
+    for (name, value) in
+        [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "not a url")]
+    {
+        let done = ask(name, value);
+        assert!(done.code == 0 && done.stderr.contains("no traces are sent"), "{done:?}");
+    }
+    let done = ask("OTEL_TRACES_SAMPLER", "sometimes");
+    assert!(done.code == 0 && done.stderr.contains("OTEL_TRACES_SAMPLER=sometimes"), "{done:?}");
+}
+
+#[test]
+fn a_proxy_tells_of_calls_in_their_clients_traces() {
+    let (home, collector) = (Home::new(), Collector::new(200));
+    let (model, model_url) = listening(home.command(&["mock-model"]));
+    let (proxy, url) =
+        listening(traced(&home, &collector.url(), &["proxy", "anthropic", "--upstream", &model_url]));
+    let body = r#"{"model":"claude-x","max_tokens":9,"messages":[{"role":"user","content":"pr0mpt"}]}"#;
+    let address = url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "POST /v1/messages HTTP/1.0\r\nhost: {address}\r\ntraceparent: {CALLER}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    stream.read_to_string(&mut String::new()).unwrap();
+    let call = collector.once("chat claude-x");
+    assert_eq!(
+        (call.trace_id.as_slice(), fact_of(&call, "http.response.status_code").unwrap().as_str()),
+        (&TRACE[..], "200")
+    );
+    assert!(!format!("{call:?}").contains("pr0mpt"), "{call:#?}");
+    drop((proxy, model));
+}
+
+/// A program of ours that says where it listens; it ends when it is dropped.
+struct Listening(std::process::Child);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn listening(mut command: Command) -> (Listening, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let from = line.find("http://").unwrap_or_else(|| panic!("{line:?}"));
+    let url = line[from..].chars().take_while(|c| !c.is_whitespace()).collect();
+    (Listening(child), url)
+}
