@@ -12,6 +12,7 @@ from .errors import BusyError, ConnectionClosedError, NerveError, NotRunningErro
 from .events import EventStream
 from .inbox import Inbox, Subscribing
 from .lines import LineConnection
+from .order import StreamOrder
 from .wire import encode
 
 #: How long a server that is not there is waited for, in seconds: as long as one takes that is started again.
@@ -90,6 +91,11 @@ class LastingConnection:
         """Answers that came to what was never asked."""
         return self._inbox.unmatched
 
+    @property
+    def order(self) -> StreamOrder:
+        """Which of the client's streams chunks belong to."""
+        return self._inbox.order
+
     async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
         """Sends a command and waits for the `data` of its result.
 
@@ -107,6 +113,7 @@ class LastingConnection:
         self._inbox.warner.tell(answer.warnings)
         if answer.error is not None:
             raise answer.error
+        self._inbox.order.heed(command, params.get("session_id"), params.get("node_id"))
         return answer.data
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
@@ -218,6 +225,7 @@ class LastingConnection:
 
     def _take(self, connection: LineConnection) -> None:
         self._connection = connection
+        self._inbox.order.forget()
         connection.on_end = self._ended
 
     def _ended(self, connection: LineConnection, why: Callable[[], NerveError]) -> None:

@@ -17,7 +17,6 @@ from .lines import open_tcp, open_unix
 from .node import RemoteChannel, RemoteNode, deprecated, field_of
 from .paths import socket_path
 from .standalone import Standalone
-from .stream import StreamOrder
 from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo, from_wire, list_of
 
 #: True stands for the system's certificate authorities.
@@ -35,7 +34,6 @@ class NerveClient(GraphCommands):
     def __init__(self, connection: Connection, own: Optional[Standalone] = None) -> None:
         self._connection = connection
         self._own = own
-        self._order = StreamOrder()
 
     @classmethod
     def connect(

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol
 from .errors import NerveError, ProtocolError, server_error
 from .events import EventStream
 from .inbox import Subscribing
+from .order import StreamOrder
 
 #: Takes the events that come while a request is open: its id, and the event as it came.
 Sink = Callable[[str, Mapping[str, Any]], None]
@@ -24,6 +25,10 @@ class Connection(Protocol):
     @property
     def unmatched_answers(self) -> int:
         """Answers that came to what was never asked."""
+
+    @property
+    def order(self) -> StreamOrder:
+        """Which of the client's streams chunks belong to."""
 
     async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
         """Sends a command and waits for the `data` of its result."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from itertools import count
-from typing import Any, Dict, Mapping, Optional, Set
+from typing import Any, AsyncIterator, Dict, Mapping, Optional, Set, Tuple
 from urllib.parse import urlencode
 
 from .again import LOOKS, Backoff, is_passing
@@ -14,6 +14,7 @@ from .connection import Answer, Sink, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
 from .events import EventStream
 from .http1 import Channel, Head, Pool, Site, site_of
+from .order import StreamOrder
 from .sse import SseParser
 from .types import Event, from_wire
 from .warner import Warner
@@ -33,6 +34,8 @@ class HttpConnection:
 
     def __init__(self, site: Site, patience: float) -> None:
         self.patience = patience
+        #: Which of the client's streams chunks belong to.
+        self.order = StreamOrder()
         self._pool = Pool(site)
         self._ids = count(1)
         self._warner = Warner()
@@ -70,6 +73,7 @@ class HttpConnection:
             if isinstance(answer.error, ServerError):
                 answer.error.request_id = request_id
             raise answer.error
+        self.order.heed(command, params.get("session_id"), params.get("node_id"))
         return answer.data
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
@@ -150,7 +154,10 @@ class HttpConnection:
 
         async def listen() -> None:
             try:
-                async for message in _messages(channel, head):
+                async for place, message in _messages(channel, head):
+                    self.order.meet(server_in(place))
+                    if message is None:
+                        continue
                     if message.get("event_type") == "OUTPUT_PARSED":
                         ends.put_nowait((message.get("data") or {}).get("turn"))
                     else:
@@ -173,7 +180,7 @@ class HttpConnection:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _open_events(self, filter: Mapping[str, Any]) -> Any:
-        given: Dict[str, Any] = {name: value for name, value in filter.items() if value not in (None, False)}
+        given: Dict[str, Any] = {name: value for name, value in filter.items() if value is not None and value is not False}
         if "types" in given:
             given["types"] = ",".join(given["types"])
         query = urlencode({name: "true" if value is True else value for name, value in given.items()})
@@ -205,8 +212,10 @@ class HttpConnection:
         try:
             while True:
                 if channel is None or head is None:
+                    # Where the last connection ended is not known: it told nothing.
+                    lost = place.begun and not place.last and filter.get("since") is None
                     channel, head = await self._resumed(filter, place)
-                    if place.lost:
+                    if lost:
                         stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
                 with contextlib.suppress(ConnectionClosedError):
                     await _pump(channel, head, stream, place)
@@ -227,8 +236,6 @@ class HttpConnection:
                 place.begun = True
                 return opened
             except NerveError as error:
-                # Nobody listened for a while: whoever does then has been started anew, and counts its events from one.
-                place.is_elsewhere = place.is_elsewhere or isinstance(error, NotRunningError)
                 await tries.failed(error)
 
     def _owned(self, stream: EventStream, work: Any) -> EventStream:
@@ -267,29 +274,23 @@ class Place:
 
     def __init__(self) -> None:
         self.begun = False
-        #: The server is another one than that which the last event came from.
-        self.is_elsewhere = False
-        #: Events may be missing, and nobody knows how many.
-        self.lost = False
-        self._seq: Optional[int] = None
+        #: The id of the last event; empty: none has come.
+        self.last = ""
 
-    def take(self, message: Mapping[str, Any]) -> bool:
-        """An event has come. Gives False where it must be of another server: its events count from one again."""
-        seq = message.get("seq")
-        same = not isinstance(seq, int) or self._seq is None or self.is_elsewhere or seq >= self._seq
-        if isinstance(seq, int) and seq > 0 and message.get("event_type") != "EVENTS_DROPPED":
-            self._seq = seq
-        self.is_elsewhere = message.get("event_type") == "SERVER_SHUTDOWN"
+    def take(self, last: str) -> bool:
+        """An event with this id has come, or one without. Gives False where it is another server's: its events count from one again."""
+        same = not last or not self.last or server_in(last) == server_in(self.last)
+        self.last = last or self.last
         return same
 
     def since(self) -> Dict[str, Any]:
         """What the next connection asks for beside its filter."""
-        if not self.begun:
-            return {}
-        self.lost = self._seq is None or self.is_elsewhere
-        if self.is_elsewhere:
-            return {"since": 0}
-        return {} if self._seq is None else {"since": self._seq}
+        return {"since": self.last} if self.last else {}
+
+
+def server_in(last: str) -> str:
+    """The server that an event's id names: it has a name of its own from one start to the next."""
+    return last.rpartition("-")[0]
 
 
 async def open_http(
@@ -318,21 +319,24 @@ async def open_http(
 async def _pump(channel: Channel, head: Head, stream: EventStream, place: Place) -> None:
     place.begun = True
     try:
-        async for message in _messages(channel, head):
-            if not place.take(message):
+        async for last, message in _messages(channel, head):
+            if not place.take(last):
                 stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
-            stream._offer(from_wire(Event, message))
+            if message is not None:
+                stream._offer(from_wire(Event, message))
     finally:
         channel.close()
 
 
-async def _messages(channel: Channel, head: Head) -> Any:
+async def _messages(channel: Channel, head: Head) -> AsyncIterator[Tuple[str, Optional[Dict[str, Any]]]]:
+    """Events, each with its id. None: only an id may have come."""
     parser = SseParser()
     async for part in channel.parts(head, SILENCE):
         for data in parser.feed(part):
             message = decode(data)
             if message.get("type") == "event":
-                yield message
+                yield parser.last_id, message
+        yield parser.last_id, None
 
 
 async def _until(ends: asyncio.Queue[Any], turn: object) -> None:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Dict, Mapping, Optional
 
 from .events import EventHub
+from .order import StreamOrder
 from .warner import Warner
 
 
@@ -43,6 +44,7 @@ class Inbox:
     def __init__(self) -> None:
         self.hub = EventHub()
         self.warner = Warner()
+        self.order = StreamOrder()
         #: Answers that came to what was never asked. They were passed over.
         self.unmatched = 0
         self._ids = count(1)
@@ -67,6 +69,7 @@ class Inbox:
         seq = message.get("seq")
         if isinstance(seq, int) and seq > 0 and message.get("event_type") != "EVENTS_DROPPED":
             self._seq = seq
+        self.order.heed_event(message)
         self.hub.publish(message)
 
     def to_resume(self) -> Optional[Subscribing]:

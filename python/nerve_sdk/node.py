@@ -78,7 +78,7 @@ class RemoteNode:
     ) -> ExecuteStream:
         """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
         options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
-        return ExecuteStream(self._client._connection, self._client._order, self._params(stream=True, **options))
+        return ExecuteStream(self._client._connection, self._params(stream=True, **options))
 
     async def execute_async(
         self,

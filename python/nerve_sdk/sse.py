@@ -7,11 +7,17 @@ from typing import Iterator, List, Optional
 from .errors import ProtocolError
 from .wire import MAX_LINE
 
+#: The longest id that is remembered, in bytes: those of nerve have some forty.
+MAX_ID = 256
+
 
 class SseParser:
     """Takes a stream of bytes apart; gives the `data` of each event."""
 
     def __init__(self) -> None:
+        #: The id of the last event, also of one without data; empty: none has come.
+        self.last_id = ""
+        self._id = ""
         self._rest = bytearray()
         self._data: List[bytes] = []
         self._size = 0
@@ -35,6 +41,7 @@ class SseParser:
 
     def _line(self, line: bytes) -> Optional[bytes]:
         if not line:
+            self.last_id = self._id
             data, self._data, self._size = self._data, [], 0
             return b"\n".join(data) if data else None
         name, _, value = line.partition(b":")
@@ -42,5 +49,7 @@ class SseParser:
             value = value[1:] if value.startswith(b" ") else value
             self._data.append(value)
             self._size += len(value)
-        # Comments, ids and times to wait concern only who connects again by itself.
+        elif name == b"id" and b"\0" not in value and len(value) <= MAX_ID:
+            self._id = value.strip().decode("utf-8", "replace")
+        # Comments and times to wait concern only browsers.
         return None

@@ -5,52 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from types import TracebackType
-from typing import Any, Deque, Dict, List, Mapping, Optional, Tuple, Type
+from typing import Any, Deque, Mapping, Optional, Type
 
 from .connection import Connection
+from .order import Key
 from .types import Response, response_of
 
 #: Chunks kept for a reader that is slow; further ones are lost, and counted.
 CHUNK_QUEUE = 1024
-
-
-#: Nodes whose turns are remembered; then the oldest are forgotten.
-KEPT_NODES = 1024
-
-#: A node: its session and its id.
-Key = Tuple[Optional[str], str]
-
-
-class StreamOrder:
-    """Which of a client's streams a chunk belongs to: a node does one turn at a time, in the order they were asked for.
-
-    Events name the turn and not the request. So a chunk is of the stream that was opened first, and of no turn that is known to be another's.
-    What other clients stream on the same node at the same time cannot be told apart.
-    """
-
-    def __init__(self) -> None:
-        self._open: Dict[Key, List[object]] = {}
-        self._ended: Dict[Key, int] = {}
-
-    def begin(self, key: Key, stream: object) -> None:
-        """A prompt goes out."""
-        self._open.setdefault(key, []).append(stream)
-
-    def takes(self, key: Key, stream: object, turn: int) -> bool:
-        """A chunk of this turn may be the stream's; 0 is a turn that is not known."""
-        first = self._open.get(key, [None])[0]
-        return first is stream and (turn == 0 or turn > self._ended.get(key, 0))
-
-    def end(self, key: Key, stream: object, turn: int) -> None:
-        """Its answer is there, or was given up when this turn was seen last. May be called again."""
-        streams = self._open.get(key, [])
-        if stream in streams:
-            streams.remove(stream)
-        if not streams:
-            self._open.pop(key, None)
-        self._ended[key] = max(turn, self._ended.pop(key, 0))
-        while len(self._ended) > KEPT_NODES:
-            del self._ended[next(iter(self._ended))]
 
 
 class ExecuteStream:
@@ -60,14 +22,14 @@ class ExecuteStream:
     A connection that has subscribed to events without OUTPUT_CHUNK gets no chunks, only the response.
     """
 
-    def __init__(self, connection: Connection, order: StreamOrder, params: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, params: Mapping[str, Any]) -> None:
         #: The finished turn; None until then.
         self.response: Optional[Response] = None
         #: Chunks that were lost because the stream was read too slowly; the response still has everything.
         self.missed = 0
         self._connection = connection
         self._params = params
-        self._order = order
+        self._order = connection.order
         self._key: Key = (params.get("session_id"), params["node_id"])
         self._turn = 0
         self._chunks: Deque[str] = deque()
@@ -116,9 +78,10 @@ class ExecuteStream:
 
     def _done(self, request: asyncio.Task[Any]) -> None:
         # Looked at, so that asyncio does not complain of an error that nobody waited for.
-        if not request.cancelled() and request.exception() is None:
+        answered = not request.cancelled() and request.exception() is None
+        if answered:
             self._turn = max(self._turn, _turn_in(request.result()))
-        self._order.end(self._key, self, self._turn)
+        self._order.end(self._key, self, self._turn, answered)
         self._arrived.set()
 
     def _offer(self, request_id: str, event: Mapping[str, Any]) -> None:
@@ -139,10 +102,10 @@ class ExecuteStream:
         session, said = self._params.get("session_id"), event.get("session_id")
         if session is not None and said is not None and session != said:
             return None
-        if event.get("node_id") != self._params["node_id"] or data.get("request_id", request_id) != request_id:
+        named, chunk, turn = data.get("request_id"), data.get("chunk"), _turn_in(data)
+        if event.get("node_id") != self._params["node_id"] or not isinstance(chunk, str):
             return None
-        chunk, turn = data.get("chunk"), _turn_in(data)
-        if not isinstance(chunk, str) or not self._order.takes(self._key, self, turn):
+        if named != request_id if named is not None else not self._order.takes(self._key, self, turn):
             return None
         self._turn = max(self._turn, turn)
         return chunk

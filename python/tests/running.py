@@ -163,7 +163,8 @@ class Fake:
 
     async def __aenter__(self) -> Fake:
         if self._tcp:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            # The second time where it was.
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
             self.port = self._server.sockets[0].getsockname()[1]
         else:
             self._server = await asyncio.start_unix_server(self._serve, self.path, limit=20 << 20)

@@ -240,14 +240,14 @@ async def test_a_stream_of_events_on_which_nothing_comes_is_dead(monkeypatch: py
         if head.startswith("POST"):
             writer.write(answer(PING, "200 OK", "Connection: close"))
             return
-        assert head.startswith("GET /events?types=NODE_READY%2CNODE_BUSY&node_id=me&since=7&aliases=true HTTP/1.1\r\n")
+        assert head.startswith("GET /events?types=NODE_READY%2CNODE_BUSY&node_id=me&since=0&aliases=true HTTP/1.1\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
         await reader.read()
 
     async with Fake(manners, tcp=True) as fake:
         async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN, reconnect=0) as client:
-            stream = await client.subscribe(types=["NODE_READY", "NODE_BUSY"], node_id="me", since=7, aliases=True)
+            stream = await client.subscribe(types=["NODE_READY", "NODE_BUSY"], node_id="me", since=0, aliases=True)
             assert [event.event_type async for event in stream] == ["NODE_READY"]
 
 
@@ -265,11 +265,14 @@ def test_urls_that_are_none() -> None:
 
 
 def test_events_are_taken_out_of_a_stream_however_it_is_cut() -> None:
-    text = b": hello\nretry: 2000\nid: 1\n\nid: 2\ndata: one\n\ndata:two\r\ndata: three\r\n\r\n: beat\n\nevent: x\ndata\n\n"
+    text = b": hello\nretry: 2000\nid: a-1\n\nid: a-2\ndata: one\n\ndata:two\r\ndata: three\r\n\r\n: beat\n\nevent: x\ndata\n\n"
     for size in range(1, len(text) + 1):
         parser = SseParser()
-        found = [data for at in range(0, len(text), size) for data in parser.feed(text[at : at + size])]
-        assert found == [b"one", b"two\nthree", b""], size
+        found = [(data, parser.last_id) for at in range(0, len(text), size) for data in parser.feed(text[at : at + size])]
+        assert found == [(b"one", "a-2"), (b"two\nthree", "a-2"), (b"", "a-2")], size
+    parser = SseParser()
+    ids = [b"id: a-1\n", b"\n", b"id: a\0b\n\n", b"id: " + b"x" * 1000 + b"\n\n", b"id\n\n"]
+    assert [(list(parser.feed(part)), parser.last_id)[1] for part in ids] == ["", "a-1", "a-1", "a-1", ""]
 
 
 def test_an_event_without_end_is_refused() -> None:

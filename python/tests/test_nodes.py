@@ -86,6 +86,20 @@ async def test_a_stream_that_is_left_disturbs_nobody(server: Server, transport: 
         await node.stop()
 
 
+async def test_a_node_that_is_made_again_streams_too(server: Server, transport: str, name: str) -> None:
+    async with server.connect(transport) as client:
+        node = await client.create_node(name, backend="bash")
+        for at in range(3):
+            assert "".join([chunk async for chunk in node.execute_stream(f"echo {at}")]) == str(at)
+        # Given up: more of its turn may come, and is not to get into another one.
+        async with node.execute_stream("echo begun; sleep 60") as stream:
+            assert "begun" in await stream.__anext__()
+        await node.stop()
+        node = await client.create_node(name, backend="bash")
+        assert [chunk async for chunk in node.execute_stream("echo again")] == ["again"]
+        await node.stop()
+
+
 async def test_streams_on_one_node_get_each_its_own(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)

@@ -21,6 +21,7 @@ from nerve_sdk import (
     NotRunningError,
     ProtocolError,
 )
+from nerve_sdk.http import Tries
 from nerve_sdk.sync import NerveClient as SyncClient
 
 PATIENCE = 30
@@ -182,20 +183,93 @@ async def test_events_over_http_go_on_after_the_last_one_that_came() -> None:
             return
         heads.append(head.split(" ")[1])
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        # The second one goes on; the third is another server, which says so by its numbers.
-        for seq in ([7, 8], [9], [2, 3])[len(heads) - 1]:
-            part = b"data: " + event("NODE_READY", seq) + b"\n"
+        # The third is another server, whose events have come as far already; the fourth had nothing to tell but where it is.
+        server, seqs = [("a", [7, 8]), ("a", [9]), ("b", [0, 9, 10]), ("c", [0]), ("c", [1])][len(heads) - 1]
+        for seq in seqs:
+            part = f"id: {server}-{seq}\n".encode() + (b"data: " + event("NODE_READY", seq) if seq else b"") + b"\n"
             writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
-        if len(heads) == 3:
+        if len(heads) == 5:
             await reader.read()
 
     async with Fake(manners, tcp=True) as fake:
         async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", "t0ken") as client:
             events = await client.subscribe(node_id="me")
-            seen = [await following(events) for _ in range(6)]
-            assert [one.seq for one in seen] == [7, 8, 9, 0, 2, 3]
-            assert (seen[3].event_type, seen[3].data) == ("EVENTS_DROPPED", {"dropped": None})
-    assert heads == ["/events?node_id=me", "/events?node_id=me&since=8", "/events?node_id=me&since=9"]
+            seen = [await following(events) for _ in range(8)]
+            assert [one.seq for one in seen] == [7, 8, 9, 0, 9, 10, 0, 1]
+            for missing in (seen[3], seen[6]):
+                assert (missing.event_type, missing.data) == ("EVENTS_DROPPED", {"dropped": None})
+    since = ["", "&since=a-8", "&since=a-9", "&since=b-10", "&since=c-0"]
+    assert heads == [f"/events?node_id=me{more}" for more in since]
+
+
+async def test_over_http_a_way_that_was_gone_for_a_while_is_no_other_server(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = server.address("http").rpartition(":")
+    refused = asyncio.Event()
+
+    class Noticed(Tries):
+        async def failed(self, error: NerveError) -> None:
+            if isinstance(error, NotRunningError):
+                refused.set()
+            await super().failed(error)
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+
+        async def pass_on(come: asyncio.StreamReader, go: asyncio.StreamWriter) -> None:
+            while part := await come.read(1 << 16):
+                go.write(part)
+                await go.drain()
+
+        ways = [asyncio.ensure_future(way) for way in (pass_on(reader, back), pass_on(there, writer))]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        back.transport.abort()
+
+    monkeypatch.setattr("nerve_sdk.http.Tries", Noticed)
+    async with server.connect() as here, Fake(forward, tcp=True) as fake:
+        async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", server.token, reconnect=60) as client:
+            events = await client.subscribe(types=["NODE_CREATED"], since=0)
+            nodes = [f"{name}-{at}" for at in range(3)]
+            await here.create_node(nodes[0], backend="bash")
+            before = [await following(events)]
+            while before[-1].node_id != nodes[0]:
+                before.append(await following(events))
+            fake.hang_up()
+            await asyncio.wait_for(refused.wait(), PATIENCE)
+            await here.create_node(nodes[1], backend="bash")
+            await fake.__aenter__()
+            await here.create_node(nodes[2], backend="bash")
+            after = [await following(events) for _ in range(2)]
+            assert [(one.event_type, one.node_id) for one in after] == [("NODE_CREATED", node) for node in nodes[1:]]
+            for node in nodes:
+                await here.node(node).stop()
+
+
+async def test_over_http_a_server_that_was_started_anew_tells_all_its_events() -> None:
+    with Server(ports=free_ports()) as mortal:
+        async with mortal.connect("http", reconnect=60) as client:
+            events = await client.subscribe(types=["NODE_CREATED"])
+            for at in range(3):
+                await client.create_node(f"a{at}", backend="bash")
+                assert (await following(events)).node_id == f"a{at}"
+            mortal.kill()
+            mortal.start()
+            async with mortal.connect() as here:
+                # More than the first one had told.
+                for at in range(9):
+                    await here.create_node(f"b{at}", backend="bash")
+            missing = await following(events)
+            assert (missing.event_type, missing.data) == ("EVENTS_DROPPED", {"dropped": None})
+            seen = []
+            while "b8" not in seen:
+                one = await following(events)
+                assert one.event_type == "NODE_CREATED"
+                seen.append(one.node_id)
+            assert seen[-9:] == [f"b{at}" for at in range(9)]
 
 
 async def test_a_listener_that_closes_at_once_is_not_asked_without_pause() -> None:

@@ -19,10 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::error::ClientError;
 use crate::events::EventStream;
-use crate::execute::ChunkSink;
+use crate::execute::ExecuteStream;
 use crate::link::Link;
 use crate::node::RemoteNode;
-use crate::pending::PendingReply;
 use crate::reconnect::Reconnect;
 use crate::tls::Tls;
 use crate::way::{Secret, Way};
@@ -144,13 +143,14 @@ impl NerveClient {
         typed(self.request(command, value(params)?).await?)
     }
 
-    pub(crate) async fn start(
+    pub(crate) async fn stream(
         &self,
-        command: CommandType,
         params: Value,
-        chunks: ChunkSink,
-    ) -> Result<PendingReply, ClientError> {
-        self.link.start(command, object(command, params)?, chunks).await
+        node: &str,
+        session: Option<&str>,
+    ) -> Result<ExecuteStream, ClientError> {
+        let params = object(CommandType::ExecuteInput, params)?;
+        ExecuteStream::open(self.link(), self.link.prompt(params, node, session)?).await
     }
 
     /// Requests that wait for their answer.

@@ -1,8 +1,8 @@
 //! One connection shared by all requests: a task that writes what is asked, reads what is said, and hands it out.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use nerve_proto::framing::{Frame, LineReader};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -40,11 +40,18 @@ pub(crate) struct Connection {
 }
 
 /// A request on its way.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: i64,
     /// Shared, for it may have to go out once more over another connection.
     pub(crate) bytes: Arc<[u8]>,
+}
+
+impl fmt::Debug for Line {
+    /// Without what is asked, which no log is to have.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Connection {
@@ -108,6 +115,7 @@ async fn drive(
         biased;
         why = &mut reading => why,
         why = write_all(outgoing, queue, &shared) => {
+            shared.fall_silent();
             tokio::time::timeout(LAST_WORDS, reading).await.unwrap_or(why)
         }
     };

@@ -109,7 +109,7 @@ impl Core {
 
     /// The connection, if it is one that can be used.
     pub(crate) fn open(&self) -> Option<Arc<Connection>> {
-        lock(&self.state).connection.clone().filter(|connection| connection.shared().closed().is_none())
+        lock(&self.state).connection.clone().filter(|connection| connection.shared().is_open())
     }
 
     /// Why there is none and will be none.
@@ -154,6 +154,11 @@ impl Core {
         {
             // Somebody has tried meanwhile, and this one would find out nothing else.
             return Err(why.again());
+        }
+        let ending = lock(&self.state).connection.clone();
+        if let Some(ending) = ending {
+            // A new one takes its place, which must not cut off the answers that it still reads.
+            let _ = timeout_at(deadline, ending.shared().ended()).await;
         }
         self.ended();
         let mut last = None;

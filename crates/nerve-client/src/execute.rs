@@ -8,8 +8,10 @@ use nerve_proto::params::ConversationParams;
 use nerve_proto::{EventMessage, EventType};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::client::typed;
+use crate::connection::Line;
 use crate::error::ClientError;
 use crate::link::Link;
 use crate::pending::{PendingReply, Reply};
@@ -56,10 +58,20 @@ pub struct ExecuteStream {
     chunks: mpsc::Receiver<Chunk>,
     /// A chunk whose loss of others before it was told first.
     held: Option<String>,
-    reply: Option<PendingReply>,
+    wait: Wait,
     response: Option<Result<StreamItem, ClientError>>,
+    prompt: Prompt,
     /// Stays open until the answer is there, whatever becomes of client and node.
-    _link: Arc<Link>,
+    link: Arc<Link>,
+}
+
+/// What a stream waits for.
+#[derive(Debug)]
+enum Wait {
+    Reply(PendingReply),
+    /// A connection: the prompt did not go out over the last one.
+    Connection,
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -69,16 +81,11 @@ struct Chunk {
 }
 
 impl ExecuteStream {
-    /// Both ends of the queue that leads from a connection to a stream.
-    pub(crate) fn queue(node: &str, session: Option<&str>) -> (ChunkSink, ChunkSource) {
-        let (queue, chunks) = mpsc::channel(CHUNK_QUEUE);
-        let sink =
-            ChunkSink { node: node.to_string(), session: session.map(str::to_string), queue, missed: 0 };
-        (sink, ChunkSource(chunks))
-    }
-
-    pub(crate) fn new(link: Arc<Link>, chunks: ChunkSource, reply: PendingReply) -> ExecuteStream {
-        ExecuteStream { chunks: chunks.0, held: None, reply: Some(reply), response: None, _link: link }
+    /// Sends a prompt.
+    pub(crate) async fn open(link: Arc<Link>, prompt: Prompt) -> Result<ExecuteStream, ClientError> {
+        let (reply, chunks) = link.start(&prompt).await?;
+        let wait = Wait::Reply(reply);
+        Ok(ExecuteStream { chunks: chunks.0, held: None, wait, response: None, prompt, link })
     }
 
     /// The next item; `None` after the response or an error. May be dropped before it is done.
@@ -86,25 +93,67 @@ impl ExecuteStream {
         if let Some(text) = self.held.take() {
             return Some(Ok(StreamItem::Chunk(text)));
         }
-        match self.chunks.recv().await {
-            Some(Chunk { missed_before: 0, text }) => return Some(Ok(StreamItem::Chunk(text))),
-            Some(Chunk { missed_before, text }) => {
-                self.held = Some(text);
-                return Some(Ok(StreamItem::Missed(missed_before)));
+        loop {
+            match self.chunks.recv().await {
+                Some(Chunk { missed_before: 0, text }) => return Some(Ok(StreamItem::Chunk(text))),
+                Some(Chunk { missed_before, text }) => {
+                    self.held = Some(text);
+                    return Some(Ok(StreamItem::Missed(missed_before)));
+                }
+                None => {}
             }
-            None => {}
-        }
-        if let Some(reply) = &mut self.reply {
-            let Reply { outcome, missed } = reply.wait().await;
-            self.reply = None;
-            let response = outcome.and_then(typed).map(|data| StreamItem::Response(Box::new(data)));
-            if missed == 0 {
-                return Some(response);
+            match &mut self.wait {
+                Wait::Reply(reply) => {
+                    let Reply { outcome, missed } = reply.wait().await;
+                    if matches!(&outcome, Err(error) if self.link.goes_out_again(error, self.prompt.deadline))
+                    {
+                        self.wait = Wait::Connection;
+                        continue;
+                    }
+                    self.wait = Wait::Nothing;
+                    let response = outcome.and_then(typed).map(|data| StreamItem::Response(Box::new(data)));
+                    if missed == 0 {
+                        return Some(response);
+                    }
+                    self.response = Some(response);
+                    return Some(Ok(StreamItem::Missed(missed)));
+                }
+                Wait::Connection => match self.link.start(&self.prompt).await {
+                    Ok((reply, chunks)) => {
+                        self.chunks = chunks.0;
+                        self.wait = Wait::Reply(reply);
+                    }
+                    Err(error) => {
+                        self.wait = Wait::Nothing;
+                        return Some(Err(error));
+                    }
+                },
+                Wait::Nothing => return self.response.take(),
             }
-            self.response = Some(response);
-            return Some(Ok(StreamItem::Missed(missed)));
         }
-        self.response.take()
+    }
+}
+
+/// A prompt as it goes out, over whatever connection.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub(crate) line: Line,
+    /// Until then a connection is looked for.
+    pub(crate) deadline: Instant,
+    node: String,
+    session: Option<String>,
+}
+
+impl Prompt {
+    pub(crate) fn new(line: Line, node: &str, session: Option<&str>, deadline: Instant) -> Prompt {
+        Prompt { line, deadline, node: node.to_string(), session: session.map(str::to_string) }
+    }
+
+    /// Both ends of the queue that leads from a connection to a stream.
+    pub(crate) fn queue(&self) -> (ChunkSink, ChunkSource) {
+        let (queue, chunks) = mpsc::channel(CHUNK_QUEUE);
+        let sink = ChunkSink { node: self.node.clone(), session: self.session.clone(), queue, missed: 0 };
+        (sink, ChunkSource(chunks))
     }
 }
 

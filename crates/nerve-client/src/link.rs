@@ -13,7 +13,7 @@ use tracing::Instrument;
 use crate::connection::{Connection, Line};
 use crate::dialing::{Core, lock};
 use crate::error::ClientError;
-use crate::execute::ChunkSink;
+use crate::execute::{ChunkSource, Prompt};
 use crate::inbox::{Events, Inbox, Subscribing};
 use crate::pending::{Extras, Outcome, PendingReply};
 use crate::reconnect::Reconnect;
@@ -82,33 +82,51 @@ impl Link {
                 Ok(mut pending) => pending.wait().await.outcome,
                 Err(error) => Err(error),
             };
-            let sent = match &outcome {
-                Err(ClientError::Closed(unanswered)) if self.core.goes_on() => unanswered.sent,
-                _ => return outcome,
-            };
             // What did not go out cannot have been done. What did is asked once more only if that does no harm.
-            match sent {
-                false if Instant::now() < deadline => {}
-                true if std::mem::take(&mut again) => deadline = self.core.deadline(),
+            match &outcome {
+                Err(error) if self.goes_out_again(error, deadline) => {}
+                Err(ClientError::Closed(unanswered))
+                    if self.core.goes_on() && unanswered.sent && std::mem::take(&mut again) =>
+                {
+                    deadline = self.core.deadline();
+                }
                 _ => return outcome,
             }
-            tracing::debug!(sent, "asked again");
+            tracing::debug!("asked again");
         }
     }
 
-    /// Sends a command. It is on its way when this returns; dropping the result gives up on the answer.
-    pub(crate) async fn start(
+    /// What failed so did not go out, and there is time for another connection.
+    pub(crate) fn goes_out_again(&self, error: &ClientError, deadline: Instant) -> bool {
+        let unsent = matches!(error, ClientError::Closed(unanswered) if !unanswered.sent);
+        unsent && self.core.goes_on() && Instant::now() < deadline
+    }
+
+    /// A prompt whose answer is wanted as it grows.
+    pub(crate) fn prompt(
         &self,
-        command: CommandType,
         params: Map<String, Value>,
-        chunks: ChunkSink,
-    ) -> Result<PendingReply, ClientError> {
-        let line = way::line(self.core.inbox(), command, params)?;
-        let id = line.id;
-        let connection =
-            self.core.connection(self.core.deadline()).await.map_err(|error| named(error, id))?;
-        tracing::debug!(%command, request_id = id, "asked");
-        connection.send(line, Extras { chunks: Some(chunks), subscribing: None }).await
+        node: &str,
+        session: Option<&str>,
+    ) -> Result<Prompt, ClientError> {
+        let line = way::line(self.core.inbox(), CommandType::ExecuteInput, params)?;
+        Ok(Prompt::new(line, node, session, self.core.deadline()))
+    }
+
+    /// Sends a prompt. It is on its way when this returns; dropping the result gives up on the answer. Nothing is sent when this is
+    /// dropped before it is done.
+    pub(crate) async fn start(&self, prompt: &Prompt) -> Result<(PendingReply, ChunkSource), ClientError> {
+        let id = prompt.line.id;
+        loop {
+            let connection = self.core.connection(prompt.deadline).await.map_err(|error| named(error, id))?;
+            tracing::debug!(request_id = id, "asked");
+            let (sink, chunks) = prompt.queue();
+            let extras = Extras { chunks: Some(sink), subscribing: None };
+            match connection.send(prompt.line.clone(), extras).await {
+                Err(error) if self.goes_out_again(&error, prompt.deadline) => {}
+                outcome => return outcome.map(|reply| (reply, chunks)),
+            }
+        }
     }
 
     /// Events from now on. For them a connection that has ended is made again.

@@ -74,9 +74,7 @@ impl RemoteNode {
         options: &ExecuteOptions,
     ) -> Result<ExecuteStream, ClientError> {
         let params = value(&self.prompt(text, options, true))?;
-        let (sink, chunks) = ExecuteStream::queue(&self.node_id, self.session());
-        let reply = self.client.start(CommandType::ExecuteInput, params, sink).await?;
-        Ok(ExecuteStream::new(self.client.link(), chunks, reply))
+        self.client.stream(params, &self.node_id, self.session()).await
     }
 
     /// Sends a prompt and does not wait: [`NerveClient::wait_for_result`] does, with the id that comes back. `webhook`: who is told over

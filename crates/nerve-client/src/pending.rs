@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nerve_proto::data::{ErrorData, SubscribedData};
 use nerve_proto::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, Unanswered};
 use crate::execute::ChunkSink;
@@ -77,12 +77,15 @@ impl Waiting {
 pub(crate) struct Shared {
     state: Mutex<State>,
     inbox: Arc<Inbox>,
+    ended: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     waiting: HashMap<i64, Waiting>,
     closed: Option<Closed>,
+    /// Nothing can be written any more; what the server has said is still read.
+    falls_silent: bool,
     /// Events are passed over: what they are is not asked for yet.
     muted: bool,
     /// The server has said something.
@@ -131,8 +134,8 @@ impl Closed {
 impl Shared {
     /// `muted`: events are passed over until [`Shared::unmute`], or until a SUBSCRIBE is answered.
     pub(crate) fn new(inbox: Arc<Inbox>, muted: bool) -> Shared {
-        let state = State { waiting: HashMap::new(), closed: None, muted, heard: false };
-        Shared { state: Mutex::new(state), inbox }
+        let state = State { waiting: HashMap::new(), closed: None, falls_silent: false, muted, heard: false };
+        Shared { state: Mutex::new(state), inbox, ended: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -160,6 +163,26 @@ impl Shared {
         self.state().closed.clone()
     }
 
+    /// It takes requests.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.state();
+        state.closed.is_none() && !state.falls_silent
+    }
+
+    /// No more requests are taken: they could not go out. Answers to those that did may still come.
+    pub(crate) fn fall_silent(&self) {
+        self.state().falls_silent = true;
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn ended(&self) {
+        // Before the look: whoever ends it between the two wakes this one.
+        let ended = self.ended.notified();
+        if self.closed().is_none() {
+            ended.await;
+        }
+    }
+
     pub(crate) fn why_closed(&self, sent: bool, id: Option<i64>) -> ClientError {
         self.state().closed.as_ref().unwrap_or(&Closed::ByServer).error(sent, id)
     }
@@ -168,6 +191,9 @@ impl Shared {
         let mut state = self.state();
         if let Some(closed) = &state.closed {
             return Err(closed.error(false, Some(id)));
+        }
+        if state.falls_silent {
+            return Err(Closed::ByServer.error(false, Some(id)));
         }
         let (sender, reply) = oneshot::channel();
         state.waiting.insert(id, Waiting { reply: sender, extras, sent: false });
@@ -207,6 +233,7 @@ impl Shared {
             waiting.answer(Err(error));
         }
         state.closed = Some(why);
+        self.ended.notify_waiters();
         true
     }
 

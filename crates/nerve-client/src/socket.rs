@@ -86,7 +86,7 @@ impl<'a> Site<'a> {
             _ => return Err(wrong(form)),
         };
         let parsed: Uri = format!("ws://{authority}{PATH}").parse().map_err(|_| wrong(form))?;
-        let host = parsed.host().ok_or_else(|| wrong(form))?.len();
+        let host = parsed.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong(form))?.len();
         let port = match parsed.port() {
             Some(_) => parsed.port_u16().ok_or_else(|| wrong(form))?,
             None if authority.len() > host => return Err(wrong(form)),

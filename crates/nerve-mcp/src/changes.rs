@@ -36,20 +36,21 @@ impl Changes {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = self.count.subscribe();
         if !std::mem::replace(&mut *watching, true) {
-            let changes = self.clone();
-            tokio::spawn(async move { changes.watch().await });
+            let (changes, times) = (self.clone(), self.link.times());
+            tokio::spawn(async move { changes.watch(times).await });
         }
         receiver
     }
 
-    /// Watches the server until nobody listens.
-    async fn watch(&self) {
+    /// Watches the server until nobody listens. `times`: how often it had been reached when somebody began to.
+    async fn watch(&self, mut times: u64) {
         loop {
             tokio::select! {
                 () = self.gone.cancelled() => return,
                 () = self.count.closed() => {}
-                () = self.run(&self.link) => {}
+                () = self.run(&self.link, times) => {}
             }
+            times = self.link.times();
             let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
             if self.count.receiver_count() == 0 {
                 *watching = false;
@@ -58,11 +59,14 @@ impl Changes {
         }
     }
 
-    async fn run(&self, link: &Link) {
+    async fn run(&self, link: &Link, times: u64) {
+        // What happened while nobody listened is not known. At first that is nothing, unless somebody has called meanwhile.
+        let (mut was_away, only_this) = (false, times + 1);
         loop {
             if let Ok(Listening { client: _client, mut events }) = link.listening(&TYPES, None, None).await {
-                // What happened while nobody listened is not known.
-                self.one_more();
+                if was_away || link.times() > only_this {
+                    self.one_more();
+                }
                 while let Some(event) = events.next().await {
                     let counts = TYPES.iter().chain([&EventType::EventsDropped]);
                     if counts.into_iter().any(|kind| kind.as_str() == event.event_type) {
@@ -71,6 +75,7 @@ impl Changes {
                 }
                 self.one_more();
             }
+            was_away = true;
             // Not before its time: the connection of a server that goes down ends at once.
             tokio::select! {
                 () = link.reached() => {}

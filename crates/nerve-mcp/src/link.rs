@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_client::{EventStream, NerveClient, Reconnect};
@@ -21,6 +22,8 @@ pub struct Link {
     way: Way,
     /// Told whenever the server was reached.
     reached: Notify,
+    /// How often it was.
+    times: AtomicU64,
 }
 
 /// Why a server was not reached.
@@ -83,7 +86,7 @@ impl Link {
     }
 
     fn new(way: Way) -> Link {
-        Link { way, reached: Notify::new() }
+        Link { way, reached: Notify::new(), times: AtomicU64::new(0) }
     }
 
     /// A connection for one call.
@@ -102,6 +105,7 @@ impl Link {
                 }
             },
         };
+        self.times.fetch_add(1, Ordering::AcqRel);
         self.reached.notify_waiters();
         Ok(client)
     }
@@ -128,6 +132,11 @@ impl Link {
             }
         };
         Ok(Listening { client, events })
+    }
+
+    /// How often the server was reached.
+    pub(crate) fn times(&self) -> u64 {
+        self.times.load(Ordering::Acquire)
     }
 
     /// Ends when a call has reached the server.

@@ -81,11 +81,17 @@ pub(crate) struct Ledger {
     budget: Budget,
     prices: Option<Prices>,
     spent: Mutex<Spent>,
+    /// It is of a node's own proxy, which nobody starts by itself.
+    is_nodes: bool,
 }
 
 impl Ledger {
     pub(crate) fn new(budget: Budget, prices: Option<Prices>, spent: Spent) -> Ledger {
-        Ledger { budget, prices, spent: Mutex::new(spent) }
+        Ledger { budget, prices, spent: Mutex::new(spent), is_nodes: false }
+    }
+
+    pub(crate) fn of_node(self, is_nodes: bool) -> Ledger {
+        Ledger { is_nodes, ..self }
     }
 
     pub(crate) fn spent(&self) -> Spent {
@@ -116,8 +122,9 @@ impl Ledger {
         ];
         if let Some(used) = limits.into_iter().flatten().next() {
             spent.refused = spent.refused.saturating_add(1);
+            let what = if self.is_nodes { "make the node" } else { "start it" };
             let message =
-                format!("the budget of the nerve proxy is used up: {used}; start it anew with a larger one");
+                format!("the budget of the nerve proxy is used up: {used}; {what} anew with a larger one");
             return Err(Fault::new(StatusCode::PAYMENT_REQUIRED, message));
         }
         spent.requests = spent.requests.saturating_add(1);
@@ -160,6 +167,7 @@ mod tests {
         let refused = ledger.admit().unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.kind), (402, "billing_error"));
         assert!(refused.message.contains("2 requests"), "{refused:?}");
+        assert!(refused.message.contains("start it anew"), "{refused:?}");
         ledger.give_back();
         assert!(ledger.admit().is_ok() && ledger.admit().is_err());
         assert_eq!((ledger.spent().requests, ledger.spent().refused), (2, 2));
@@ -180,6 +188,8 @@ mod tests {
         let before = Spent { usage: usage(4, 6), ..Spent::default() };
         let ledger = Ledger::new(Budget { max_tokens: Some(10), ..Budget::default() }, None, before);
         assert!(ledger.admit().unwrap_err().message.contains("10 of 10 tokens"));
+        let words = ledger.of_node(true).admit().unwrap_err().message;
+        assert!(words.ends_with("make the node anew with a larger one"), "{words}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Gateway {
         config.check(behind == Behind::Anthropic)?;
         let log = config.log.as_ref().map(Log::open).transpose()?;
         let client = Client::new(config.patience, config.authorities.as_ref())?;
-        let ledger = Ledger::new(config.budget, config.prices, config.spent);
+        let ledger = Ledger::new(config.budget, config.prices, config.spent).of_node(config.node.is_some());
         Ok(Gateway { behind, config, client, ledger, log, room: Room::new() })
     }
 

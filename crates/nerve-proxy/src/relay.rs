@@ -80,7 +80,8 @@ impl Body for Relay {
                     this.reader.take(data);
                 }
                 this.silence.as_mut().reset(Instant::now() + this.patience);
-                if this.body.is_end_stream() {
+                // Clients do not wait for the end of a body whose stream has told its last: it counts before they see that.
+                if this.body.is_end_stream() || this.reader.has_stopped() {
                     this.settle(Outcome::Whole);
                 }
                 Poll::Ready(Some(Ok(frame)))

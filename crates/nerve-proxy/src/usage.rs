@@ -48,6 +48,7 @@ pub(crate) struct Reader {
     usage: Option<Usage>,
     model: Option<String>,
     error: Option<String>,
+    has_stopped: bool,
 }
 
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Reader {
             "application/json" => Form::Whole(Vec::new()),
             _ => Form::Other,
         };
-        Reader { form, usage: None, model: None, error: None }
+        Reader { form, usage: None, model: None, error: None, has_stopped: false }
     }
 
     /// A piece of the reply.
@@ -108,15 +109,21 @@ impl Reader {
         self.error.as_deref()
     }
 
+    /// A stream has told all that it has to tell, even if its body goes on.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped
+    }
+
     fn event(&mut self, data: &str) {
         // Most events are pieces of text: they are not parsed.
-        if !data.contains("\"usage\"") && !data.contains("\"error\"") {
+        if !["\"usage\"", "\"error\"", "\"message_stop\""].iter().any(|word| data.contains(word)) {
             return;
         }
         let Ok(event) = serde_json::from_str::<Value>(data) else { return };
         match event["type"].as_str() {
             Some("message_start") => self.message(&event["message"]),
             Some("message_delta") => self.count(&event["usage"]),
+            Some("message_stop") => self.has_stopped = true,
             Some("error") => {
                 let message = event["error"]["message"].as_str().unwrap_or("an error");
                 self.error = Some(message.chars().take(2000).collect());

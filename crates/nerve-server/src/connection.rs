@@ -101,7 +101,8 @@ pub(crate) async fn talk(
             }
             // It sends no more. It may still wait for answers, or it is gone for good.
             () = &mut hung_up, if !reads => return,
-            reason = &mut sent_away, if reads => {
+            // Also one that sends no more: it may listen for as long as it likes. Polled once when it is ready, for it ends this.
+            reason = &mut sent_away => {
                 out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), and: And::Nothing });
                 // What is not done by now has no answer, and what is not taken soon is not waited for.
                 (is_sent_away, patience) = (true, CLOSE_PATIENCE);
@@ -111,6 +112,11 @@ pub(crate) async fn talk(
             written = out.write(), if writes => if written.is_err() {
                 return;
             },
+            // Before more is taken: who sends without a pause would never be told what others have worked out.
+            reply = replies.recv(), if !all_answered => match reply {
+                Some(reply) => out.push(reply),
+                None => all_answered = true,
+            },
             (permit, frame) = next(&in_flight, &mut lines), if reads => {
                 let permits = Permits { in_flight: permit, large: None };
                 match (frame.map(line_of), &desk) {
@@ -118,10 +124,6 @@ pub(crate) async fn talk(
                     _ => (desk, patience) = (None, Duration::ZERO),
                 }
             }
-            reply = replies.recv(), if !all_answered => match reply {
-                Some(reply) => out.push(reply),
-                None => all_answered = true,
-            },
             () = events.filled(), if gathers => {}
         }
     }
@@ -338,5 +340,27 @@ mod tests {
         serving.closing.cancel();
         drop((lines, write));
         served.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_sends_without_a_pause_is_told_what_is_done_meanwhile() {
+        const PINGS: usize = 50_000;
+        let slow =
+            r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"},"request_id":"slow"}"#;
+        let pings = "{\"command_type\":\"PING\"}\n".repeat(PINGS);
+        let read = std::io::Cursor::new(format!("{slow}\n{pings}").into_bytes());
+        // It takes all: what waits for it would hold up the requests as well.
+        let (write, client) = tokio::io::duplex(256 << 20);
+        let hung_up = Box::pin(std::future::pending());
+        let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
+        tokio::spawn(serve(link, Arc::new(Serving::new(engine()))));
+        let (mut lines, mut before) = (BufReader::new(client).lines(), 0);
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("\"slow\"") {
+                break;
+            }
+            before += 1;
+        }
+        assert!(before < PINGS / 2, "{before} answers came before it");
     }
 }

@@ -11,16 +11,22 @@ use crate::convert::{self, Answer, Request};
 use crate::serving::Serving;
 
 /// Answers one request as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. Must be
-/// called in a task of its own, which nobody ends when the client leaves. `None`: `gone` was cancelled before there was an answer.
-pub(crate) async fn answer(
+/// called in a task of its own, which nobody ends when the client leaves. `room`: waited for before an answer is put together that took its
+/// time and may be long. `None`: `gone` was cancelled before there was an answer.
+pub(crate) async fn answer<R: Future<Output = ()>>(
     request: Result<Request, Vec<u8>>,
     serving: &Serving,
     gone: &CancellationToken,
+    room: impl FnOnce() -> R,
 ) -> Option<Vec<u8>> {
     match request {
         Ok(Request::Command { command, answer }) => {
             guarded(answer, |answer| async move {
+                let ends_with_much = convert::may_end_with_much(&command);
                 let outcome = work(command, serving, gone).await?;
+                if ends_with_much {
+                    room().await;
+                }
                 Some(told(outcome, answer, serving))
             })
             .await

@@ -162,8 +162,11 @@ impl Port {
             let (tls, serve, broken) = (self.tls.clone(), serve.clone(), broken.clone());
             let pushed_out = stranger.pushed_out();
             let served = async move {
-                match set_up(stream, tls).await {
-                    Ok(link) => serve(Visitor { link, peer, stranger }).await,
+                // Each in a place of its own: what the handshake takes is given back after it, and a future that is handed on takes its
+                // place twice.
+                let link = Box::pin(set_up(stream, tls)).await;
+                match link {
+                    Ok(link) => Box::pin(serve(Visitor { link, peer, stranger })).await,
                     Err(error) => {
                         if let Some(untold) = broken.next() {
                             tracing::info!(%peer, %error, untold, "a connection came to nothing");

@@ -10,10 +10,11 @@ use nerve_client::{
 use nerve_proto::EventType;
 use nerve_proto::framing::{Frame, LineReader};
 use nerve_proto::params::SubscribeParams;
+use rustix::net::Shutdown;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::{Peer, socket};
 
@@ -45,6 +46,18 @@ impl Server {
         let (input, output) =
             tokio::time::timeout(DEADLINE, accepted).await.expect("nobody comes").unwrap().0.into_split();
         Peer { lines: LineReader::new(input), output, _folder: None }
+    }
+
+    /// Nobody has come since the last connection: those that come are taken in their order. Each round is time enough for a client that
+    /// connects unasked.
+    async fn nobody_comes(&mut self) {
+        for _ in 0..5 {
+            let mut own = UnixStream::connect(&self.path).await.unwrap();
+            own.write_all(b"own\n").await.unwrap();
+            let mut peer = self.accept().await;
+            let said = tokio::time::timeout(DEADLINE, peer.lines.next()).await.expect("somebody came");
+            assert_eq!(said.unwrap(), Frame::Line(b"own".to_vec()), "somebody came");
+        }
     }
 
     /// Nobody listens any more; the socket is left behind as by one that was killed.
@@ -89,17 +102,20 @@ async fn what_only_looks_is_asked_once_more_and_not_twice_more() {
         let mut peer = server.accept().await;
         peer.request().await;
         drop(peer);
-        server.accept().await
+        // What comes now is the next request.
+        let mut peer = server.accept().await;
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+        peer
     };
     let asking = async {
         assert!(client.ping().await.unwrap().pong);
         let error = unanswered(client.sessions().await.unwrap_err());
         assert!(error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
-        // The client that follows is for the next request.
-        let again = tokio::time::timeout(Duration::from_millis(200), client.ping()).await;
-        assert!(again.is_err(), "{again:?}");
+        assert!(client.ping().await.unwrap().pong);
     };
-    tokio::join!(serving, asking);
+    let (mut peer, ()) = tokio::join!(serving, asking);
+    drop(client);
+    peer.left().await;
 }
 
 #[tokio::test]
@@ -138,28 +154,95 @@ async fn what_changes_something_is_never_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_nothing_connects_when_it_does() {
+async fn a_stream_whose_prompt_did_not_go_out_sends_it_over_the_next_connection() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
-    server.die();
-    drop(peer);
     let node = client.node("a", None);
+    // More than a socket holds: what is asked behind it waits.
+    let writing = tokio::spawn({
+        let node = node.clone();
+        async move { node.write(&"x".repeat(4 << 20)).await }
+    });
+    super::until("it is on its way", || client.in_flight() == 1).await;
+    let mut stream = node.execute_stream("hi", &ExecuteOptions::default()).await.unwrap();
+    drop(peer);
+    assert!(unanswered(writing.await.unwrap().unwrap_err()).sent);
     let serving = async {
-        // Long enough for a client that would try without being asked; it must not.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        server.rise();
-        let early = tokio::time::timeout(Duration::from_millis(100), server.accept()).await;
-        assert!(early.is_err());
-        let asking = tokio::spawn({
-            let node = node.clone();
-            async move { node.write("x").await }
-        });
         let mut peer = server.accept().await;
-        peer.expect("WRITE_DATA", json!({"node_id": "a", "data": "x"}), json!({"written": 1})).await;
-        assert_eq!(asking.await.unwrap().unwrap(), 1);
+        let request = peer.request().await;
+        assert_eq!(
+            (&request["command_type"], &request["request_id"]),
+            (&json!("EXECUTE_INPUT"), &json!("2"))
+        );
+        peer.chunk("a", json!({"chunk": "one", "request_id": "2"})).await;
+        peer.answer(&request, json!({"response": {"text": "one"}, "node_id": "a", "turn": 1})).await;
         peer
     };
-    let _peer = serving.await;
+    let asking = async {
+        // Given up again and again: nothing is lost, and nothing sent twice.
+        let first = loop {
+            if let Ok(item) = tokio::time::timeout(Duration::ZERO, stream.next()).await {
+                break item;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(first.unwrap().unwrap(), StreamItem::Chunk("one".to_string()));
+        assert!(matches!(stream.next().await, Some(Ok(StreamItem::Response(_)))));
+        assert!(stream.next().await.is_none());
+    };
+    let (mut peer, ()) =
+        tokio::time::timeout(DEADLINE, async { tokio::join!(serving, asking) }).await.unwrap();
+    drop((client, node, stream));
+    peer.left().await;
+}
+
+#[tokio::test]
+async fn what_is_asked_while_only_the_servers_last_words_are_read_waits_for_the_next_connection() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let node = client.node("a", None);
+    let writing = tokio::spawn(async move { node.write("x").await });
+    let write = peer.request().await;
+    // Nothing can be written to it any more.
+    rustix::net::shutdown(peer.output.as_ref(), Shutdown::Read).unwrap();
+    let ask = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.ping().await })
+    };
+    let first = ask();
+    super::until("the first is under way", || client.in_flight() == 2).await;
+    // The task that finds out runs before the second one asks.
+    tokio::task::yield_now().await;
+    let second = ask();
+    tokio::task::yield_now().await;
+    peer.answer(&write, json!({"written": 1})).await;
+    assert_eq!(writing.await.unwrap().unwrap(), 1);
+    drop(peer);
+    let mut peer = server.accept().await;
+    for _ in 0..2 {
+        peer.expect("PING", json!({}), json!({"pong": true})).await;
+    }
+    assert!(first.await.unwrap().unwrap().pong && second.await.unwrap().unwrap().pong);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_nothing_connects_when_it_does() {
+    let mut server = Server::start();
+    let (client, mut peer) = server.client().await;
+    let node = client.node("a", None);
+    let (error, ()) = tokio::join!(node.write("x"), async {
+        peer.request().await;
+        drop(peer);
+    });
+    // It knows that the connection has ended.
+    assert!(unanswered(error.unwrap_err()).sent);
+    server.nobody_comes().await;
+    let (written, _peer) = tokio::join!(node.write("x"), async {
+        let mut peer = server.accept().await;
+        peer.expect("WRITE_DATA", json!({"node_id": "a", "data": "x"}), json!({"written": 1})).await;
+        peer
+    });
+    assert_eq!(written.unwrap(), 1);
     assert_eq!(client.unmatched_answers(), 0);
 }
 

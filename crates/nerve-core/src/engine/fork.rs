@@ -58,6 +58,9 @@ impl Engine {
         let Some(definition) = definition.filter(|spec| spec.backend.terminal().is_some()) else {
             return Err(no_fork(source, "a node that does not run and has no terminal"));
         };
+        if definition.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
+            return Err(no_proxy_to_fork(source));
+        }
         let from = Source { at: source.clone(), definition, terminal: terminal.cloned() };
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
         let made = self.make(&session, spec, Some(source.node.clone())).await;
@@ -372,6 +375,16 @@ fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
 fn no_fork(source: &NodeRef, what: &str) -> EngineError {
     let message = format!("cannot fork node '{}': {what} does not support forking", source.node);
     EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
+}
+
+/// Without its proxy a fork would go past its budget, with another key or another model.
+fn no_proxy_to_fork(source: &NodeRef) -> EngineError {
+    let message = format!(
+        "cannot fork node '{}': it has a proxy, and what was kept of that cannot be read",
+        source.node
+    );
+    EngineError::new(ErrorKind::InvalidRequest, message)
+        .hint("make a new node, with the proxy that it is to have")
 }
 
 fn only_now(source: &NodeRef) -> EngineError {

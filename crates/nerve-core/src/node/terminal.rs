@@ -35,7 +35,7 @@ use crate::telemetry::{Asked, TraceContext, end_turn};
 
 pub use super::journal::Journal;
 
-/// A turn that goes on after its interrupt is interrupted once more.
+/// A turn in which a budget is used up, and that goes on after its interrupt, is interrupted once more.
 const INTERRUPT_AGAIN: Duration = Duration::from_secs(3);
 /// A turn that was interrupted because a budget is used up, and goes on, is waited for so long.
 const GIVE_UP: Duration = Duration::from_secs(20);
@@ -321,7 +321,7 @@ impl TerminalNode {
         prompt: Prompt,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
-        self.send_until(prompt, (None, None), cancellation).await
+        self.send_until(prompt, (None, None), (cancellation, cancellation)).await
     }
 
     /// Sends a prompt, and gives the pieces of its answer as they come (seed REQ-N4). Dropping the stream takes the prompt back.
@@ -374,7 +374,8 @@ impl TerminalNode {
         context: &ExecutionContext,
     ) -> Result<Response, EngineError> {
         if self.inner.proxy.is_none() {
-            return self.send_until(prompt, (chunks, None), context.cancellation()).await;
+            let cancellation = context.cancellation();
+            return self.send_until(prompt, (chunks, None), (cancellation, cancellation)).await;
         }
         let stop = context.cancellation().child();
         let spend: SpendSink = {
@@ -392,7 +393,7 @@ impl TerminalNode {
         };
         let came = tokio::select! {
             biased;
-            came = self.send_until(prompt, (chunks, Some(spend)), &stop) => came,
+            came = self.send_until(prompt, (chunks, Some(spend)), (&stop, context.cancellation())) => came,
             () = given_up => Err(cancelled()),
         };
         match came {
@@ -403,11 +404,12 @@ impl TerminalNode {
         }
     }
 
+    /// Until `stop`, which is the caller's own cancellation, or follows it and is a budget's too.
     async fn send_until(
         &self,
         prompt: Prompt,
         (chunks, spend): (Option<ChunkSink>, Option<SpendSink>),
-        cancellation: &CancellationToken,
+        (stop, callers): (&CancellationToken, &CancellationToken),
     ) -> Result<Response, EngineError> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
@@ -417,11 +419,15 @@ impl TerminalNode {
         tokio::select! {
             biased;
             response = &mut turn => return response?,
-            () = cancellation.wait() => {}
+            () = stop.wait() => {}
         }
         let response = loop {
             // An error means that the node is gone, and the turn with it.
             let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
+            if callers.is_cancelled() {
+                // To some agents a second one means that they are to go.
+                break turn.await??;
+            }
             // An interrupt that comes between two commands of a line, or two requests of an agent, is lost.
             if let Ok(response) = tokio::time::timeout(INTERRUPT_AGAIN, &mut turn).await {
                 break response??;
@@ -640,6 +646,11 @@ impl TerminalNode {
     /// Id of the agent's own conversation, as far as it is known.
     pub(crate) fn agent_session(&self) -> Option<String> {
         self.inner.status.borrow().agent_session.clone()
+    }
+
+    /// It has a proxy of which nobody knows any more what it was to be.
+    pub(crate) fn has_unknown_proxy(&self) -> bool {
+        self.inner.proxy.as_ref().is_some_and(|proxy| proxy.spec().is_none())
     }
 
     /// Process id of its program, where it is known.

@@ -78,7 +78,7 @@ impl NodeProxy {
         env_remove: &mut Vec<String>,
     ) -> Result<NodeProxy, EngineError> {
         spec.check()?;
-        let forms = forms_of(profile, &spec, env)?;
+        let forms = forms_of(profile, &spec, env, env_remove)?;
         let id = Uuid::new_v4().simple().to_string();
         let token = spec.gives_token().then(|| {
             // 244 bits of chance.
@@ -170,7 +170,7 @@ impl NodeProxy {
         }
     }
 
-    /// A turn begins; `sink` is told what each of its requests uses.
+    /// A turn begins; `sink` is told what each of its requests uses, of those that end before the next turn begins.
     pub(crate) fn begin_turn(&self, number: u64, sink: Option<SpendSink>) {
         self.inner.tally.begin(number, sink);
     }
@@ -180,9 +180,9 @@ impl NodeProxy {
         self.inner.tally.end();
     }
 
-    /// What the turn has used. Nobody is told of it any more.
-    pub(crate) fn close_turn(&self, number: u64) -> Option<TurnUsage> {
-        self.inner.tally.close(number)
+    /// What the turn has used until now.
+    pub(crate) fn used_in_turn(&self, number: u64) -> Option<TurnUsage> {
+        self.inner.tally.used(number)
     }
 
     /// What is told of it in the node's info: names and values.

@@ -1,19 +1,20 @@
 //! How a node's proxy comes up: what its program is told, where its log is, what cannot be.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent};
+use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream};
 use nerve_term::profile::{Profile, ProxyForms};
 use tokio::sync::Notify;
 
 use super::kept::{Kept, private_folder};
 use super::node::{Inner, Running, Token};
 use super::tally::Tally;
-use super::{Proxies, ProxySpec};
+use super::{Proxies, ProxyKind, ProxySpec};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 use crate::session::{DEFAULT, check_name};
@@ -31,11 +32,12 @@ pub(crate) struct Starting<'a> {
     pub(crate) node: &'a NodeRef,
 }
 
-/// How the program is told of it.
+/// How the program is told of it. `env` is set for the node, `env_remove` it does not inherit.
 pub(super) fn forms_of<'p>(
     profile: &'p Profile,
     spec: &ProxySpec,
     env: &BTreeMap<String, String>,
+    env_remove: &[String],
 ) -> Result<&'p ProxyForms, EngineError> {
     let invalid = |message: String, hint: &str| {
         Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
@@ -58,13 +60,33 @@ pub(super) fn forms_of<'p>(
         );
         return invalid(message, "add `token` to [proxy] in the profile");
     }
-    match [Some(&forms.url), token].into_iter().flatten().find(|name| env.contains_key(*name)) {
-        Some(name) => invalid(
+    if let Some(name) = [Some(&forms.url), token].into_iter().flatten().find(|name| env.contains_key(*name)) {
+        return invalid(
             format!("{name} is set for the node, and its proxy sets it too"),
             "leave the variable out, or the proxy; where the proxy sends requests is proxy.base_url",
-        ),
-        None => Ok(forms),
+        );
     }
+    let is_inherited = !env_remove.contains(&forms.url);
+    let elsewhere = std::env::var_os(&forms.url).filter(|url| is_inherited && goes_elsewhere(url, spec));
+    if elsewhere.is_some() {
+        // What it says may have a key in it.
+        let message = format!(
+            "{} is set in the server's environment, and proxy.base_url is not given: its key would go to {}, not to where that variable says",
+            forms.url,
+            Upstream::ANTHROPIC
+        );
+        return invalid(
+            message,
+            "name where requests go as proxy.base_url, or start the server without that variable",
+        );
+    }
+    Ok(forms)
+}
+
+/// An agent that passes its own key on would show it to the vendor, and not to the one that its environment says it is for.
+fn goes_elsewhere(url: &OsStr, spec: &ProxySpec) -> bool {
+    let is_vendor = url.to_str().is_some_and(|url| url.trim_end_matches('/') == Upstream::ANTHROPIC);
+    spec.kind == ProxyKind::Anthropic && spec.base_url.is_none() && !url.is_empty() && !is_vendor
 }
 
 /// A proxy that listens, with its log.

@@ -113,14 +113,11 @@ impl Tally {
         self.turn.set(None);
     }
 
-    /// What a turn has used, if it is the last one that began. Nothing is told of it any more.
-    pub(super) fn close(&self, number: u64) -> Option<TurnUsage> {
-        let mut counted = self.counted();
-        if counted.number != number {
-            return None;
-        }
-        counted.sink = None;
-        Some(counted.usage)
+    /// What a turn has used, if it is the last one that began. Its requests that end later are told to its sink until the next one
+    /// begins: whoever pays for the turn pays for them.
+    pub(super) fn used(&self, number: u64) -> Option<TurnUsage> {
+        let counted = self.counted();
+        (counted.number == number).then_some(counted.usage)
     }
 
     /// A request has ended.
@@ -151,5 +148,65 @@ impl std::fmt::Debug for Tally {
             .field("number", &counted.number)
             .field("usage", &counted.usage)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, SystemTime};
+
+    use nerve_proxy::Usage;
+
+    use super::*;
+
+    fn call(turn: u64) -> CallReport {
+        CallReport {
+            id: "q".into(),
+            node: None,
+            turn: Some(turn),
+            provider: "anthropic",
+            upstream: "host".into(),
+            session: None,
+            method: "POST".into(),
+            path: "/v1/messages".into(),
+            spends: true,
+            stream: true,
+            asked_model: None,
+            model: None,
+            status: Some(200),
+            outcome: CallOutcome::Whole,
+            error: None,
+            usage: Some(Usage { input: 1, output: 2, ..Usage::default() }),
+            cost_usd: None,
+            started: SystemTime::UNIX_EPOCH,
+            took: Duration::ZERO,
+            first: None,
+            bytes: 0,
+            traceparent: None,
+        }
+    }
+
+    #[test]
+    fn a_call_that_ends_after_its_turn_is_paid_for_by_it() {
+        let (tally, paid) = (Tally::default(), Arc::new(AtomicU64::new(0)));
+        let sink = || -> Option<SpendSink> {
+            let paid = paid.clone();
+            Some(Arc::new(move |used| {
+                paid.fetch_add(used.total(), Ordering::Relaxed);
+            }))
+        };
+        tally.begin(1, sink());
+        tally.hear(&call(1));
+        tally.end();
+        assert_eq!(tally.used(1).unwrap().total(), 3);
+        tally.hear(&call(1));
+        assert_eq!(paid.load(Ordering::Relaxed), 6);
+        tally.begin(2, sink());
+        tally.hear(&call(1));
+        assert_eq!(
+            (paid.load(Ordering::Relaxed), tally.used(1), tally.used(2).unwrap().total()),
+            (6, None, 0)
+        );
     }
 }

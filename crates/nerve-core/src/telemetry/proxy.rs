@@ -96,7 +96,7 @@ mod tests {
     use nerve_proxy::Usage;
 
     use super::*;
-    use crate::telemetry::{Attribute, Status, TelemetrySetup};
+    use crate::telemetry::{Attribute, RootSampler, Sampler, Status, TelemetrySetup};
 
     fn report() -> CallReport {
         CallReport {
@@ -129,7 +129,7 @@ mod tests {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         let node = NodeRef { session: None, node: "c".into() };
         let mut turn = telemetry.begin(SpanKind::Internal, None, || "turn".into());
-        turn.is_turn_of(&node);
+        turn.is_turn_of(&telemetry, &node);
         let mut report = report();
         change(&mut report);
         record_call(&telemetry, &report, Some(&node));
@@ -151,6 +151,23 @@ mod tests {
         assert_eq!(span.attributes.get("gen_ai.usage.input_tokens"), Some(&Attribute::Int(111)));
         assert_eq!(span.attributes.get("url.path"), Some(&Attribute::Text("/v1/messages".into())));
         assert_eq!(span.status, Status::Unset);
+    }
+
+    /// What a sampler leaves out is left out with all that is in it.
+    #[test]
+    fn a_call_of_a_turn_that_is_not_kept_is_not_kept() {
+        let sampler = Sampler::ParentBased(RootSampler::On);
+        let (telemetry, mut spans) = Telemetry::new(TelemetrySetup { sampler, ..TelemetrySetup::default() });
+        let node = NodeRef { session: None, node: "c".into() };
+        let caller = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", None);
+        let mut turn =
+            telemetry.begin(SpanKind::Internal, Some(&Arc::new(caller.unwrap())), || "turn".into());
+        turn.is_turn_of(&telemetry, &node);
+        record_call(&telemetry, &report(), Some(&node));
+        turn.end(|_| {});
+        assert_eq!(telemetry.turn_of(&node), None);
+        spans.close();
+        assert_eq!(futures_util::FutureExt::now_or_never(spans.next()), Some(None));
     }
 
     #[test]

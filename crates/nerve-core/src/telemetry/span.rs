@@ -110,9 +110,19 @@ impl Attributes {
         }
     }
 
-    /// Says what somebody said: it can be longer than other facts.
-    pub fn set_content(&mut self, name: &'static str, content: String) {
-        self.put(name, Attribute::from(content).cut(MAX_CONTENT));
+    /// Says what somebody said, put into a form: it can be longer than other facts. What is too long is cut before it is put there, so
+    /// that the form stays whole.
+    pub fn set_content(&mut self, name: &'static str, said: &str, form: impl Fn(&str) -> String) {
+        let mut most = MAX_CONTENT;
+        loop {
+            let said = start_of(said, most);
+            let content = form(said);
+            if content.len() <= MAX_CONTENT || said.is_empty() {
+                return self.put(name, content.into());
+            }
+            // The form's own words, and what it writes in longer ones, take their part of the room.
+            most = (said.len() * MAX_CONTENT / content.len()).min(said.len() - 1);
+        }
     }
 
     fn put(&mut self, name: &'static str, fact: Attribute) {
@@ -175,11 +185,17 @@ impl Attribute {
 }
 
 fn cut(text: &mut String, most: usize) {
-    if text.len() > most {
-        // A character has four bytes at most, so there is a boundary near.
-        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
+    text.truncate(start_of(text, most).len());
+}
+
+/// As much of it as has that many bytes.
+fn start_of(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
     }
+    // A character has four bytes at most, so there is a boundary near.
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
 }
 
 impl From<bool> for Attribute {
@@ -233,6 +249,21 @@ impl From<Vec<String>> for Attribute {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_cut_of_a_long_answer_leaves_its_form_whole() {
+        for said in
+            ["é".repeat(MAX_CONTENT), "\u{1b}".repeat(MAX_CONTENT), "x".repeat(MAX_CONTENT), "hi".into()]
+        {
+            let mut facts = Attributes::default();
+            facts.set_content("c", &said, |said| serde_json::json!([{ "content": said }]).to_string());
+            let Some(Attribute::Text(text)) = facts.get("c") else { panic!() };
+            let value: serde_json::Value = serde_json::from_str(text).unwrap();
+            let kept = value[0]["content"].as_str().unwrap();
+            assert!(said.starts_with(kept) && text.len() <= MAX_CONTENT);
+            assert!(kept == said || text.len() > MAX_CONTENT - 100, "{}", text.len());
+        }
+    }
 
     #[test]
     fn facts_are_said_once_and_bounded() {

@@ -63,13 +63,20 @@ pub struct ActiveSpan {
     /// Where what happens in it is: its own place, or, where nothing is kept, the one it was begun in.
     context: Option<Arc<TraceContext>>,
     kept: Option<Box<Kept>>,
+    /// Whether or not it is kept: calls of a turn that is not kept are not kept either.
+    turn: Option<Turn>,
 }
 
 struct Kept {
     span: Span,
     telemetry: Arc<Inner>,
-    /// The node whose turn it is.
-    turn_of: Option<NodeRef>,
+}
+
+/// A turn that runs or waits; no longer when this is dropped.
+struct Turn {
+    telemetry: Arc<Inner>,
+    node: NodeRef,
+    span: SpanId,
 }
 
 impl Telemetry {
@@ -106,13 +113,13 @@ impl Telemetry {
         name: impl FnOnce() -> Cow<'static, str>,
     ) -> ActiveSpan {
         let Some(inner) = &self.0 else {
-            return ActiveSpan { context: parent.cloned(), kept: None };
+            return ActiveSpan { context: parent.cloned(), kept: None, turn: None };
         };
         let Some((context, is_kept)) = inner.place(parent.map(|parent| &**parent)) else {
-            return ActiveSpan { context: parent.cloned(), kept: None };
+            return ActiveSpan { context: parent.cloned(), kept: None, turn: None };
         };
         if !is_kept {
-            return ActiveSpan { context: Some(Arc::new(context)), kept: None };
+            return ActiveSpan { context: Some(Arc::new(context)), kept: None, turn: None };
         }
         let start = inner.clock.now();
         let span = Span {
@@ -128,8 +135,8 @@ impl Telemetry {
             dropped_events: 0,
             status: Status::Unset,
         };
-        let kept = Kept { span, telemetry: Arc::clone(inner), turn_of: None };
-        ActiveSpan { context: Some(Arc::new(context)), kept: Some(Box::new(kept)) }
+        let kept = Kept { span, telemetry: Arc::clone(inner) };
+        ActiveSpan { context: Some(Arc::new(context)), kept: Some(Box::new(kept)), turn: None }
     }
 
     /// Tells of an operation that somebody else has measured.
@@ -231,19 +238,21 @@ impl ActiveSpan {
     }
 
     /// It is a turn of this node: calls of the node's own proxy belong to it while it runs.
-    pub(crate) fn is_turn_of(&mut self, node: &NodeRef) {
-        let (Some(kept), Some(context)) = (&mut self.kept, &self.context) else { return };
-        let mut turns = kept.telemetry.turns();
-        let turns = turns.entry(named(node)).or_default();
+    pub(crate) fn is_turn_of(&mut self, telemetry: &Telemetry, node: &NodeRef) {
+        let (Some(inner), Some(context)) = (&telemetry.0, &self.context) else { return };
+        let node = named(node);
+        let mut all = inner.turns();
+        let turns = all.entry(node.clone()).or_default();
         if turns.len() < TURNS {
             turns.push(TraceContext::clone(context));
+            self.turn = Some(Turn { telemetry: Arc::clone(inner), node, span: context.span_id() });
         }
-        kept.turn_of = Some(named(node));
     }
 
     /// Ends it, with its last words.
     pub fn end(mut self, say: impl FnOnce(&mut Span)) {
         self.describe(say);
+        self.turn = None;
         if let Some(kept) = self.kept.take() {
             kept.end();
         }
@@ -252,18 +261,20 @@ impl ActiveSpan {
 
 impl Kept {
     fn end(mut self) {
-        let inner = &self.telemetry;
-        if let Some(node) = self.turn_of.take() {
-            let mut all = inner.turns();
-            if let Some(turns) = all.get_mut(&node) {
-                turns.retain(|turn| turn.span_id() != self.span.context.span_id());
-                if turns.is_empty() {
-                    all.remove(&node);
-                }
+        self.span.end = self.telemetry.clock.now();
+        self.telemetry.keep(self.span);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut all = self.telemetry.turns();
+        if let Some(turns) = all.get_mut(&self.node) {
+            turns.retain(|turn| turn.span_id() != self.span);
+            if turns.is_empty() {
+                all.remove(&self.node);
             }
         }
-        self.span.end = inner.clock.now();
-        inner.keep(self.span);
     }
 }
 
@@ -359,7 +370,7 @@ mod tests {
         let node = NodeRef { session: None, node: "n".to_string() };
         let turn = || {
             let mut span = telemetry.begin(SpanKind::Internal, None, || "turn".into());
-            span.is_turn_of(&node);
+            span.is_turn_of(&telemetry, &node);
             span
         };
         let (first, second) = (turn(), turn());

@@ -58,11 +58,12 @@ impl Telemetry {
             facts.set("nerve.node.kind", kind);
             facts.set_some("nerve.profile", profile);
             if captures && is_agent {
-                let said = json!([{ "role": "user", "parts": [{ "type": "text", "content": prompt }] }]);
-                facts.set_content("gen_ai.input.messages", said.to_string());
+                facts.set_content("gen_ai.input.messages", prompt, |said| {
+                    json!([{ "role": "user", "parts": [{ "type": "text", "content": said }] }]).to_string()
+                });
             }
         });
-        span.is_turn_of(node);
+        span.is_turn_of(self, node);
         span
     }
 }
@@ -128,9 +129,10 @@ fn answered(span: &mut Span, response: &Response, captures: bool) {
     facts.set_some("process.exit.code", said("exit_code").and_then(|code| code.parse::<i64>().ok()));
     if captures {
         let reason = if response.is_complete { "stop" } else { "incomplete" };
-        let parts = json!([{ "type": "text", "content": response.text }]);
-        let messages = json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]);
-        facts.set_content("gen_ai.output.messages", messages.to_string());
+        facts.set_content("gen_ai.output.messages", &response.text, |said| {
+            let parts = json!([{ "type": "text", "content": said }]);
+            json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
+        });
     }
     if let Some((why, kind)) = response.failure() {
         // What a command or an agent says of its failure is content.

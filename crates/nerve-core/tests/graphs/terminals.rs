@@ -117,6 +117,31 @@ async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
     shell.stop("done").await;
 }
 
+/// To some agents a second interrupt means that they are to go.
+#[tokio::test]
+async fn who_cancels_interrupts_once_however_long_that_takes() {
+    let shop = Shop::new();
+    let shell = shop.shell("shell").await;
+    let token = CancellationToken::new();
+    let context = shop.context().with_cancellation(token.clone());
+    // By another name it is a program like any other, and no shell in a shell.
+    let slow = "ln -s \"$BASH\" slow && ./slow -c 'trap \"echo hit >> hits.txt\" INT; for i in {1..12}; do echo at-$i; sleep 0.5; done'";
+    let graph = commands(&[("slow", slow)]);
+    let run = tokio::spawn(async move { graph.run(&context).await });
+    // By then it is seen to have the terminal: before, a shell may lose an interrupt, which is repeated.
+    let begun = async {
+        while !shell.read().await.unwrap().contains("at-3") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, begun).await.unwrap();
+    token.cancel();
+    tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
+    assert!(shell.read().await.unwrap().contains("at-12"), "it ends by itself");
+    assert_eq!(shell.execute(prompt("cat hits.txt")).await.unwrap().text, "hit");
+    shell.stop("done").await;
+}
+
 #[tokio::test]
 async fn a_step_that_waits_in_line_is_cancelled_without_touching_the_turn_before_it() {
     let shop = Shop::new();

@@ -14,6 +14,7 @@ mod answers;
 mod pulse;
 mod sessions;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
 use serde_json::json;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +104,9 @@ impl HttpService {
                 return empty(StatusCode::NO_CONTENT);
             }
         }
-        let stands_alone = request.method() == Method::POST && session(&request).is_none();
+        let stands_alone = request.method() == Method::POST
+            && session(&request).is_none()
+            && !begins_session(request.body()).await;
         let answering = handle(self.service.clone(), request);
         if stands_alone { pulse::answer(answering).await } else { answering.await }
     }
@@ -112,6 +116,17 @@ impl HttpService {
         let last = request.headers().get(LAST_EVENT).and_then(|last| last.to_str().ok());
         last.is_some_and(|last| self.sessions.has_nothing_after(id, last))
     }
+}
+
+/// It asks for a session, whose id is in the head of the answer: that head cannot be sent before there is one.
+async fn begins_session(body: &Full<Bytes>) -> bool {
+    #[derive(Deserialize)]
+    struct Asked<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    let Ok(whole) = body.clone().collect().await;
+    serde_json::from_slice::<Asked<'_>>(&whole.to_bytes()).is_ok_and(|asked| asked.method == "initialize")
 }
 
 async fn handle(
@@ -154,4 +169,23 @@ fn refused(status: StatusCode, message: &str) -> Response<Body> {
     *response.body_mut() = Full::from(error.to_string()).boxed_unsync();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_first_request_of_a_session_begins_one() {
+        for (text, begins) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"method":"x"}}"#, true),
+            (r#"{"params":{},"method":"initi\u0061lize"}"#, true),
+            (r#"{"method":"tools/call","params":{"method":"initialize"}}"#, false),
+            (r#"{"method":"notifications/initialized"}"#, false),
+            (r#"{"method":1}"#, false),
+            ("initialize", false),
+        ] {
+            assert_eq!(begins_session(&Full::from(text)).await, begins, "{text}");
+        }
+    }
 }

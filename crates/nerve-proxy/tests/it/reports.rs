@@ -10,7 +10,7 @@ use nerve_proxy::{
 };
 use nerve_testkit::mock_model::Script;
 
-use crate::stage::{Front, config, message, model, whole};
+use crate::stage::{Front, Raw, config, message, model, piece, say, whole};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 
@@ -61,6 +61,44 @@ async fn each_request_is_told_once_with_its_turn_and_before_its_client_sees_the_
     assert_eq!((refused.status, refused.outcome, refused.usage), (Some(402), CallOutcome::Refused, None));
     assert!(refused.error.as_ref().unwrap().contains("budget"));
     assert!(!reports[3].spends, "counting costs nothing");
+}
+
+/// Clients are through with the last event; some upstreams keep the body open.
+#[tokio::test]
+async fn a_stream_is_told_with_its_last_event_even_if_its_body_goes_on() {
+    let upstream = Raw::listen().await;
+    let (config, reports, _) = hearing(config(&upstream.url()));
+    let proxy = create_anthropic_proxy(config).await.unwrap();
+    let front = Front::of(&proxy);
+    let (mut reply, mut stream) = tokio::join!(
+        front.send(Method::POST, "/v1/messages", &[], message("one", true).to_string()),
+        async {
+            let (_, mut stream) = upstream.request().await;
+            say(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+            )
+            .await;
+            say(&mut stream, "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\n\n").await;
+            say(&mut stream, "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":9}}\n\n").await;
+            say(&mut stream, "data: {\"type\":\"message_stop\"}\n\n").await;
+            stream
+        }
+    );
+    let mut seen = String::new();
+    while !seen.contains("message_stop") {
+        let piece = piece(&mut reply).await.unwrap().unwrap();
+        seen.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    let told = reports.lock().unwrap().clone();
+    assert_eq!(told.iter().map(|report| report.outcome).collect::<Vec<_>>(), [CallOutcome::Whole]);
+    let usage = told[0].usage.unwrap();
+    assert_eq!((usage.input, usage.output, proxy.spent().usage), (3, 9, usage));
+    // What comes after is passed on, and counts nothing.
+    say(&mut stream, "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":50}}\n\n").await;
+    drop(stream);
+    assert!(whole(reply).await.unwrap().body.contains("50"));
+    assert_eq!((reports.lock().unwrap().len(), proxy.spent().usage), (1, usage));
 }
 
 #[tokio::test]

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::gate::Guest;
 use super::holding::Watch;
 use super::patience;
 
-/// A client that takes nothing of an answer for so long is given up, as TCP does it with one over HTTP/1.1.
+/// An answer of which a client takes nothing for so long is given up, as TCP does it with one over HTTP/1.1; the client with it, if it takes
+/// nothing of any.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Requests of one connection, from their head to the end of their answer.
@@ -26,14 +28,36 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
-    open: usize,
     begun: u64,
-    /// Answers of which a piece was given and none wanted since, and from when on.
-    given: BTreeMap<u64, Instant>,
+    /// By number. Few, for a connection has few at a time.
+    open: BTreeMap<u64, Open>,
     /// When the last request came.
     asked: Instant,
     /// When the last one ended.
     ended: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// A piece of its answer was given then, and none wanted since.
+    given: Option<Instant>,
+    /// What to tell when it is given up.
+    given_up: CancellationToken,
+}
+
+impl State {
+    /// Gives up the answers of which nothing was taken for too long. When to look again; `None`: those are all there are.
+    fn give_up(&mut self, now: Instant) -> Option<Option<Instant>> {
+        let late = |open: &Open| open.given.is_some_and(|given| given + TAKEN_WITHIN <= now);
+        if self.open.values().all(late) {
+            return None;
+        }
+        for open in self.open.values().filter(|open| late(open)) {
+            open.given_up.cancel();
+        }
+        let waited_for = self.open.values().filter(|open| !late(open)).filter_map(|open| open.given);
+        Some(waited_for.min().map(|given| given + TAKEN_WITHIN))
+    }
 }
 
 /// One request that is under way until this is dropped.
@@ -46,34 +70,36 @@ pub(super) struct UnderWay {
 impl Activity {
     pub(super) fn new() -> Activity {
         let now = Instant::now();
-        let state = Mutex::new(State { open: 0, begun: 0, given: BTreeMap::new(), asked: now, ended: now });
+        let state = Mutex::new(State { begun: 0, open: BTreeMap::new(), asked: now, ended: now });
         Activity(Arc::new(Inner { state, changed: Notify::new() }))
     }
 
     /// A request has come.
     pub(super) fn begin(&self) -> UnderWay {
         let mut state = self.lock();
-        state.open += 1;
         state.begun += 1;
         state.asked = Instant::now();
         let number = state.begun;
+        state.open.insert(number, Open::default());
         drop(state);
         self.0.changed.notify_one();
         UnderWay { activity: self.clone(), number }
     }
 
-    /// Ends when the client has been silent for too long, or takes nothing of an answer: one that has shown the token, from the end of its last request on; a stranger from the
+    /// Ends when the client has been silent for too long, or takes nothing of its answers: one that has shown the token, from the end of its last request on; a stranger from the
     /// beginning of it, for who takes an answer slowly would keep its place.
     pub(super) async fn silence(&self, guest: &Guest) {
         loop {
             let changed = self.0.changed.notified();
             let until = {
-                let state = self.lock();
-                match (guest.is_in(), state.open) {
+                let mut state = self.lock();
+                match (guest.is_in(), state.open.is_empty()) {
                     (false, _) => Some(state.asked + patience::STRANGERS),
-                    (true, 0) => Some(state.ended + patience::GUESTS),
-                    // Of few, for a connection has few at a time.
-                    (true, _) => state.given.values().min().map(|since| *since + TAKEN_WITHIN),
+                    (true, true) => Some(state.ended + patience::GUESTS),
+                    (true, false) => match state.give_up(Instant::now()) {
+                        Some(next) => next,
+                        None => return,
+                    },
                 }
             };
             let Some(until) = until else {
@@ -95,14 +121,29 @@ impl Activity {
     }
 }
 
+impl UnderWay {
+    /// What is told when its answer is given up.
+    pub(super) fn given_up_with(self, given_up: &CancellationToken) -> UnderWay {
+        if let Some(open) = self.activity.lock().open.get_mut(&self.number) {
+            open.given_up = given_up.clone();
+        }
+        self
+    }
+
+    /// Notes when a piece was given; what was noted before.
+    fn note(&self, given: Option<Instant>) -> Option<Instant> {
+        let mut state = self.activity.lock();
+        state.open.get_mut(&self.number).and_then(|open| std::mem::replace(&mut open.given, given))
+    }
+}
+
 impl Watch for UnderWay {
     fn wanted(&self) {
-        self.activity.lock().given.remove(&self.number);
+        self.note(None);
     }
 
     fn given(&self) {
-        let first = self.activity.lock().given.insert(self.number, Instant::now()).is_none();
-        if first {
+        if self.note(Some(Instant::now())).is_none() {
             self.activity.0.changed.notify_one();
         }
     }
@@ -111,8 +152,7 @@ impl Watch for UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut state = self.activity.lock();
-        state.open -= 1;
-        state.given.remove(&self.number);
+        state.open.remove(&self.number);
         state.ended = Instant::now();
         drop(state);
         self.activity.0.changed.notify_one();
@@ -149,5 +189,29 @@ mod tests {
         let started = Instant::now();
         activity.silence(&guest).await;
         assert_eq!(started.elapsed(), patience::GUESTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_ends_alone_and_the_last_with_the_connection() {
+        let clients = Clients::new(1);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let guest = Guest::new(peer, clients.strangers.take(peer).0);
+        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
+        let activity = Activity::new();
+        let tokens = [CancellationToken::new(), CancellationToken::new()];
+        let [stalled, taken] = tokens.each_ref().map(|token| activity.begin().given_up_with(token));
+        stalled.given();
+        let started = Instant::now();
+        tokio::select! {
+            () = activity.silence(&guest) => panic!("all of it was given up"),
+            () = tokens[0].cancelled() => {}
+        }
+        assert_eq!(started.elapsed(), TAKEN_WITHIN);
+        assert!(!tokens[1].is_cancelled());
+        drop(stalled);
+        taken.given();
+        let started = Instant::now();
+        activity.silence(&guest).await;
+        assert_eq!(started.elapsed(), TAKEN_WITHIN);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use nerve_proto::framing::MAX_LINE_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::problem::Problem;
 
@@ -61,6 +62,24 @@ impl Budget {
     pub(super) async fn answer(&self) -> Result<Share, Problem> {
         take(&self.answers, MAX_LINE_BYTES).await
     }
+
+    /// The same for what has been done: to ask for it again would do it again, so this waits for as long as somebody wants the answer. `None`:
+    /// nobody does any more.
+    pub(super) async fn answer_of_what_is_done(&self, gone: &CancellationToken) -> Option<Share> {
+        let memory = self.answers.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
+        let permit = gone.run_until_cancelled(memory).await?;
+        // It is never closed.
+        permit.ok().map(|permit| Share { permits: vec![permit] })
+    }
+
+    #[cfg(test)]
+    pub(super) fn taken_for_answers(&self) -> usize {
+        ANSWERS - self.answers.available_permits() * KIB
+    }
+}
+
+fn kib(bytes: usize) -> Option<u32> {
+    u32::try_from(bytes.div_ceil(KIB)).ok()
 }
 
 async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
@@ -68,7 +87,7 @@ async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
         let detail = "the server has no memory left for this: others send or take as much as it holds";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in some seconds")
     };
-    let count = u32::try_from(bytes.div_ceil(KIB)).map_err(|_| busy())?;
+    let count = kib(bytes).ok_or_else(busy)?;
     let permit = tokio::time::timeout(PATIENCE, from.clone().acquire_many_owned(count)).await;
     // It is never closed.
     let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
@@ -123,6 +142,24 @@ mod tests {
         tokio::task::yield_now().await;
         held.pop();
         assert_eq!(waiting.await.unwrap().unwrap(), 10 * MIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_been_done_waits_for_memory_as_long_as_somebody_waits_for_it() {
+        let (budget, gone) = (Budget::new(), CancellationToken::new());
+        let mut held = Vec::new();
+        for _ in 0..ANSWERS / MAX_LINE_BYTES {
+            held.push(budget.answer().await.unwrap());
+        }
+        assert!(budget.answer().await.is_err());
+        let waiting = budget.answer_of_what_is_done(&gone);
+        tokio::pin!(waiting);
+        assert!(tokio::time::timeout(PATIENCE * 10, waiting.as_mut()).await.is_err());
+        held.pop();
+        assert_eq!(waiting.await.unwrap().bytes(), MAX_LINE_BYTES);
+        held.push(budget.answer().await.unwrap());
+        gone.cancel();
+        assert!(budget.answer_of_what_is_done(&gone).await.is_none());
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use crate::tcp::Visitor;
 const HEAD: usize = 64 * 1024;
 /// How long the rest of an answer may take when the server goes down.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// How long answers that are under way may take when the client is to leave.
+/// How long answers that are under way may take when a stranger is to leave.
 const LEAVING: Duration = Duration::from_secs(10);
 /// Requests at a time over one connection of HTTP/2.
 const STREAMS: u32 = 100;
@@ -140,6 +140,7 @@ impl Client<'_> {
                 let answered = router.call(request);
                 async move {
                     let answer: Result<Response<axum::body::Body>, _> = answered.await;
+                    let under_way = under_way.given_up_with(&Tasks::given_up());
                     answer.map(|answer| answer.map(|body| Holding::new(body, under_way)))
                 }
             })
@@ -157,13 +158,23 @@ impl Client<'_> {
             .keep_alive_timeout(PING)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
-        let (patience, end) = tokio::select! {
-            biased;
-            served = connection.as_mut() => return served.map(|()| End::Over),
-            () = hung_up => return Ok(End::Gone),
-            () = closing.cancelled() => (LAST_PATIENCE, End::Closing),
-            () = guest.leaves() => (LEAVING, End::Over),
-            () = activity.silence(&guest) => (LAST_PATIENCE, End::Over),
+        let mut leaves = false;
+        let (patience, end) = loop {
+            tokio::select! {
+                biased;
+                served = connection.as_mut() => return served.map(|()| End::Over),
+                () = &mut *hung_up => return Ok(End::Gone),
+                () = closing.cancelled() => break (LAST_PATIENCE, End::Closing),
+                () = guest.leaves(), if !leaves => {
+                    if !guest.is_in() {
+                        break (LEAVING, End::Over);
+                    }
+                    // It asks for nothing more, and what it has asked for with the token it gets, however long that takes.
+                    connection.as_mut().graceful_shutdown();
+                    leaves = true;
+                }
+                () = activity.silence(&guest) => break (LAST_PATIENCE, End::Over),
+            }
         };
         connection.as_mut().graceful_shutdown();
         tokio::time::timeout(patience, connection).await.unwrap_or(Ok(())).map(|()| end)
@@ -174,12 +185,116 @@ impl Client<'_> {
 #[derive(Debug, Clone)]
 struct Tasks(TaskTracker);
 
+tokio::task_local! {
+    /// Of the request that a task works on: ends it before its answer was taken.
+    static GIVEN_UP: CancellationToken;
+}
+
+impl Tasks {
+    /// What ends the one that this is called in.
+    fn given_up() -> CancellationToken {
+        GIVEN_UP.try_with(CancellationToken::clone).unwrap_or_default()
+    }
+}
+
 impl<F> Executor<F> for Tasks
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     fn execute(&self, task: F) {
-        self.0.spawn(task);
+        let given_up = CancellationToken::new();
+        let task = GIVEN_UP.scope(given_up.clone(), task);
+        // hyper asks a body for nothing while its client takes nothing, so the body cannot end itself. Whose task is dropped is reset
+        // (RST_STREAM), and the others of its connection go on.
+        self.0.spawn(given_up.run_until_cancelled_owned(task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use axum::Extension;
+    use axum::body::{Body, Bytes};
+    use axum::routing::get;
+    use http::StatusCode;
+    use http_body_util::{BodyExt, Empty};
+    use hyper::client::conn::http2 as client;
+    use hyper_util::rt::TokioExecutor;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::server::Clients;
+
+    type Send = client::SendRequest<Empty<Bytes>>;
+
+    /// A client that is in, with a window of 64 KiB for each answer.
+    async fn let_in(router: Router) -> Send {
+        let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let guest = Guest::new(peer, clients.strangers.take(peer).0);
+        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
+        let (theirs, ours) = tokio::io::duplex(1 << 20);
+        let (read, write) = tokio::io::split(ours);
+        let stream = Stream::new(Box::new(read), Box::new(write));
+        tokio::spawn(async move {
+            let (closing, mut hung_up): (_, HungUp) =
+                (CancellationToken::new(), Box::pin(std::future::pending()));
+            Client { guest, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
+        });
+        let mut builder = client::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(WINDOW);
+        let (send, connection) = builder.handshake(TokioIo::new(theirs)).await.unwrap();
+        tokio::spawn(connection);
+        send
+    }
+
+    async fn ask(send: &Send, path: &str) -> Response<Incoming> {
+        let request = Request::get(format!("http://localhost{path}")).body(Empty::new()).unwrap();
+        send.clone().send_request(request).await.unwrap()
+    }
+
+    async fn text(answer: Response<Incoming>) -> Bytes {
+        answer.into_body().collect().await.unwrap().to_bytes()
+    }
+
+    async fn late() -> &'static str {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        "late"
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_token_of_one_who_is_in_takes_no_answer_of_those_before_it() {
+        let wrong = async |Extension(guest): Extension<Guest>| {
+            guest.send_away();
+            StatusCode::UNAUTHORIZED
+        };
+        let send = let_in(Router::new().route("/late", get(late)).route("/wrong", get(wrong))).await;
+        let before = async { text(ask(&send, "/late").await).await };
+        let wrong = async { ask(&send, "/wrong").await.status() };
+        assert_eq!(tokio::join!(before, wrong), (Bytes::from("late"), StatusCode::UNAUTHORIZED));
+        // And it is the last.
+        tokio::time::timeout(Duration::from_secs(1), async {
+            while !send.is_closed() {
+                tokio::task::yield_now().await
+            }
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_is_given_up_and_no_other_with_it() {
+        let long = async || Body::from(vec![b'x'; 1 << 20]);
+        let send = let_in(Router::new().route("/late", get(late)).route("/long", get(long))).await;
+        let (other, started) = (async { text(ask(&send, "/late").await).await }, Instant::now());
+        let stalled = async {
+            let answer = ask(&send, "/long").await;
+            // Nothing of it is taken until it is too late.
+            tokio::time::sleep(Duration::from_secs(200)).await;
+            answer.into_body().collect().await.is_err()
+        };
+        assert_eq!(tokio::join!(other, stalled), (Bytes::from("late"), true));
+        assert!(started.elapsed() < Duration::from_secs(301), "{:?}", started.elapsed());
     }
 }

@@ -82,6 +82,11 @@ impl Guest {
         self.leave.cancelled().await;
     }
 
+    /// It is to make no further requests over its connection.
+    pub(super) fn send_away(&self) {
+        self.leave.cancel();
+    }
+
     /// It has shown the token: from now on it counts among the clients, if they are not too many.
     pub(super) fn come_in(&self, clients: &Clients, pass: Pass) -> Result<(), Problem> {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +134,7 @@ pub(crate) async fn gate(State(keeper): State<Gatekeeper>, request: Request, nex
         // Many can be asked at a time there. Who guesses is to make a new connection for as many more.
         let refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
         if let (true, Some(guest)) = (refused, guest) {
-            guest.leave.cancel();
+            guest.send_away();
         }
     }
     tracing::debug!(%id, %method, path, status = response.status().as_u16(), "answered");

@@ -175,3 +175,29 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
         },
     }
 }
+
+#[cfg(test)]
+impl Shared {
+    /// With an engine that keeps its files below `folder`.
+    fn of_test(folder: &Path) -> Shared {
+        use nerve_core::engine::{Engine, EngineConfig};
+        use nerve_core::node::factory::FactoryConfig;
+
+        let nodes = FactoryConfig {
+            server: "test".to_string(),
+            history_dir: Some(folder.join("history")),
+            profile_dir: None,
+            hook_relay: None,
+            hosting: None,
+            panes: Default::default(),
+            proxies: Default::default(),
+        };
+        let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
+        Shared {
+            serving: Arc::new(Serving::new(engine)),
+            recordings: folder.into(),
+            shelf: Arc::new(Semaphore::new(1)),
+            budget: Budget::new(),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
-use http::{HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use nerve_proto::{CommandType, Message, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -59,12 +59,7 @@ pub(crate) async fn serve(
     }
     drop(sent);
     if convert::takes_trace(mapped.command) {
-        // What a body says is meant for this and no other request.
-        for name in ["traceparent", "tracestate"] {
-            if let Some(Ok(said)) = parts.headers.get(name).map(HeaderValue::to_str) {
-                params.entry(name).or_insert_with(|| Value::from(said));
-            }
-        }
+        take_trace(&mut params, &parts.headers);
     }
     if mapped.command == CommandType::ListResults {
         // Pages are made here.
@@ -79,6 +74,21 @@ pub(crate) async fn serve(
         page.cut(list, data);
     }
     Ok(answer(mapped, later, &parts.uri, result, share))
+}
+
+/// Takes what the request is part of from its headers, unless its body says it: that is meant for this and no other request. The two belong
+/// together, and a state is nothing without its parent (W3C Trace Context §3.3).
+fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
+    let said = |name: &str| headers.get(name)?.to_str().ok();
+    if params.contains_key("traceparent") {
+        return;
+    }
+    let Some(parent) = said("traceparent") else { return };
+    params.insert("traceparent".to_string(), Value::from(parent));
+    params.remove("tracestate");
+    if let Some(state) = said("tracestate") {
+        params.insert("tracestate".to_string(), Value::from(state));
+    }
 }
 
 /// The query, decoded.
@@ -160,14 +170,19 @@ pub(crate) async fn line(line: Sent, shared: &Shared) -> Result<Line, Problem> {
         let request = convert::request(&bytes);
         // What the engine keeps of it is bounded by the engine.
         drop((bytes, share));
-        let answer = match &request {
+        let mut share = match &request {
             Ok(convert::Request::Command { command, .. }) if convert::may_answer_much(command) => {
                 budget.answer().await?
             }
             _ => Share::default(),
         };
-        let bytes = requests::answer(request, &serving, &gone).await;
-        Ok(bytes.map(|bytes| Line { bytes, share: answer }))
+        let room = async || {
+            if let Some(room) = budget.answer_of_what_is_done(&gone).await {
+                share = room;
+            }
+        };
+        let bytes = requests::answer(request, &serving, &gone, room).await;
+        Ok(bytes.map(|bytes| Line { bytes, share }))
     });
     match task.await {
         Ok(Ok(Some(line))) => Ok(line),
@@ -215,4 +230,59 @@ impl Watch for Share {}
 /// An answer that is JSON already.
 pub(crate) fn json_body(json: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], json.into()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_proto::framing::MAX_LINE_BYTES;
+
+    use super::*;
+
+    fn map(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_has_its_memory_also_if_it_came_late() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::of_test(folder.path());
+        let ask = async |name: CommandType, params: Value| {
+            let (result, share) = command(name, map(params), &shared, Share::default()).await.unwrap();
+            assert!(result.success, "{result:?}");
+            (result.data, share)
+        };
+        ask(CommandType::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
+        let begun =
+            ask(CommandType::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
+                .await;
+        let graph = json!({ "graph": "g", "steps": [{ "id": "a", "node_id": "sh", "text": "echo hi" }] });
+        for (name, params) in [
+            (CommandType::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
+            (CommandType::ExecuteGraph, json!({ "definition": graph })),
+            (CommandType::GetHistory, json!({ "node_id": "sh" })),
+        ] {
+            let (_, share) = ask(name, params).await;
+            assert_eq!(shared.budget.taken_for_answers(), MAX_LINE_BYTES, "{name:?}");
+            drop(share);
+            assert_eq!(shared.budget.taken_for_answers(), 0);
+        }
+    }
+
+    #[test]
+    fn a_state_goes_with_its_parent_and_those_of_the_body_count() {
+        let headers = |names: &[&'static str]| {
+            names.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("h"))).collect()
+        };
+        let both = headers(&["traceparent", "tracestate"]);
+        for (body, headers, wanted) in [
+            (json!({}), &both, json!({ "traceparent": "h", "tracestate": "h" })),
+            (json!({ "traceparent": "b" }), &both, json!({ "traceparent": "b" })),
+            (json!({ "tracestate": "b" }), &headers(&["traceparent"]), json!({ "traceparent": "h" })),
+            (json!({}), &headers(&["tracestate"]), json!({})),
+        ] {
+            let mut params = map(body);
+            take_trace(&mut params, headers);
+            assert_eq!(Value::Object(params), wanted);
+        }
+    }
 }

@@ -182,6 +182,23 @@ async fn a_new_token_is_noticed_when_nobody_comes_in_with_it() {
 }
 
 #[tokio::test]
+async fn who_only_listens_is_sent_away_with_the_old_token_as_well() {
+    let server = TcpServer::start();
+    let mut listener = server.client().await;
+    listener.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
+    listener.half_close();
+    // It sends no more, and events still reach it.
+    let mut other = Client::connect(&server.socket).await;
+    other.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
+    assert_eq!(listener.event("NODE_CREATED").await["node_id"], "b");
+    server.rotate_token();
+    let told = listener.reply().await;
+    assert!(told["error"].as_str().unwrap().contains("token was changed"), "{told}");
+    assert_eq!(listener.line().await, None);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn who_still_sends_gets_to_see_why_it_was_refused() {
     let server = TcpServer::start();
     for _ in 0..5 {

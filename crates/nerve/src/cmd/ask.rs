@@ -44,18 +44,14 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let data = match answer {
-        Ok(data) => data,
-        Err(error) => {
-            exporting.finish().await;
-            return Err(error);
-        }
-    };
-    stopped.context("the agent could not be stopped")?;
-    let printed = execute::print(&data, args.json);
+    let told = answer.and_then(|data| {
+        execute::print(&data, args.json)?;
+        execute::check(&data.response)
+    });
     exporting.finish().await;
-    printed?;
-    execute::check(&data.response)
+    told?;
+    stopped.context("the agent could not be stopped")?;
+    Ok(())
 }
 
 async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteData> {

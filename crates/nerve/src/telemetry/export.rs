@@ -99,26 +99,26 @@ impl Sending {
 
     /// As many spans as are sent at once, or those that came in time. `None`: there will be none any more.
     async fn batch(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
-        let first = tokio::select! {
-            span = self.spans.next() => span,
-            () = stop.cancelled() => {
-                self.spans.close();
-                self.spans.next().await
-            }
-        };
-        let mut batch = vec![first?];
+        let mut batch = vec![self.next(stop).await?];
         let until = Instant::now() + self.settings.delay;
         while batch.len() < self.settings.batch {
-            tokio::select! {
-                span = timeout_at(until, self.spans.next()) => match span {
-                    Ok(Some(span)) => batch.push(span),
-                    Ok(None) | Err(_) => break,
-                },
-                // What waits already still comes, and then nothing.
-                () = stop.cancelled(), if !stop.is_cancelled() => self.spans.close(),
+            match timeout_at(until, self.next(stop)).await {
+                Ok(Some(span)) => batch.push(span),
+                Ok(None) | Err(_) => break,
             }
         }
         Some(batch)
+    }
+
+    /// The next span. After `stop` those that wait already still come, and then none.
+    async fn next(&mut self, stop: &CancellationToken) -> Option<Span> {
+        tokio::select! {
+            // It may have stopped at any time since the last one: seen first, whatever waits.
+            biased;
+            () = stop.cancelled() => self.spans.close(),
+            span = self.spans.next() => return span,
+        }
+        self.spans.next().await
     }
 
     async fn send(&mut self, batch: Vec<Span>) {
@@ -168,5 +168,40 @@ impl Losses {
         (self.tell)(&format!("{} spans are lost: {why}", self.lost));
         self.lost = 0;
         self.told = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_core::telemetry::{SpanKind, TelemetrySetup};
+
+    use super::*;
+
+    /// A stop that comes while a batch is sent is seen before what waits, which is then sent at once.
+    #[tokio::test(start_paused = true)]
+    async fn after_a_stop_nothing_is_waited_for() {
+        let settings = Settings {
+            setup: TelemetrySetup::default(),
+            batch: 512,
+            delay: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+        };
+        // Which of two that are ready comes first is left to chance, where nothing says it.
+        for _ in 0..20 {
+            let transport = Transport { limit: settings.timeout };
+            let otlp = Otlp::builder().with_http().with_http_client(transport).build().unwrap();
+            let (telemetry, spans) = Telemetry::new(settings.setup.clone());
+            let scope = InstrumentationScope::builder("nerve").build();
+            let losses = Losses::new(|_| {});
+            let mut sending = Sending { otlp, scope, settings: settings.clone(), spans, losses };
+            for _ in 0..3 {
+                telemetry.begin(SpanKind::Internal, None, || "x".into()).end(|_| {});
+            }
+            let (stop, began) = (CancellationToken::new(), Instant::now());
+            stop.cancel();
+            assert_eq!(sending.batch(&stop).await.map(|batch| batch.len()), Some(3));
+            assert!(sending.batch(&stop).await.is_none());
+            assert_eq!(began.elapsed(), Duration::ZERO);
+        }
     }
 }

@@ -132,6 +132,24 @@ fn a_port_that_was_taken_meanwhile_is_told() {
     home.asks("a", "again");
 }
 
+/// A fork would go past the budget, and with the agent's own key.
+#[test]
+fn a_node_whose_proxy_nobody_knows_any_more_has_no_forks() {
+    let (home, model) = (Home::with_caller(), Model::start());
+    let made = home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", &model.url()]);
+    assert_eq!(made.code, 0, "{made:?}");
+    home.ok(&["server", "node", "wait", "a"]);
+    home.kill_server("default");
+    let state = home.hermetic.nerve_home();
+    let kept = fs::read_dir(state.join("proxies/run/default")).unwrap().next().unwrap().unwrap().path();
+    fs::write(kept, "{").unwrap();
+    fs::remove_file(state.join("sessions.json")).unwrap();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "a"]);
+    assert!(home.fact("a", "faults").contains("what was kept of its proxy cannot be read"));
+    home.nerve(&["server", "node", "fork", "a", "b"]).says(2, &["cannot fork node 'a'", "it has a proxy"]);
+}
+
 #[test]
 fn what_cannot_be_is_said_before_anything_is_started() {
     let home = Home::with_caller();

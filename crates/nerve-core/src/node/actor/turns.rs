@@ -212,7 +212,7 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn finish(&mut self, mut response: Response) {
-        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.close_turn(response.turn));
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.used_in_turn(response.turn));
         self.log(&response, self.clock.now());
         let Some(mut active) = self.active.take() else { return };
         self.telling.shown(self.clock.now(), response.turn, &response.sections);
@@ -224,7 +224,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn fail_turn(&mut self, mut response: Response, error: EngineError) {
-        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.close_turn(response.turn));
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.used_in_turn(response.turn));
         self.log(&response, self.clock.now());
         if let Some(mut active) = self.active.take() {
             active.answer(Err(error));

@@ -49,6 +49,26 @@ async fn a_program_that_cannot_be_told_of_it_has_none() {
     assert!(said.contains("ANTHROPIC_AUTH_TOKEN is set") && !said.contains("theirs"), "{said}");
 }
 
+/// The agent's own key is for the host that the server's environment names, not for the vendor.
+#[tokio::test]
+async fn an_agent_whose_environment_names_another_host_has_none_that_goes_to_the_vendor() {
+    let scene = Scene::new().await;
+    // A variable that is there anyway, in every test.
+    let caller = std::fs::read_to_string(scene.at("profiles/caller.toml")).unwrap();
+    let caller = caller.replace("ANTHROPIC_BASE_URL", "CARGO_MANIFEST_DIR").replace("\"caller\"", "\"told\"");
+    std::fs::write(scene.at("profiles/told.toml"), caller).unwrap();
+    let spec = |proxy| NodeSpec { profile: Some("told".into()), ..scene.spec("a", proxy) };
+    let said = why(&scene, spec(ProxySpec::new(ProxyKind::Anthropic))).await;
+    assert!(said.contains("CARGO_MANIFEST_DIR is set in the server's environment"), "{said}");
+    let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+    assert!(said.contains("proxy.base_url") && !said.contains(&value), "{said}");
+    let key = Some("CARGO_PKG_NAME".to_string());
+    let with_key = ProxySpec { api_key_env: key, ..ProxySpec::new(ProxyKind::Anthropic) };
+    assert!(why(&scene, spec(with_key)).await.contains("CARGO_MANIFEST_DIR is set"));
+    scene.create(spec(scene.proxy(ProxyKind::Anthropic))).await.unwrap();
+    scene.stage.stop("a").await;
+}
+
 #[tokio::test]
 async fn settings_that_cannot_be() {
     let scene = Scene::new().await;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Agent;
 use crate::events::{Filter, Queue};
+use crate::http::budget::Share;
 use crate::http::problem::Problem;
 
 /// A comment is sent when nothing else was for so long.
@@ -31,6 +32,7 @@ pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
         queue,
         closing,
         waiting: VecDeque::new(),
+        share: Share::default(),
         told: 0,
         status: Value::Null,
         ended: false,
@@ -50,6 +52,8 @@ struct Reader {
     queue: Arc<Queue>,
     closing: CancellationToken,
     waiting: VecDeque<Bytes>,
+    /// The memory of what waits.
+    share: Share,
     /// Messages up to this id have been told.
     told: u64,
     status: Value,
@@ -62,6 +66,7 @@ impl Reader {
             if let Some(chunk) = self.waiting.pop_front() {
                 return Some(chunk);
             }
+            self.share = Share::default();
             if self.ended {
                 return None;
             }
@@ -87,7 +92,9 @@ impl Reader {
     async fn look(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
-            for message in self.agent.messages_after(self.told).await? {
+            let (messages, share) = self.agent.messages_after(self.told).await?;
+            self.share = share;
+            for message in messages {
                 self.told = message.id;
                 let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
                 self.waiting.push_back(event("message_update", &update));
@@ -97,6 +104,7 @@ impl Reader {
             self.waiting.push_back(event("status_change", &status));
             self.status = status;
         }
+        self.share.shrink(self.waiting.iter().map(Bytes::len).sum());
         Ok(())
     }
 }

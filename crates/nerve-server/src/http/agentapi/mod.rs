@@ -6,7 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_proto::CommandType;
+use nerve_proto::{CommandType, ResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use self::message::Message;
 use super::budget::Share;
 use super::operation::{Operation, Own};
 use super::problem::Problem;
-use super::resource::{PathParams, command, json_body, raw_query};
+use super::resource::{PathParams, command, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
@@ -37,7 +37,11 @@ pub(crate) async fn serve(
     let (parts, sent) = request.into_parts();
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
     match what {
-        Own::AgentMessages => Ok(json_body(json!({ "messages": agent.messages().await? }).to_string())),
+        Own::AgentMessages => {
+            let (messages, share) = agent.messages().await?;
+            let bytes = json!({ "messages": messages }).to_string().into_bytes();
+            Ok(json_body(held(bytes, share)))
+        }
         Own::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
         Own::AgentEvents => events::stream(agent).await,
         _ => Ok(json_body(agent.status().await?.to_string())),
@@ -69,12 +73,17 @@ impl Agent {
 
     /// Gives the engine a command about the node.
     async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
+        self.ask_much(name, more).await.map(|(data, _)| data)
+    }
+
+    /// The same for one with a long answer, which comes with the memory that it has.
+    async fn ask_much(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
             params.extend(more);
         }
-        let (result, _) = command(name, params, &self.shared, Share::default()).await?;
-        if result.success { Ok(result.data) } else { Err(Problem::of(result)) }
+        let (result, share) = command(name, params, &self.shared, Share::default()).await?;
+        if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
     }
 
     /// `stable`: it waits for somebody; a dialog too.
@@ -87,32 +96,37 @@ impl Agent {
     }
 
     /// What was said by both, from the node's history.
-    async fn messages(&self) -> Result<Vec<Message>, Problem> {
+    async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
         // A node that keeps none has said nothing; one that is not there is an error.
         self.ask(CommandType::GetNode, Value::Null).await?;
-        Ok(self.entries(TURNS).await?.iter().flat_map(Message::of).collect())
+        let (entries, share) = self.entries(TURNS).await?;
+        Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
 
     /// What was said after the message with the id `told`. The history is read from its end, and no further back than it takes.
-    async fn messages_after(&self, told: u64) -> Result<Vec<Message>, Problem> {
-        let mut entries = Vec::new();
-        if told > 0 {
-            entries = self.entries(FEW).await?;
-        }
-        if told == 0 || !message::reaches(&entries, FEW, told) {
-            entries = self.entries(TURNS).await?;
-        }
+    async fn messages_after(&self, told: u64) -> Result<(Vec<Message>, Share), Problem> {
+        let few = match told {
+            0 => None,
+            told => {
+                Some(self.entries(FEW).await?).filter(|(entries, _)| message::reaches(entries, FEW, told))
+            }
+        };
+        let (entries, share) = match few {
+            Some(few) => few,
+            // Their memory has been given back: who holds some does not wait for more.
+            None => self.entries(TURNS).await?,
+        };
         let messages = entries.iter().flat_map(Message::of);
-        Ok(messages.filter(|message| message.id > told).collect())
+        Ok((messages.filter(|message| message.id > told).collect(), share))
     }
 
     /// The last so many inputs in the history, oldest first.
-    async fn entries(&self, last: usize) -> Result<Vec<Value>, Problem> {
+    async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
-        let mut history = self.ask(CommandType::GetHistory, asked).await?;
+        let (mut history, share) = self.ask_much(CommandType::GetHistory, asked).await?;
         match history["entries"].take() {
-            Value::Array(entries) => Ok(entries),
-            _ => Ok(Vec::new()),
+            Value::Array(entries) => Ok((entries, share)),
+            _ => Ok((Vec::new(), share)),
         }
     }
 
@@ -172,10 +186,49 @@ impl Agent {
             &self.shared,
             Share::default(),
         );
-        let data = ended.await?.0.data;
+        let (ResultMessage { data, .. }, _share) = ended.await?;
         match data.get("response").is_none_or(Value::is_null).then(|| data["error"].as_str()).flatten() {
             Some(error) => Err(Problem::new(StatusCode::CONFLICT, "delivery_error", error)),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+
+    use super::*;
+    use crate::http::{OPERATIONS, route};
+
+    #[tokio::test]
+    async fn messages_have_the_memory_of_long_answers_until_they_are_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::of_test(folder.path());
+        let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
+        agent.ask(CommandType::CreateNode, json!({ "backend": "bash" })).await.unwrap();
+        agent.ask(CommandType::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
+        let mut router = Router::new();
+        for operation in OPERATIONS {
+            router = router.route(operation.path, route(operation));
+        }
+        let service = TowerToHyperService::new(router.with_state(shared.clone()));
+        for what in ["messages", "events"] {
+            let request = Request::get(format!("/compat/agentapi/sh/{what}")).body(Body::empty()).unwrap();
+            let mut answer = service.call(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert!((1..20_000).contains(&shared.budget.taken_for_answers()), "{what}");
+            let mut told = String::new();
+            while !told.contains("1000") {
+                let frame = answer.body_mut().frame().await.unwrap().unwrap();
+                told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            }
+            drop(answer);
+            assert_eq!(shared.budget.taken_for_answers(), 0, "{what}");
         }
     }
 }
