@@ -10,6 +10,8 @@ use nerve_proto::EventType;
 use nerve_proto::params::{CommandLine, CreateNodeParams, SubscribeParams};
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -182,7 +184,7 @@ async fn a_server_that_is_started_anew_is_found_again_by_all_its_clients() {
 #[tokio::test]
 async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
     let home = Home::new();
-    let pid = {
+    let process = {
         let client = NerveClient::standalone(engine_config("mine", &home.places, None)).unwrap();
         let copy = client.clone();
         drop(client);
@@ -193,14 +195,15 @@ async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);
         assert_eq!(says(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
-        node.info().await.unwrap().metadata["pid"].as_str().unwrap().to_string()
+        let pid = node.info().await.unwrap().metadata["pid"].as_str().unwrap().parse().unwrap();
+        pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     };
-    let gone = async {
-        while std::path::Path::new(&format!("/proc/{pid}")).exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    // It can be read when the process has ended.
+    let ended = move || {
+        let deadline = Timespec::try_from(DEADLINE).unwrap();
+        poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&deadline)).unwrap()
     };
-    tokio::time::timeout(DEADLINE, gone).await.expect("its node lives on");
+    assert_eq!(tokio::task::spawn_blocking(ended).await.unwrap(), 1, "its node lives on");
 }
 
 /// A node is as good as the client it came from.

@@ -125,6 +125,8 @@ impl Drop for Asking {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[test]
@@ -145,14 +147,15 @@ mod tests {
         let seat = Arc::new(Seats::default().take().unwrap());
         let started = tokio::time::Instant::now();
         let second = Duration::from_secs(1);
-        tokio::join!(seat.quiet(second * 10), async {
-            for _ in 0..3 {
-                tokio::time::sleep(second * 9).await;
-                let asking = seat.ask();
-                tokio::time::sleep(second * 100).await;
-                drop(asking);
-            }
-        });
+        let mut quiet = std::pin::pin!(seat.quiet(second * 10));
+        let mut is_quiet_within = async |time| timeout(time, quiet.as_mut()).await.is_ok();
+        for _ in 0..3 {
+            assert!(!is_quiet_within(second * 9).await);
+            let asking = seat.ask();
+            assert!(!is_quiet_within(second * 100).await);
+            drop(asking);
+        }
+        assert!(is_quiet_within(second * 11).await);
         assert!(started.elapsed().abs_diff(second * (3 * 109 + 10)) < second, "{:?}", started.elapsed());
     }
 

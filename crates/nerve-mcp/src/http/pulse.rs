@@ -99,6 +99,7 @@ async fn event(body: Body) -> Option<Frame<Bytes>> {
 #[cfg(test)]
 mod tests {
     use http_body_util::Full;
+    use tokio::sync::{mpsc, oneshot};
 
     use super::*;
 
@@ -113,39 +114,62 @@ mod tests {
         String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
-    async fn after(time: Duration, response: Response<Body>) -> Response<Body> {
-        answer(async move {
-            tokio::time::sleep(time).await;
-            response
-        })
-        .await
+    async fn soon(response: Response<Body>) -> Response<Body> {
+        answer(std::future::ready(response)).await
+    }
+
+    /// An answer that comes when so many signs of life have been read. Time goes on by itself while nothing else does.
+    async fn late(signs: usize, response: Response<Body>) -> String {
+        let (give, given) = oneshot::channel();
+        let mut reply = answer(async { given.await.unwrap() }).await;
+        assert_eq!(reply.status(), StatusCode::OK);
+        for _ in 0..signs {
+            assert_eq!(piece(reply.body_mut()).await, Some(":\n\n".to_string()));
+        }
+        give.send(response).unwrap();
+        text(reply).await
+    }
+
+    async fn piece(body: &mut Body) -> Option<String> {
+        let frame = body.frame().await?.unwrap();
+        Some(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_soon_is_answered_as_it_is_and_what_comes_late_after_signs_of_life() {
         let bad = || said("application/json", StatusCode::BAD_REQUEST, r#"{"id": 1}"#);
-        let soon = after(Duration::ZERO, bad()).await;
-        assert_eq!((soon.status(), text(soon).await.as_str()), (StatusCode::BAD_REQUEST, r#"{"id": 1}"#));
-        let late = after(Duration::from_secs(6), bad()).await;
-        assert_eq!(late.status(), StatusCode::OK);
-        assert_eq!(text(late).await, ":\n\n:\n\n:\n\ndata: {\"id\":1}\n\n");
+        let at_once = soon(bad()).await;
+        assert_eq!(
+            (at_once.status(), text(at_once).await.as_str()),
+            (StatusCode::BAD_REQUEST, r#"{"id": 1}"#)
+        );
+        assert_eq!(late(3, bad()).await, "data: {\"id\":1}\n\n");
         let stream = || said(STREAM, StatusCode::OK, "data: 1\n\n");
-        assert_eq!(text(after(Duration::ZERO, stream()).await).await, "data: 1\n\n");
-        assert_eq!(text(after(Duration::from_secs(2), stream()).await).await, ":\n\ndata: 1\n\n");
+        assert_eq!(text(soon(stream()).await).await, "data: 1\n\n");
+        assert_eq!(late(1, stream()).await, "data: 1\n\n");
         // Nothing that a client could read.
         let nothing = said("text/plain", StatusCode::INTERNAL_SERVER_ERROR, "the server closes");
-        assert_eq!(text(after(Duration::from_secs(2), nothing).await).await, ":\n\n");
+        assert_eq!(late(1, nothing).await, "");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_stream_shows_signs_of_life() {
-        let silent = stream::unfold(0, |n| async move {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            (n < 2).then(|| (Ok(Frame::data(Bytes::from("data: x\n\n"))), n + 1))
+        let (say, silent) = mpsc::unbounded_channel();
+        let silent = stream::unfold(silent, |mut silent: mpsc::UnboundedReceiver<&'static str>| async {
+            let text = silent.recv().await?;
+            Some((Ok(Frame::data(Bytes::from(text))), silent))
         });
         let mut response = said(STREAM, StatusCode::OK, "");
         *response.body_mut() = StreamBody::new(silent).boxed_unsync();
-        let read = text(after(Duration::ZERO, response).await).await;
-        assert_eq!(read, ":\n\n:\n\ndata: x\n\n:\n\n:\n\ndata: x\n\n:\n\n:\n\n");
+        let mut body = soon(response).await.into_body();
+        let sign = Some(":\n\n".to_string());
+        for _ in 0..2 {
+            assert_eq!((piece(&mut body).await, piece(&mut body).await), (sign.clone(), sign.clone()));
+            say.send("data: x\n\n").unwrap();
+            assert_eq!(piece(&mut body).await, Some("data: x\n\n".to_string()));
+        }
+        assert_eq!((piece(&mut body).await, piece(&mut body).await), (sign.clone(), sign));
+        drop(say);
+        assert_eq!(piece(&mut body).await, None);
     }
 }

@@ -214,6 +214,8 @@ where
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
+    use std::pin::pin;
+    use std::sync::Arc;
 
     use axum::Extension;
     use axum::body::{Body, Bytes};
@@ -222,7 +224,8 @@ mod tests {
     use http_body_util::{BodyExt, Empty};
     use hyper::client::conn::http2 as client;
     use hyper_util::rt::TokioExecutor;
-    use tokio::time::Instant;
+    use tokio::sync::Notify;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::server::Clients;
@@ -258,9 +261,23 @@ mod tests {
         answer.into_body().collect().await.unwrap().to_bytes()
     }
 
-    async fn late() -> &'static str {
-        tokio::time::sleep(Duration::from_secs(300)).await;
-        "late"
+    /// An answer that is begun, and given when it is told to be.
+    #[derive(Debug, Clone, Default)]
+    struct Late {
+        begun: Arc<Notify>,
+        given: Arc<Notify>,
+    }
+
+    impl Late {
+        fn router(&self) -> Router {
+            let late = self.clone();
+            let answer = async move || {
+                late.begun.notify_one();
+                late.given.notified().await;
+                "late"
+            };
+            Router::new().route("/late", get(answer))
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -269,10 +286,20 @@ mod tests {
             guest.send_away();
             StatusCode::UNAUTHORIZED
         };
-        let send = let_in(Router::new().route("/late", get(late)).route("/wrong", get(wrong))).await;
-        let before = async { text(ask(&send, "/late").await).await };
-        let wrong = async { ask(&send, "/wrong").await.status() };
-        assert_eq!(tokio::join!(before, wrong), (Bytes::from("late"), StatusCode::UNAUTHORIZED));
+        let late = Late::default();
+        let send = let_in(late.router().route("/wrong", get(wrong))).await;
+        let mut before = pin!(async { text(ask(&send, "/late").await).await });
+        let is_begun = tokio::select! {
+            biased;
+            _ = before.as_mut() => false,
+            () = late.begun.notified() => true,
+        };
+        assert!(is_begun);
+        assert_eq!(ask(&send, "/wrong").await.status(), StatusCode::UNAUTHORIZED);
+        // Longer than one who is sent away has.
+        assert!(timeout(LEAVING * 30, before.as_mut()).await.is_err());
+        late.given.notify_one();
+        assert_eq!(before.await, Bytes::from("late"));
         // And it is the last.
         tokio::time::timeout(Duration::from_secs(1), async {
             while !send.is_closed() {
@@ -283,18 +310,34 @@ mod tests {
         .unwrap();
     }
 
+    /// A piece of an answer that tells when nobody has it any more.
+    struct Piece(Vec<u8>, Arc<Notify>);
+
+    impl AsRef<[u8]> for Piece {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    impl Drop for Piece {
+        fn drop(&mut self) {
+            self.1.notify_one();
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_not_taken_is_given_up_and_no_other_with_it() {
-        let long = async || Body::from(vec![b'x'; 1 << 20]);
-        let send = let_in(Router::new().route("/late", get(late)).route("/long", get(long))).await;
+        let late = Late::default();
+        // The other one is answered when this one was given up.
+        let given = late.given.clone();
+        let long = async move || Body::from(Bytes::from_owner(Piece(vec![b'x'; 1 << 20], given)));
+        let send = let_in(late.router().route("/long", get(long))).await;
         let (other, started) = (async { text(ask(&send, "/late").await).await }, Instant::now());
-        let stalled = async {
-            let answer = ask(&send, "/long").await;
-            // Nothing of it is taken until it is too late.
-            tokio::time::sleep(Duration::from_secs(200)).await;
-            answer.into_body().collect().await.is_err()
-        };
-        assert_eq!(tokio::join!(other, stalled), (Bytes::from("late"), true));
+        // Nothing of it is taken until it is too late.
+        let stalled = ask(&send, "/long");
+        let (other, stalled) = tokio::join!(other, stalled);
+        assert_eq!(other, Bytes::from("late"));
+        assert!(stalled.into_body().collect().await.is_err());
         assert!(started.elapsed() < Duration::from_secs(301), "{:?}", started.elapsed());
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Row {
     pub(super) shown: String,
     /// Its text alone, trailing blanks cut.
     pub(super) text: String,
+    /// It takes at most so many columns, with the blanks at its end. Which characters are wide is the terminal's affair.
+    pub(super) columns: usize,
     /// The terminal wrapped it: it goes on in the next row.
     pub(super) goes_on: bool,
 }
@@ -82,6 +84,7 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
             c => {
                 row.shown.push(c);
                 row.text.push(c);
+                row.columns += if c < '\u{300}' || ('\u{2010}'..'\u{2600}').contains(&c) { 1 } else { 2 };
             }
         }
     }

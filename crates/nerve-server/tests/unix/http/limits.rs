@@ -137,11 +137,14 @@ async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
 async fn who_sends_no_more_gets_its_answer_however_long_it_takes() {
     let server = HttpServer::start();
     server.bash("sh").await;
-    let body = json!({ "text": "sleep 0.5; echo hello" }).to_string();
+    let go = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.02; done; echo hello", go.display());
+    let body = json!({ "text": text }).to_string();
     let head = server.head("POST", "/nodes/sh/execute");
     let mut stream = server.connect().await;
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
+    std::fs::write(go, "").unwrap();
     let answer = Answer::read(&mut stream).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.json().to_string().contains("hello"), "{answer:?}");

@@ -3,7 +3,7 @@
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::client::{Mcp, text};
+use super::client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home};
 
 #[test]

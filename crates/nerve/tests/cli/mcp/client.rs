@@ -10,6 +10,37 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Home};
 
+/// Who asks a server of MCP.
+pub(super) trait Asks {
+    /// Sends a request; gives its answer.
+    #[track_caller]
+    fn request(&mut self, method: &str, params: Value) -> Value;
+
+    /// Calls a tool; gives its result.
+    #[track_caller]
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must succeed; gives what it answers to programs.
+    #[track_caller]
+    fn ok(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments);
+        assert_ne!(result["isError"], true, "{result}");
+        result["structuredContent"].clone()
+    }
+}
+
+impl Asks for Mcp {
+    #[track_caller]
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id)
+    }
+}
+
 /// A running `nerve mcp`. It is ended when this is dropped.
 pub(super) struct Mcp {
     child: Child,
@@ -113,28 +144,6 @@ impl Mcp {
     #[track_caller]
     pub(super) fn answer(&mut self, id: u64) -> Value {
         self.next(|message| message["id"] == id && message.get("method").is_none())
-    }
-
-    #[track_caller]
-    pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.send(method, params);
-        self.answer(id)
-    }
-
-    /// Calls a tool; gives its result.
-    #[track_caller]
-    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
-        assert!(answer["result"].is_object(), "{answer}");
-        answer["result"].clone()
-    }
-
-    /// Calls a tool that must succeed; gives what it answers to programs.
-    #[track_caller]
-    pub(super) fn ok(&mut self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments);
-        assert_ne!(result["isError"], true, "{result}");
-        result["structuredContent"].clone()
     }
 
     /// Nothing came that nobody asked for, of this kind.

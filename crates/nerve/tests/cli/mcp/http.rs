@@ -7,7 +7,7 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::client::text;
+use super::client::{Asks, text};
 use super::web::{Site, Web, hello};
 use crate::harness::{DEADLINE, Home, alive, signal};
 

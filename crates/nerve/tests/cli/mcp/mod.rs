@@ -11,7 +11,7 @@ mod web;
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use self::client::{Mcp, text};
+use self::client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 #[test]

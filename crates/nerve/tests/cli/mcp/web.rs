@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
+use super::client::Asks;
 use crate::harness::{DEADLINE, Home};
 
 /// Where MCP is served, and by whom.
@@ -211,6 +212,13 @@ impl Read for Body {
     }
 }
 
+impl Asks for Web<'_> {
+    #[track_caller]
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.begin(method, params).1.answer()
+    }
+}
+
 /// A client with a session.
 pub(super) struct Web<'a> {
     pub(super) site: &'a Site,
@@ -251,25 +259,6 @@ impl<'a> Web<'a> {
         self.last_id += 1;
         let id = self.last_id;
         (id, self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })))
-    }
-
-    #[track_caller]
-    pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
-        self.begin(method, params).1.answer()
-    }
-
-    #[track_caller]
-    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
-        assert!(answer["result"].is_object(), "{answer}");
-        answer["result"].clone()
-    }
-
-    #[track_caller]
-    pub(super) fn ok(&mut self, tool: &str, arguments: Value) -> Value {
-        let result = self.call(tool, arguments);
-        assert_ne!(result["isError"], true, "{result}");
-        result["structuredContent"].clone()
     }
 
     /// Comes again: after the message `last`, or to listen for what belongs to no request.

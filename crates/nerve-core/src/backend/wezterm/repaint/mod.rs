@@ -200,16 +200,15 @@ impl Picture {
     }
 }
 
-/// Finds rows that the terminal wrapped: they are full, and something follows.
+/// Finds rows that the terminal wrapped: they are full, and something follows that surely has a place in its own row: painted in one
+/// go with them, what is too long would move the screen.
 fn join(capture: &mut Capture) {
     let (cols, above) = (usize::from(capture.size.cols), capture.above.len());
     let mut follows = false;
     for at in (0..above + capture.rows.len()).rev() {
         let row = if at < above { &mut capture.above[at] } else { &mut capture.rows[at - above] };
-        // Of wide characters it is not known here how wide they are.
-        let narrow = row.text.chars().all(|c| c < '\u{300}' || ('\u{2010}'..'\u{2600}').contains(&c));
-        row.goes_on = follows && narrow && row.text.chars().count() == cols;
-        follows = !row.text.is_empty();
+        row.goes_on = follows && row.columns == cols && row.text.chars().count() == cols;
+        follows = !row.text.is_empty() && row.columns <= cols;
     }
 }
 

@@ -256,18 +256,37 @@ proptest! {
     }
 
     #[test]
-    fn any_text_at_all_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c\\n\\r\u{301}日]*", rows in 1u16..6) {
-        let size = Size::new(10, rows);
-        let mut shown = rows_of(&text);
-        shown.resize(usize::from(rows), Row::default());
-        let capture = Capture {
-            size, above: Vec::new(), cut: false, rows: shown, cursor: (3, 0), shows_cursor: true, title: text.clone(),
-        };
-        let bytes = Picture::default().update(capture, true).unwrap();
-        let mut model = TerminalState::new(size);
-        model.process_data(TsNs(1), &bytes);
-        prop_assert_eq!(model.screen().first_line, 0);
-        prop_assert_eq!((model.screen().cursor.col, model.screen().cursor.row), (3, 0));
-        prop_assert!(model.frame_deadline().is_none());
+    fn any_text_at_all_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c \\n\\r\u{301}日]*", rows in 1u16..6) {
+        stays_in_its_rows(&text, rows);
     }
+}
+
+#[test]
+fn a_row_that_is_too_long_moves_nothing_however_full_the_one_before_is() {
+    for second in ["aaaaaaaaaaa", "日日日日日日", "a          "] {
+        stays_in_its_rows(&format!("0123456789\n{second}"), 2);
+    }
+    stays_in_its_rows("0123456789     \nnext", 2);
+}
+
+/// Of a pane of ten columns, whatever it says that it shows.
+fn stays_in_its_rows(text: &str, rows: u16) {
+    let size = Size::new(10, rows);
+    let mut shown = rows_of(text);
+    shown.resize(usize::from(rows), Row::default());
+    let capture = Capture {
+        size,
+        above: Vec::new(),
+        cut: false,
+        rows: shown,
+        cursor: (3, 0),
+        shows_cursor: true,
+        title: text.to_owned(),
+    };
+    let bytes = Picture::default().update(capture, true).unwrap();
+    let mut model = TerminalState::new(size);
+    model.process_data(TsNs(1), &bytes);
+    assert_eq!(model.screen().first_line, 0);
+    assert_eq!((model.screen().cursor.col, model.screen().cursor.row), (3, 0));
+    assert!(model.frame_deadline().is_none());
 }
