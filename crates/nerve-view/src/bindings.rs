@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::keys::{BadKey, Key, OPERATIONS, Operation};
+use crate::keys::{Key, KeyError, OPERATIONS, Operation};
 
 /// Keys and what they do.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub enum BadBinding {
     /// No operation has this name.
     Unknown(String),
     /// Not the name of a key.
-    Key(BadKey),
+    Key(KeyError),
     /// Two operations would have one key: their names.
     Conflict {
         /// The key.
@@ -157,7 +157,7 @@ mod tests {
             error(&[("page-dwon", &["x"])])
                 .contains("'page-dwon' is nothing a key can do; there are line-down")
         );
-        assert!(error(&[("start", &["gg"])]).contains("'gg' is no key"));
+        assert!(error(&[("start", &["gg"])]).contains("no key is called \"gg\""));
         let both = error(&[("start", &["x"]), ("end", &["x"])]);
         assert!(both.contains("'x' is wanted for both 'start' and 'end'"), "{both}");
         assert!(set(&[("start", &["x", "x"])]).is_ok());

@@ -16,5 +16,7 @@ pub mod draw;
 mod help;
 pub mod keys;
 pub mod search;
+pub mod timeline;
+pub mod tools;
 pub mod viewer;
 pub mod viewport;

@@ -1,6 +1,9 @@
 //! The viewer's state: keys and a changed document in, what is to be shown out. It does nothing to the terminal it shows and reads no clock.
 
 use std::ops::Range;
+use std::time::Duration;
+
+use nerve_term::keys::Input;
 
 use crate::bindings::Bindings;
 use crate::document::Document;
@@ -15,11 +18,49 @@ const PATTERN: usize = 1000;
 /// The largest number that is typed before a key.
 const NUMBER: u64 = 1_000_000_000_000;
 
-/// What somebody wants that the viewer itself cannot do.
+/// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A program that runs: keys are for it.
+    Live,
+    /// A recording.
+    After,
+}
+
+/// An instruction for a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// The snapshot to branch from; `None` for the end of a recording that has none there.
+    pub snapshot: Option<u64>,
+    /// The line it is shown at.
+    pub line: u64,
+    /// What to tell the agent.
+    pub text: String,
+}
+
+/// What somebody wants that the viewer itself cannot do.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// Leave.
     Quit,
+    /// Leave a program that goes on.
+    Detach,
+    /// End the program.
+    End,
+    /// Something for the program.
+    Input(Input),
+    /// Something for the tool that is shown.
+    ToTool(Input),
+    /// Show this tool.
+    Tool(String),
+    /// This one is not to be listed any more.
+    Dismiss(String),
+    /// A text for the clipboard.
+    Copy(String),
+    /// Branch.
+    Branch(Submission),
+    /// To this moment of the recording.
+    Seek(Duration),
     /// Play on, or stop.
     Play,
     /// So many seconds on in time; back, if negative.

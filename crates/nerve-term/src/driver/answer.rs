@@ -10,7 +10,7 @@ use super::reading::Says;
 use super::state::{AgentState, Evidence, Source};
 use super::{Driver, Effect};
 use crate::event::TsNs;
-use crate::keys::Key;
+use crate::keys::{Code, Key};
 use crate::screen::Modes;
 
 /// How long a dialog may take to go.
@@ -169,16 +169,16 @@ impl Driver {
         if let Some(due) = wait {
             return self.wake_at(due);
         }
-        let (back, on) = if self.reading.across { (Key::Left, Key::Right) } else { (Key::Up, Key::Down) };
+        let (back, on) = if self.reading.across { (Code::Left, Code::Right) } else { (Code::Up, Code::Down) };
         let key = match (answer.target, stands) {
-            (None, _) => Key::Escape,
-            (Some(target), Some(at)) if at == target => Key::Enter,
+            (None, _) => Code::Esc,
+            (Some(target), Some(at)) if at == target => Code::Enter,
             (Some(target), Some(at)) if at > target => back,
             _ => on,
         };
-        answer.entered |= matches!(key, Key::Escape | Key::Enter);
+        answer.entered |= matches!(key, Code::Esc | Code::Enter);
         answer.key = Some((now, stands));
-        self.effects.push_back(Effect::Write(key.bytes(Modes::default())));
+        self.effects.push_back(Effect::Write(Key::plain(key).bytes(Modes::default())));
         self.wake_at(now + KEY_TIME);
     }
 }

@@ -1,6 +1,6 @@
 //! Keys, pastes, escapes.
 
-use nerve_term::keys::{Key, paste, unescape};
+use nerve_term::keys::{Code, Key, paste, unescape};
 use nerve_term::screen::Modes;
 use proptest::prelude::*;
 
@@ -61,9 +61,9 @@ fn names() {
 #[test]
 fn cursor_keys_follow_the_mode() {
     let application = Modes { application_cursor: true, ..PLAIN };
-    assert_eq!(Key::Up.bytes(application), b"\x1bOA");
-    assert_eq!(Key::Home.bytes(application), b"\x1bOH");
-    assert_eq!(Key::Delete.bytes(application), b"\x1b[3~");
+    assert_eq!(Key::plain(Code::Up).bytes(application), b"\x1bOA");
+    assert_eq!(Key::plain(Code::Home).bytes(application), b"\x1bOH");
+    assert_eq!(Key::plain(Code::Delete).bytes(application), b"\x1b[3~");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_core::backend::pane::{NewPane, PaneInfo};
 use nerve_term::event::Size;
-use nerve_term::keys::Key;
+use nerve_term::keys::{Code, Key};
 use serde_json::{Value, json};
 
 use super::prompt::{standard_input_as_is, utf8};
@@ -138,7 +138,7 @@ async fn send(multiplexer: &Multiplexer, args: SendArgs, json: bool) -> Result<(
     if let Some(text) = text {
         multiplexer.paste(&args.pane, &text).await?;
         if keys.is_empty() && !args.no_submit {
-            multiplexer.press(&args.pane, Key::Enter).await?;
+            multiplexer.press(&args.pane, Key::plain(Code::Enter)).await?;
         }
     }
     for key in keys {

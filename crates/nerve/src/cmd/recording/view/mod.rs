@@ -120,6 +120,18 @@ impl Show {
             Some(Asked::Quit) => return Ok(Some(Left::Quit)),
             Some(Asked::Play) => self.film.play_or_stop().map_err(unreadable)?,
             Some(Asked::Skip(seconds)) => self.film.skip(seconds).map_err(unreadable)?,
+            // Of programs that run, and of what is not there yet.
+            Some(
+                Asked::Detach
+                | Asked::End
+                | Asked::Input(_)
+                | Asked::ToTool(_)
+                | Asked::Tool(_)
+                | Asked::Dismiss(_)
+                | Asked::Copy(_)
+                | Asked::Branch(_)
+                | Asked::Seek(_),
+            ) => {}
             Some(Asked::Speed { faster }) => self.film.change_speed(faster).map_err(unreadable)?,
         }
         Ok(None)

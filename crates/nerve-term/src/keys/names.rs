@@ -1,0 +1,131 @@
+//! What keys are called.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Code, Key};
+
+/// Names; the first one of a key is the one it is written with.
+const NAMES: &[(&str, Code)] = &[
+    ("enter", Code::Enter),
+    ("return", Code::Enter),
+    ("cr", Code::Enter),
+    ("tab", Code::Tab),
+    ("esc", Code::Esc),
+    ("escape", Code::Esc),
+    ("backspace", Code::Backspace),
+    ("bspace", Code::Backspace),
+    ("bs", Code::Backspace),
+    ("up", Code::Up),
+    ("down", Code::Down),
+    ("left", Code::Left),
+    ("right", Code::Right),
+    ("home", Code::Home),
+    ("end", Code::End),
+    ("pageup", Code::PageUp),
+    ("pgup", Code::PageUp),
+    ("page-up", Code::PageUp),
+    ("pagedown", Code::PageDown),
+    ("pgdn", Code::PageDown),
+    ("pgdown", Code::PageDown),
+    ("page-down", Code::PageDown),
+    ("insert", Code::Insert),
+    ("ins", Code::Insert),
+    ("delete", Code::Delete),
+    ("del", Code::Delete),
+    ("space", Code::Char(' ')),
+];
+
+/// What may stand before a key.
+const CTRL: &[&str] = &["ctrl+", "ctrl-", "control+", "c-", "^"];
+const ALT: &[&str] = &["alt+", "alt-", "meta+", "m-", "a-"];
+const SHIFT: &[&str] = &["shift+", "shift-", "s-"];
+
+/// No key has that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyError {
+    name: String,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        write!(
+            f,
+            "no key is called {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x, ctrl+shift+up or one character"
+        )
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+/// `ctrl+shift+up`, `g`, `G`, `space`, `pagedown`, `f5`.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (is_held, name) in [(self.ctrl, "ctrl+"), (self.alt, "alt+"), (self.shift, "shift+")] {
+            if is_held {
+                f.write_str(name)?;
+            }
+        }
+        match (NAMES.iter().find(|(_, named)| *named == self.code), self.code) {
+            (Some((name, _)), _) => f.write_str(name),
+            (None, Code::Char(char)) => write!(f, "{char}"),
+            (None, Code::F(number)) => write!(f, "f{number}"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Key {
+    type Err = KeyError;
+
+    /// Reads `enter`, `esc`, `up`, `f5`, `C-c`, `ctrl+c`, `^c`, `M-x`, `alt+x`, `S-tab`, `ctrl+shift+up` or one character; names in
+    /// any case.
+    fn from_str(name: &str) -> Result<Key, KeyError> {
+        let error = || KeyError { name: name.chars().take(40).collect() };
+        let mut key = Key::char(' ');
+        let mut rest = name;
+        // One character is itself: `^` too.
+        while single(rest).is_none() {
+            let held = [(CTRL, &mut key.ctrl), (ALT, &mut key.alt), (SHIFT, &mut key.shift)];
+            let found = held.into_iter().find_map(|(names, held)| Some((after(rest, names)?, held)));
+            let Some((after, held)) = found else { break };
+            *held = true;
+            rest = after;
+        }
+        key.code = match single(rest) {
+            Some(c) => Code::Char(c),
+            None => named(&rest.to_ascii_lowercase(), &mut key).ok_or_else(error)?,
+        };
+        match key.code {
+            // There are no bytes for it, nor is it what anybody's keyboard has.
+            Code::Char(c) if key.ctrl && !c.is_ascii() => Err(error()),
+            Code::Char(c) if c.is_control() => Err(error()),
+            _ => Ok(key),
+        }
+    }
+}
+
+fn after<'a>(name: &'a str, prefixes: &[&str]) -> Option<&'a str> {
+    prefixes.iter().find_map(|prefix| {
+        let begin = name.get(..prefix.len())?;
+        begin.eq_ignore_ascii_case(prefix).then(|| &name[prefix.len()..])
+    })
+}
+
+fn single(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+fn named(name: &str, key: &mut Key) -> Option<Code> {
+    if matches!(name, "backtab" | "btab") {
+        key.shift = true;
+        return Some(Code::Tab);
+    }
+    if let Some((_, code)) = NAMES.iter().find(|(known, _)| *known == name) {
+        return Some(*code);
+    }
+    let number = name.strip_prefix('f')?.parse().ok()?;
+    (1..=20).contains(&number).then_some(Code::F(number))
+}
