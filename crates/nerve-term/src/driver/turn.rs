@@ -81,6 +81,8 @@ pub(super) struct Turn {
     pub(super) delivery: Delivery,
     pub(super) interrupted: bool,
     answered: bool,
+    /// A sign of work was seen on the screen or in the title since Enter was pressed.
+    worked: bool,
     prompt: String,
     phase: Phase,
     began: TsNs,
@@ -146,6 +148,7 @@ impl Driver {
             delivery: Delivery::Typed,
             interrupted: false,
             answered: false,
+            worked: false,
             prompt: prompt.to_string(),
             phase,
             began: now,
@@ -209,6 +212,7 @@ impl Driver {
             Phase::Submitting { since, enters } => self.advance_submitting(now, since, enters, view),
             Phase::Running => {
                 self.see_answer(view);
+                self.see_work();
                 self.advance_running(now);
             }
         }
@@ -255,6 +259,7 @@ impl Driver {
 
     fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
         self.see_answer(view);
+        self.see_work();
         let works = self.works();
         let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
         let cleared = self.reading.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
@@ -304,9 +309,13 @@ impl Driver {
         }
     }
 
-    /// Does a hook still have to tell the turn's end?
-    pub(super) fn awaits_hook(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| !turn.interrupted) && self.hooks.will_end(self.barrier.at)
+    /// Does a hook still have to tell the turn's end? And how long may a ready screen stand until it counts all the same: an agent that
+    /// was not seen at work yet may not have begun to draw it.
+    pub(super) fn awaits_hook(&self) -> Option<Duration> {
+        let turn = self.turn.as_ref().filter(|turn| !turn.interrupted)?;
+        let timing = &self.profile.timing;
+        let patience = if turn.worked { timing.settle() * 5 } else { timing.quiet() };
+        self.hooks.will_end(self.barrier.at).then_some(patience)
     }
 
     /// A turn that was never seen to start: it ends only by a longer silence (`/help` and the like give no sign of work).
@@ -343,13 +352,24 @@ impl Driver {
         };
     }
 
-    /// Was the agent seen working since the prompt went in?
+    /// Did the agent work since the prompt went in?
     fn works(&self) -> bool {
-        if self.turn.as_ref().is_some_and(|turn| turn.answered) || self.hooks.began(self.barrier.at) {
-            return true;
+        self.shows_work() || self.hooks.began(self.barrier.at)
+    }
+
+    /// Is that to be seen?
+    fn shows_work(&self) -> bool {
+        let answered = self.turn.as_ref().is_some_and(|turn| turn.answered);
+        let titled = self.busy_title > self.barrier.offset;
+        let busy = matches!(self.reading.says, Some(Says::Busy(..))) && self.offset > self.barrier.offset;
+        answered || titled || busy
+    }
+
+    fn see_work(&mut self) {
+        let shows = self.shows_work();
+        if let Some(turn) = &mut self.turn {
+            turn.worked |= shows;
         }
-        let title = self.busy_title > self.barrier.offset;
-        title || (matches!(self.reading.says, Some(Says::Busy(..))) && self.offset > self.barrier.offset)
     }
 
     fn set_phase(&mut self, phase: Phase) {

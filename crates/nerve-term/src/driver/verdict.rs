@@ -226,8 +226,7 @@ impl Driver {
             AgentState::Starting => self.loading().unwrap_or_else(|| self.profile.timing.start()),
             _ if self.unsure() => self.profile.timing.quiet(),
             // The hook is on its way: it tells for sure. An interrupted turn has none.
-            _ if self.awaits_hook() => self.profile.timing.settle() * 5,
-            _ => self.profile.timing.settle(),
+            _ => self.awaits_hook().unwrap_or_else(|| self.profile.timing.settle()),
         }
     }
 

@@ -309,11 +309,32 @@ fn a_ready_screen_waits_for_the_hook_that_is_to_come_but_not_for_ever() {
     bench.composer("", "hello", "");
     bench.pass(10);
     bench.driver.hook(bench.now, Hook::PromptSubmitted(None));
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.pass(10);
     bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
     bench.pass(150);
     assert!(bench.ended.is_empty());
     bench.pass(60);
     assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn an_agent_that_took_up_a_prompt_and_shows_no_work_yet_is_not_done_with_it() {
+    let mut bench = Bench::ready_claude();
+    bench.driver.hook(bench.now, Hook::SessionStarted);
+    bench.submit("hello").unwrap();
+    bench.composer("", "hello", "");
+    bench.pass(10);
+    // On a busy machine the first sign of work is drawn a while after the hook has spoken.
+    bench.driver.hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
+    bench.composer("❯ hello\n", "", "? for shortcuts");
+    bench.pass(1500);
+    assert!(bench.ended.is_empty());
+    bench.composer("❯ hello\n", "", "esc to interrupt");
+    bench.pass(1000);
+    bench.driver.hook(bench.now, Hook::Stopped(Some("p1".into())));
+    bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    assert!(bench.ended[0].evidence.starts_with("hook:"), "{}", bench.ended[0].evidence);
 }
 
 #[test]
