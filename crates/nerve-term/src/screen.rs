@@ -91,7 +91,7 @@ pub struct Cursor {
 }
 
 /// Modes of the terminal that matter to whoever types into it or draws it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
     /// The alternate screen is shown.
     pub alternate: bool,
@@ -103,12 +103,58 @@ pub struct Modes {
     pub application_keypad: bool,
     /// Focus changes are reported (`?1004`).
     pub focus_events: bool,
-    /// Mouse is reported in some form.
-    pub mouse: bool,
-    /// Mouse reports are in SGR form (`?1006`).
-    pub mouse_sgr: bool,
+    /// What of the mouse is reported; nothing if `None`.
+    pub mouse: Option<MouseTracking>,
+    /// How it is reported.
+    pub mouse_encoding: MouseEncoding,
+    /// The wheel is cursor keys where nothing of the mouse is reported and the alternate screen is shown (`?1007`).
+    pub alternate_scroll: bool,
     /// Kitty keyboard flags in force, 0–31.
     pub kitty_keyboard: u8,
+}
+
+impl Default for Modes {
+    /// What a terminal has before a program sets any.
+    fn default() -> Modes {
+        Modes {
+            alternate: false,
+            bracketed_paste: false,
+            application_cursor: false,
+            application_keypad: false,
+            focus_events: false,
+            mouse: None,
+            mouse_encoding: MouseEncoding::default(),
+            alternate_scroll: true,
+            kitty_keyboard: 0,
+        }
+    }
+}
+
+/// What of the mouse a program wants reported (xterm, "Mouse Tracking").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MouseTracking {
+    /// Presses of the three buttons, without modifiers (`?9`, X10's).
+    Presses,
+    /// Presses, releases and the wheel (`?1000`).
+    Buttons,
+    /// Also moves while a button is held (`?1002`).
+    Drags,
+    /// Also moves without one (`?1003`).
+    Moves,
+}
+
+/// How the mouse is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MouseEncoding {
+    /// A byte each, which ends at column and row 223.
+    #[default]
+    Bytes,
+    /// A character of UTF-8 each (`?1005`), which ends at 2015.
+    Utf8,
+    /// Decimal numbers, releases with their button (`?1006`).
+    Sgr,
+    /// Decimal numbers otherwise as the bytes (`?1015`, urxvt's).
+    Urxvt,
 }
 
 impl Screen {

@@ -6,8 +6,10 @@ use crate::screen::Modes;
 impl Key {
     /// The bytes a terminal in these modes sends: xterm's, in the form all programs read.
     ///
-    /// Kitty keyboard flags do not change them: the protocol has programs go on reading the older forms, and the agents do
-    /// (their recorded sessions were typed so).
+    /// Kitty keyboard flags do not change them: programs that set them go on reading the older forms, and the agents do (their
+    /// recorded sessions were typed so). What a person types is sent as such programs asked for it: [`Input::bytes`].
+    ///
+    /// [`Input::bytes`]: super::Input::bytes
     pub fn bytes(self, modes: Modes) -> Vec<u8> {
         match self.code {
             Code::Tab if self.shift => return b"\x1b[Z".to_vec(),
@@ -22,14 +24,14 @@ impl Key {
             // As xterm: with Control it is the other one of the two.
             Code::Backspace => bytes.push(if self.ctrl { 0x08 } else { 0x7f }),
             Code::Char(c) if self.ctrl => bytes.extend(control(c)),
-            Code::Char(c) => bytes.extend(c.to_string().into_bytes()),
+            Code::Char(c) => bytes.extend(self.shifted(c).to_string().into_bytes()),
             _ => {}
         }
         bytes
     }
 
     /// 1, and one for Shift, two for Alt, four for Control (xterm, "PC-Style Function Keys").
-    fn modifiers(self) -> u8 {
+    pub(super) fn modifiers(self) -> u8 {
         1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.ctrl)
     }
 

@@ -1,9 +1,14 @@
-//! Keys, pastes and escapes typed by people, as the bytes a program expects from its terminal.
+//! Keys, pastes, escapes typed by people and the mouse, as the bytes a program expects from its terminal.
 
 mod bytes;
+mod input;
+mod kitty;
+mod mouse;
 mod names;
 mod text;
 
+pub use self::input::Input;
+pub use self::mouse::{Button, Mouse, MouseAct, Wheel};
 pub use self::names::KeyError;
 pub use self::text::{EscapeError, paste, unescape};
 
@@ -85,71 +90,4 @@ impl Key {
     pub const fn alt(char: char) -> Key {
         Key { alt: true, ..Key::char(char) }
     }
-}
-
-/// What somebody does at a terminal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// Presses a key.
-    Key(Key),
-    /// Pastes a text.
-    Paste(String),
-    /// Does something with the mouse.
-    Mouse(Mouse),
-    /// Turns to the window, or away from it.
-    Focus(bool),
-}
-
-/// What is done with the mouse, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mouse {
-    /// What.
-    pub what: MouseAct,
-    /// Column of the terminal, 0-based.
-    pub col: u16,
-    /// Row of the screen, 0-based.
-    pub row: u16,
-    /// With Control.
-    pub ctrl: bool,
-    /// With Alt.
-    pub alt: bool,
-    /// With Shift.
-    pub shift: bool,
-}
-
-/// What is done with a mouse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MouseAct {
-    /// A button is pressed.
-    Press(Button),
-    /// A button is let go.
-    Release(Button),
-    /// It is moved, with a button held or without.
-    Move(Option<Button>),
-    /// The wheel is turned by a step.
-    Wheel(Wheel),
-}
-
-/// A button of a mouse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Button {
-    /// The left one.
-    Left,
-    /// The middle one.
-    Middle,
-    /// The right one.
-    Right,
-}
-
-/// Which way a wheel is turned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wheel {
-    /// Away from oneself.
-    Up,
-    /// Towards oneself.
-    Down,
-    /// To the left.
-    Left,
-    /// To the right.
-    Right,
 }

@@ -6,7 +6,7 @@
 
 mod cut;
 
-pub use cut::{CutError, cut, turns};
+pub use cut::{CutAt, CutError, cut, cut_at, turns};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

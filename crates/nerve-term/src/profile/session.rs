@@ -38,6 +38,9 @@ pub struct SessionForms {
     /// can be given one.
     #[serde(default)]
     pub fork: Vec<String>,
+    /// Words that have it work in `{cwd}`, for a fork of a conversation that was begun in another folder: without, it would ask.
+    #[serde(default)]
+    pub elsewhere: Vec<String>,
     /// Where a running program says which conversation it has.
     pub learn: Option<Learn>,
     /// Why a conversation cannot be forked, for programs where that is so.
@@ -230,6 +233,15 @@ impl SessionForms {
         self.with_words(argv, &self.fork, |word| {
             word.replace("{id}", id).replace("{new}", new).replace("{file}", file)
         })
+    }
+
+    /// A command of [`SessionForms::forked`] that is to work in another folder than the conversation was begun in.
+    pub fn moved(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
+        let program = self.program_at(&command).unwrap_or(command.len());
+        let end = command[program..].iter().position(|word| word == "--");
+        let end = end.map_or(command.len(), |end| program + end);
+        command.splice(end..end, self.elsewhere.iter().map(|word| word.replace("{cwd}", cwd)));
+        command
     }
 
     /// A fork is given an id of its own.

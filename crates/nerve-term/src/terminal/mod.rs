@@ -218,6 +218,11 @@ impl TerminalState {
         &self.model.title
     }
 
+    /// The cursor's style as set by DECSCUSR, 0–6; 0 is the terminal's own.
+    pub fn cursor_style(&self) -> u16 {
+        self.model.cursor_style
+    }
+
     /// Modes that decide how input has to look.
     pub fn modes(&self) -> Modes {
         self.model.public_modes()

@@ -217,8 +217,9 @@ impl Model {
             application_cursor: self.modes.cursor_keys,
             application_keypad: self.modes.keypad,
             focus_events: self.modes.focus,
-            mouse: self.modes.mouse != 0,
-            mouse_sgr: self.modes.mouse_encoding == 1006,
+            mouse: self.modes.mouse_tracking(),
+            mouse_encoding: self.modes.mouse_encoding(),
+            alternate_scroll: self.modes.alternate_scroll,
             kitty_keyboard: self.keyboards[usize::from(self.alternate())].flags(),
         }
     }

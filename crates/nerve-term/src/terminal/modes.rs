@@ -1,5 +1,7 @@
 //! The modes a program can set, and the answer to DECRQM.
 
+use crate::screen::{MouseEncoding, MouseTracking};
+
 /// Modes that are ours to keep; those that change how cells are written are mirrored into the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ModeSet {
@@ -34,7 +36,8 @@ impl Default for ModeSet {
             mouse: 0,
             mouse_encoding: 0,
             focus: false,
-            alternate_scroll: false,
+            // As VTE, foot, Alacritty and Ghostty have it: the wheel scrolls a pager that knows nothing of mice.
+            alternate_scroll: true,
             bracketed_paste: false,
             insert: false,
             newline: false,
@@ -66,6 +69,27 @@ impl ModeSet {
                 let mut copy = *self;
                 copy.flag(mode).map(|flag| *flag)
             }
+        }
+    }
+
+    /// What of the mouse is reported.
+    pub(super) fn mouse_tracking(&self) -> Option<MouseTracking> {
+        Some(match self.mouse {
+            9 => MouseTracking::Presses,
+            1000 => MouseTracking::Buttons,
+            1002 => MouseTracking::Drags,
+            1003 => MouseTracking::Moves,
+            _ => return None,
+        })
+    }
+
+    /// How the mouse is reported.
+    pub(super) fn mouse_encoding(&self) -> MouseEncoding {
+        match self.mouse_encoding {
+            1005 => MouseEncoding::Utf8,
+            1006 => MouseEncoding::Sgr,
+            1015 => MouseEncoding::Urxvt,
+            _ => MouseEncoding::Bytes,
         }
     }
 

@@ -1,8 +1,10 @@
 //! A transcript cut after a turn. `nine-turns.jsonl` was written by Claude Code 2.1.330; the others are made for their case.
 
 use std::fs;
+use std::path::Path;
 
-use nerve_term::parse::transcript::{CutError, cut, parse_turn, turns};
+use nerve_term::event::TsNs;
+use nerve_term::parse::transcript::{CutError, cut, cut_at, parse_turn, turns};
 use serde_json::{Value, json};
 
 use crate::screens::fixtures;
@@ -220,4 +222,90 @@ fn a_session_named_in_another_way_is_renamed_too() {
     let line: Value = serde_json::from_str(&cut(text, 1, NEW).unwrap()).unwrap();
     assert_eq!(line["sessionId"], NEW);
     assert_eq!(line["message"]["content"], "say \"sessionId\":\"old\"", "what was said is left as it is");
+}
+
+/// Nanoseconds of a time of the day on which the nine turns were had.
+fn at(time: &str) -> Option<TsNs> {
+    let time: jiff::Timestamp = format!("2026-11-21T{time}Z").parse().expect("a time");
+    Some(TsNs(u64::try_from(time.as_nanosecond()).expect("after 1970")))
+}
+
+/// Turns, and the beginning of the last message's id.
+fn cut_then(text: &str, time: &str) -> (u64, String) {
+    let cut = cut_at(text, at(time), NEW, None).expect("it can be cut");
+    let lines = cut.text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
+    let mut messages = lines.filter(|line| !line["message"].is_null());
+    let last = messages.next_back().map(|line| line["uuid"].as_str().expect("an id")[..6].to_string());
+    (cut.turns, last.unwrap_or_default())
+}
+
+#[test]
+fn a_real_transcript_is_cut_at_any_moment() {
+    let text = nine_turns();
+    for (time, turns, last) in [
+        ("23:05:48.000", 0, ""),
+        ("23:05:49.000", 1, "778b3f"),
+        ("23:05:50.000", 1, "6c5557"),
+        // It has thought, and said nothing.
+        ("23:05:51.285", 2, "0ada3d"),
+        ("23:05:51.287", 2, "0b44ff"),
+        // Two tools run: neither has come back, one has, both have.
+        ("23:05:53.700", 3, "83e80d"),
+        ("23:05:53.820", 3, "83e80d"),
+        ("23:05:53.850", 3, "71a12b"),
+        ("23:05:54.000", 3, "ab848c"),
+        ("23:06:13.200", 8, "5df5b5"),
+        ("23:59:59.000", 9, "07d6b6"),
+    ] {
+        assert_eq!(cut_then(&text, time), (turns, last.to_string()), "{time}");
+    }
+    let all = cut_at(&text, None, NEW, None).unwrap();
+    assert_eq!((all.turns, all.of), (9, 9));
+    assert_eq!(all.text, cut(&text, 9, NEW).unwrap());
+    assert!(!all.text.contains("aeff5fb2"), "the other session is named nowhere");
+}
+
+#[test]
+fn what_belongs_to_a_later_message_does_not_come_with_an_earlier_one() {
+    let part = cut_at(&nine_turns(), at("23:05:50.000"), NEW, None).unwrap().text;
+    let ids: Vec<Value> = part.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in ids.iter().filter(|line| line["type"] == "file-history-snapshot") {
+        assert!(ids.iter().any(|other| other["uuid"] == line["messageId"]), "{line}");
+    }
+}
+
+#[test]
+fn a_transcript_that_is_being_written_is_cut_all_the_same() {
+    let text = nine_turns();
+    let half = &text[..text.len() - 20];
+    assert_eq!(cut_at(half, at("23:05:50.000"), NEW, None).unwrap().turns, 1);
+    assert_eq!(cut_at(half, None, NEW, None).unwrap().turns, 9);
+    assert_eq!(cut_at("{\"type\":\"newer\"}\n", None, NEW, None), Err(CutError::Unknown));
+    assert_eq!(cut_at("nonsense\n{}\n", None, NEW, None), Err(CutError::Malformed { line: 1 }));
+}
+
+#[test]
+fn paths_are_those_of_the_new_folder_but_for_what_is_signed() {
+    let line = |content: &Value| {
+        let message = json!({ "role": "user", "content": content });
+        json!({ "type": "user", "uuid": "a", "sessionId": "old", "cwd": "/srv/a b", "message": message })
+            .to_string()
+    };
+    let moved = |content: &Value| {
+        let text = line(content) + "\n";
+        let cut =
+            cut_at(&text, None, NEW, Some((Path::new("/srv/a b"), Path::new("/new/\"place\"")))).unwrap();
+        let line: Value = serde_json::from_str(cut.text.trim_end()).unwrap();
+        (line["message"]["content"].clone(), line["cwd"].clone())
+    };
+    let (said, cwd) = moved(&json!("see\n/srv/a b/x.rs, '/srv/a b' and /srv/a b."));
+    assert_eq!(cwd, "/new/\"place\"");
+    assert_eq!(said, "see\n/new/\"place\"/x.rs, '/new/\"place\"' and /new/\"place\".");
+    let other = json!("/srv/a bc /srv/a b-2 /srv/a b.git /mnt/srv/a b");
+    assert_eq!(moved(&other).0, other, "other folders");
+    let signed = json!([{ "type": "text", "text": "/srv/a b", "signature": "x" }]);
+    assert_eq!(moved(&signed), (signed, json!("/new/\"place\"")));
+    let text = line(&json!("in /srv or /")) + "\n";
+    let root = cut_at(&text, None, NEW, Some((Path::new("/srv"), Path::new("/new")))).unwrap();
+    assert!(root.text.contains("in /srv or /"), "a folder right below the root is in too many other paths");
 }

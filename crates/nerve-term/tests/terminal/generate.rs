@@ -40,7 +40,7 @@ fn text() -> impl Strategy<Value = String> {
 fn csi() -> impl Strategy<Value = String> {
     let number = || prop_oneof![6 => 0u16..14, 1 => any::<u16>()];
     let mode = prop::sample::select(vec![
-        1u16, 6, 7, 12, 25, 47, 66, 1000, 1003, 1004, 1006, 1047, 1048, 1049, 2004,
+        1u16, 6, 7, 9, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049, 2004,
     ]);
     let last = prop::sample::select("ABCDEFGHIJKLMPSTXZ@abdefgmru`s".chars().collect::<Vec<_>>());
     prop_oneof![

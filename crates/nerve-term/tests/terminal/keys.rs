@@ -1,7 +1,7 @@
 //! Keys, pastes, escapes.
 
 use nerve_term::keys::{Code, Key, paste, unescape};
-use nerve_term::screen::Modes;
+use nerve_term::screen::{Modes, MouseEncoding};
 use proptest::prelude::*;
 
 const BRACKETED: Modes = Modes { bracketed_paste: true, ..PLAIN };
@@ -11,8 +11,9 @@ const PLAIN: Modes = Modes {
     application_cursor: false,
     application_keypad: false,
     focus_events: false,
-    mouse: false,
-    mouse_sgr: false,
+    mouse: None,
+    mouse_encoding: MouseEncoding::Bytes,
+    alternate_scroll: false,
     kitty_keyboard: 0,
 };
 
@@ -43,6 +44,8 @@ fn names() {
         ("C-[", "\x1b"),
         ("C-_", "\x1f"),
         ("M-x", "\x1bx"),
+        ("S-x", "X"),
+        ("M-S-x", "\x1bX"),
         ("alt+enter", "\x1b\r"),
         ("a", "a"),
         ("f", "f"),

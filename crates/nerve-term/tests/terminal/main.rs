@@ -6,6 +6,7 @@ mod frames;
 mod generate;
 mod graphemes;
 mod hostile;
+mod input;
 mod keys;
 mod lines;
 mod recordings;

@@ -164,5 +164,5 @@ fn the_last_screen() {
     assert!(claude.tail(60).iter().any(|line| line.contains("/exit")));
     assert!(claude.first_kept_line() < LineIndex(claude.screen().first_line));
     let full = fed(120, 40, raw("claude/fs-noanswer"));
-    assert!(!full.modes().alternate && !full.modes().mouse && full.modes().kitty_keyboard == 0);
+    assert!(!full.modes().alternate && full.modes().mouse.is_none() && full.modes().kitty_keyboard == 0);
 }

@@ -31,14 +31,14 @@ fn modes_are_reported_as_they_are() {
     assert_eq!(replies("\x1b[?2027$p"), "\x1b[?2027;3$y");
     assert_eq!(replies("\x1b[?4711$p"), "\x1b[?4711;0$y");
     assert_eq!(replies("\x1b[4$p\x1b[4h\x1b[4$p\x1b[99$p"), "\x1b[4;2$y\x1b[4;1$y\x1b[99;0$y");
-    for mode in [1, 5, 12, 66, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 2004, 47, 1047, 1049, 6] {
+    for mode in [1, 5, 12, 66, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 2004, 47, 1047, 1049, 6] {
         let expected = format!("\x1b[?{mode};2$y\x1b[?{mode};1$y\x1b[?{mode};2$y");
         assert_eq!(
             replies(&format!("\x1b[?{mode}$p\x1b[?{mode}h\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")),
             expected
         );
     }
-    for mode in [7, 25] {
+    for mode in [7, 25, 1007] {
         assert_eq!(
             replies(&format!("\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p")),
             format!("\x1b[?{mode};1$y\x1b[?{mode};2$y")

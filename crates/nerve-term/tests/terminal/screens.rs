@@ -1,7 +1,7 @@
 //! What is shown: cells, styles, modes, screens, notices.
 
 use nerve_term::event::Size;
-use nerve_term::screen::{Color, Style, StyleRun};
+use nerve_term::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
 use nerve_term::terminal::{LineIndex, Mark, MarkKind, Notice};
 
 use crate::{all_lines, fed, feed, shown};
@@ -53,7 +53,8 @@ fn modes_are_seen() {
     let mut terminal = fed(80, 24, set);
     let modes = terminal.modes();
     assert!(modes.application_cursor && modes.application_keypad && modes.focus_events);
-    assert!(modes.mouse && modes.mouse_sgr && modes.bracketed_paste && !modes.alternate);
+    assert!(modes.bracketed_paste && !modes.alternate);
+    assert_eq!((modes.mouse, modes.mouse_encoding), (Some(MouseTracking::Moves), MouseEncoding::Sgr));
     assert_eq!(modes.kitty_keyboard, 5);
     assert!(!terminal.screen().cursor.visible);
     feed(&mut terminal, "\x1b[!p");

@@ -1,14 +1,16 @@
-//! A transcript cut after one of its turns: what a fork at an earlier turn goes on from.
+//! A transcript cut after one of its turns, or at a moment: what a fork at an earlier turn goes on from, and a branch of a recording.
 //!
 //! Lines are a tree. What counts is the branch that the last line is on: a conversation that was taken back to an earlier prompt
 //! has others, which are left out. Lines of a turn are those that hang on its prompt, whether or not the branch leads through them:
 //! results of tools that ran side by side do not. Lines that hang on nothing go with the line before them.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::{Line, said};
+use crate::event::TsNs;
 
 /// Why a transcript cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +58,119 @@ pub fn cut(text: &str, turn: u64, id: &str) -> Result<String, CutError> {
         cut.push('\n');
     }
     Ok(cut)
+}
+
+/// A conversation as it was at a moment, as that of another session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutAt {
+    /// The transcript. Empty if nothing had been said.
+    pub text: String,
+    /// Turns in it: prompts, and commands that the agent answered. The last one may have been in the middle of its answer.
+    pub turns: u64,
+    /// Turns of the whole.
+    pub of: u64,
+}
+
+/// The transcript as it was at a moment (of now, if `at` is `None`), as that of the session `id`.
+///
+/// A message whose tools had not come back yet, and one that had only been thought about, are left out with what followed: no model takes
+/// them for a past. Where the work goes on in another folder, `moved` says from where to where: paths are rewritten, but for those in
+/// what the model signed.
+///
+/// # Errors
+/// [`CutError`], but neither for a turn nor for a last line that is not whole.
+pub fn cut_at(
+    text: &str,
+    at: Option<TsNs>,
+    id: &str,
+    moved: Option<(&Path, &Path)>,
+) -> Result<CutAt, CutError> {
+    let whole = Tree::read(whole_lines(text))?;
+    let of = whole.turns();
+    let is_later = |line: &Line| {
+        let time = line.timestamp.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
+        let is_main = line.uuid.is_some() && !line.is_sidechain;
+        let ms = |at: TsNs| i128::from(at.0 / 1_000_000);
+        is_main && at.zip(time).is_some_and(|(at, time)| i128::from(time.as_millisecond()) > ms(at))
+    };
+    let mut lines = whole.lines;
+    let end = lines.iter().position(|(_, line)| is_later(line)).unwrap_or(lines.len());
+    lines.truncate(end);
+    let tree = Tree::of(lines);
+    let turns = tree.turns();
+    let moved = moved.and_then(|(from, to)| Moved::new(from, to));
+    let mut cut = CutAt { text: String::new(), turns, of };
+    if turns == 0 {
+        return Ok(cut);
+    }
+    let kept = tree.kept(turns)?;
+    let end = tree.unfinished(&kept).unwrap_or(kept.len());
+    for ((text, line), _) in tree.lines[..end].iter().zip(kept).filter(|(_, is_kept)| *is_kept) {
+        // Of a message that is still to come.
+        if line.message_id.as_ref().is_some_and(|id| line.uuid.is_none() && !tree.by_id.contains_key(id)) {
+            continue;
+        }
+        let line = renamed(text, line, id);
+        cut.text.push_str(&moved.as_ref().map_or(line.clone(), |moved| moved.line(&line)));
+        cut.text.push('\n');
+    }
+    Ok(cut)
+}
+
+/// Without a last line that ends in the middle: it is being written.
+fn whole_lines(text: &str) -> &str {
+    match text.rsplit_once('\n') {
+        Some((whole, last)) if serde_json::from_str::<Line>(last).is_err() => whole,
+        _ => text,
+    }
+}
+
+/// Paths of a folder that are those of another one from now on.
+struct Moved {
+    /// As they stand in JSON.
+    from: String,
+    to: String,
+}
+
+impl Moved {
+    /// `None` where that cannot be done: the same, or no folder of its own.
+    fn new(from: &Path, to: &Path) -> Option<Moved> {
+        let escaped = |path: &Path| {
+            let quoted = Value::from(path.to_str()?).to_string();
+            Some(quoted[1..quoted.len() - 1].trim_end_matches('/').to_string())
+        };
+        let (old, new) = (escaped(from)?, escaped(to)?);
+        (old != new && from.is_absolute() && from.components().count() > 2)
+            .then_some(Moved { from: old, to: new })
+    }
+
+    fn line(&self, line: &str) -> String {
+        // A thought is signed word by word: changed, no model takes it back.
+        if line.contains("\"signature\":") {
+            let cwd = |path: &str| format!("\"cwd\":\"{path}\"");
+            return line.replace(&cwd(&self.from), &cwd(&self.to));
+        }
+        let mut moved = String::with_capacity(line.len());
+        let mut rest = line;
+        while let Some(at) = rest.find(&self.from) {
+            let (before, found) = rest.split_at(at);
+            let after = &found[self.from.len()..];
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+            // `/a/b` is neither the beginning of `/a/bc` nor the end of `/x/a/b`; at the end of a sentence it is itself.
+            let goes_on = match after.strip_prefix('.') {
+                Some(after) => after.starts_with(is_part),
+                None => after.starts_with(is_part),
+            };
+            // The letter of `\n` is no part of a path.
+            let is_inner = before.ends_with(is_part)
+                && !before.get(..before.len() - 1).is_some_and(|before| before.ends_with('\\'));
+            moved.push_str(before);
+            moved.push_str(if goes_on || is_inner { &self.from } else { &self.to });
+            rest = after;
+        }
+        moved.push_str(rest);
+        moved
+    }
 }
 
 /// A part of the branch that counts.
@@ -139,6 +254,38 @@ impl<'a> Tree<'a> {
 
     fn turns(&self) -> u64 {
         self.parts.iter().filter(|part| part.is_turn).count() as u64
+    }
+
+    /// Where the last turn's first message begins that is not whole: a tool has not come back, or nothing but thoughts is there.
+    fn unfinished(&self, kept: &[bool]) -> Option<usize> {
+        let last = self.parts.last()?.head;
+        let lines = || self.lines.iter().enumerate().skip(last).filter(|(at, _)| kept[*at]);
+        let blocks = |line: &'_ Line| -> Vec<Value> {
+            let content = line.message.as_ref().map(|message| &message.content);
+            content.and_then(Value::as_array).cloned().unwrap_or_default()
+        };
+        let id = |block: &Value, key: &str| block[key].as_str().map(str::to_string);
+        let results: HashSet<String> = lines()
+            .flat_map(|(_, (_, line))| blocks(line))
+            .filter_map(|block| id(&block, "tool_use_id"))
+            .collect();
+        let mut messages: Vec<(Option<&str>, usize, bool, bool)> = Vec::new();
+        for (at, (_, line)) in lines().filter(|(_, (_, line))| line.kind == "assistant") {
+            let message = line.message.as_ref().and_then(|message| message.id.as_deref());
+            if !messages.last().is_some_and(|(last, ..)| message.is_some() && *last == message) {
+                messages.push((message, at, true, false));
+            }
+            let Some((_, _, only_thoughts, waits)) = messages.last_mut() else { continue };
+            for block in blocks(line) {
+                *only_thoughts &= matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"));
+                *waits |=
+                    block["type"] == "tool_use" && !id(&block, "id").is_some_and(|id| results.contains(&id));
+            }
+        }
+        let is_last = |at: usize| messages.last().is_some_and(|(_, last, ..)| *last == at);
+        let unfinished =
+            messages.iter().find(|(_, at, thoughts, waits)| *waits || (*thoughts && is_last(*at)));
+        unfinished.map(|(_, at, ..)| *at)
     }
 
     /// Which lines are there up to the end of a turn.

@@ -238,3 +238,11 @@ fn ids_are_checked() {
     assert!(opencode.is_id("ses_dfd842207ffeh0iMdIft273S40"));
     assert!(!opencode.is_id("--fork") && !opencode.is_id("a b") && !opencode.is_id(&"x".repeat(129)));
 }
+
+#[test]
+fn a_fork_in_another_folder_is_told_where_it_works() {
+    let moved = |agent: &str, line: &str| forms(agent).moved(argv(line), "/new").join(" ");
+    assert_eq!(moved("codex", "env A=b codex fork X -- now"), "env A=b codex fork X --cd /new -- now");
+    assert_eq!(moved("codex", "codex fork X"), "codex fork X --cd /new");
+    assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "it works where it is started");
+}

@@ -1,0 +1,136 @@
+//! What is done with a mouse, and how a program is told (xterm, "Mouse Tracking").
+
+use super::{Code, Key};
+use crate::screen::{Modes, MouseEncoding, MouseTracking};
+
+/// What is done with the mouse, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mouse {
+    /// What.
+    pub what: MouseAct,
+    /// Column of the terminal, 0-based.
+    pub col: u16,
+    /// Row of the screen, 0-based.
+    pub row: u16,
+    /// With Control.
+    pub ctrl: bool,
+    /// With Alt.
+    pub alt: bool,
+    /// With Shift.
+    pub shift: bool,
+}
+
+/// What is done with a mouse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MouseAct {
+    /// A button is pressed.
+    Press(Button),
+    /// A button is let go.
+    Release(Button),
+    /// It is moved, with a button held or without.
+    Move(Option<Button>),
+    /// The wheel is turned by a step.
+    Wheel(Wheel),
+}
+
+/// A button of a mouse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Button {
+    /// The left one.
+    Left,
+    /// The middle one.
+    Middle,
+    /// The right one.
+    Right,
+}
+
+/// Which way a wheel is turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wheel {
+    /// Away from oneself.
+    Up,
+    /// Towards oneself.
+    Down,
+    /// To the left.
+    Left,
+    /// To the right.
+    Right,
+}
+
+/// What is added to a number sent as a byte or character, so that it is none of the control characters.
+const OFFSET: u32 = 32;
+/// The code of no button: a release where its button is not told, a move without one.
+const NO_BUTTON: u32 = 3;
+/// Cursor keys for a step of the wheel.
+const STEP: usize = 3;
+
+impl Mouse {
+    /// What a program is sent that asked for this much of the mouse; nothing if it did not ask for it, or if the cell is too far out
+    /// for the encoding.
+    pub(super) fn bytes(self, modes: Modes) -> Vec<u8> {
+        match modes.mouse {
+            Some(tracking) if self.is_wanted(tracking) => self.report(tracking, modes.mouse_encoding),
+            None if modes.alternate && modes.alternate_scroll => self.scroll(modes),
+            _ => Vec::new(),
+        }
+    }
+
+    fn is_wanted(self, tracking: MouseTracking) -> bool {
+        use MouseTracking::{Drags, Moves, Presses};
+        match self.what {
+            MouseAct::Press(_) => true,
+            MouseAct::Release(_) | MouseAct::Wheel(_) => tracking != Presses,
+            MouseAct::Move(Some(_)) => matches!(tracking, Drags | Moves),
+            MouseAct::Move(None) => tracking == Moves,
+        }
+    }
+
+    fn report(self, tracking: MouseTracking, encoding: MouseEncoding) -> Vec<u8> {
+        let (col, row) = (u32::from(self.col) + 1, u32::from(self.row) + 1);
+        let is_release = matches!(self.what, MouseAct::Release(_));
+        let mut code = match self.what {
+            MouseAct::Release(_) if encoding != MouseEncoding::Sgr => NO_BUTTON,
+            MouseAct::Press(button) | MouseAct::Release(button) => number(button),
+            MouseAct::Move(button) => 32 + button.map_or(NO_BUTTON, number),
+            MouseAct::Wheel(wheel) => 64 + wheel as u32,
+        };
+        if tracking != MouseTracking::Presses {
+            code += 4 * u32::from(self.shift) + 8 * u32::from(self.alt) + 16 * u32::from(self.ctrl);
+        }
+        let numbers = [code, col, row].map(|number| number + OFFSET);
+        match encoding {
+            MouseEncoding::Sgr => {
+                format!("\x1b[<{code};{col};{row}{}", if is_release { 'm' } else { 'M' }).into_bytes()
+            }
+            MouseEncoding::Urxvt => format!("\x1b[{};{col};{row}M", numbers[0]).into_bytes(),
+            MouseEncoding::Bytes => {
+                let bytes: Result<Vec<u8>, _> = numbers.into_iter().map(u8::try_from).collect();
+                bytes.map_or_else(|_| Vec::new(), |bytes| [b"\x1b[M", bytes.as_slice()].concat())
+            }
+            MouseEncoding::Utf8 => {
+                // Two bytes are the most a reader of this expects.
+                let char = |number: u32| char::from_u32(number).filter(|char| char.len_utf8() <= 2);
+                let chars: Option<String> = numbers.into_iter().map(char).collect();
+                chars.map_or_else(Vec::new, |chars| format!("\x1b[M{chars}").into_bytes())
+            }
+        }
+    }
+
+    /// The wheel as cursor keys.
+    fn scroll(self, modes: Modes) -> Vec<u8> {
+        let code = match self.what {
+            MouseAct::Wheel(Wheel::Up) => Code::Up,
+            MouseAct::Wheel(Wheel::Down) => Code::Down,
+            _ => return Vec::new(),
+        };
+        Key::plain(code).typed(modes).repeat(STEP)
+    }
+}
+
+fn number(button: Button) -> u32 {
+    match button {
+        Button::Left => 0,
+        Button::Middle => 1,
+        Button::Right => 2,
+    }
+}
