@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::keys::{Key, KeyError, OPERATIONS, Operation};
+use crate::keys::{Code, Context, Entry, Key, KeyError, OPERATIONS, Operation};
 
-/// Keys and what they do.
+/// Keys and what they do in each context.
 #[derive(Debug, Clone)]
 pub struct Bindings {
-    keys: HashMap<Key, Operation>,
+    keys: HashMap<(Context, Key), &'static Entry>,
 }
 
 /// A setting of keys that cannot be.
@@ -22,10 +22,21 @@ pub enum BadBinding {
     Conflict {
         /// The key.
         key: Key,
+        /// Where both would have it.
+        context: Context,
         /// The operation that has it already.
         first: &'static str,
         /// The one that wants it too.
         second: &'static str,
+    },
+    /// A character that has to be typed there.
+    Typed {
+        /// The key.
+        key: Key,
+        /// Where.
+        context: Context,
+        /// The operation that wants it.
+        name: &'static str,
     },
 }
 
@@ -37,10 +48,18 @@ impl fmt::Display for BadBinding {
                 write!(f, "'{name}' is nothing a key can do; there are {}", names.join(", "))
             }
             BadBinding::Key(bad) => bad.fmt(f),
-            BadBinding::Conflict { key, first, second } => {
+            BadBinding::Conflict { key, context, first, second } => {
+                let place = context.words();
                 write!(
                     f,
-                    "the key '{key}' is wanted for both '{first}' and '{second}': take it from one of them"
+                    "the key '{key}' is wanted for both '{first}' and '{second}' {place}: take it from one of them"
+                )
+            }
+            BadBinding::Typed { key, context, name } => {
+                let place = context.words();
+                write!(
+                    f,
+                    "the key '{key}' of '{name}' is typed {place}: take one with ctrl or alt, or a function key"
                 )
             }
         }
@@ -58,54 +77,91 @@ impl Default for Bindings {
 
 impl Bindings {
     /// The usual keys, with those of these operations (by name) in place of theirs. A key that is given to another operation is taken from the
-    /// one that usually has it.
+    /// one that usually has it there.
     ///
     /// # Errors
-    /// An operation or a key that there is not, or a key for two of these operations.
+    /// An operation or a key that there is not, a key for two of these operations in one context, or a character that is to be typed.
     pub fn with(settings: &[(String, Vec<String>)]) -> Result<Bindings, BadBinding> {
-        let mut chosen: HashMap<Key, &'static str> = HashMap::new();
-        let mut keys = HashMap::new();
+        let mut keys: HashMap<(Context, Key), &'static Entry> = HashMap::new();
         for (name, names) in settings {
             let entry = OPERATIONS.iter().find(|entry| entry.name == name);
             let entry = entry.ok_or_else(|| BadBinding::Unknown(name.chars().take(40).collect()))?;
             for key in names {
-                let key: Key = key.parse().map_err(BadBinding::Key)?;
-                match chosen.insert(key, entry.name) {
-                    Some(first) if first != entry.name => {
-                        return Err(BadBinding::Conflict { key, first, second: entry.name });
+                let key = bare(key.parse().map_err(BadBinding::Key)?);
+                for &context in entry.contexts {
+                    let is_typed = context.is_typed_into() && is_text(key);
+                    if is_typed || context == Context::Scroll && is_digit(key) {
+                        return Err(BadBinding::Typed { key, context, name: entry.name });
                     }
-                    _ => keys.insert(key, entry.operation),
-                };
+                    if let Some(other) = keys.insert((context, key), entry)
+                        && other.name != entry.name
+                    {
+                        let (first, second) = (other.name, entry.name);
+                        return Err(BadBinding::Conflict { key, context, first, second });
+                    }
+                }
             }
         }
         let is_set = |name: &str| settings.iter().any(|(set, _)| set == name);
         for entry in OPERATIONS.iter().filter(|entry| !is_set(entry.name)) {
             for name in entry.keys {
                 let key: Key = name.parse().map_err(BadBinding::Key)?;
-                if !chosen.contains_key(&key) {
-                    keys.insert(key, entry.operation);
+                for &context in entry.contexts {
+                    keys.entry((context, key)).or_insert(entry);
                 }
             }
         }
         Ok(Bindings { keys })
     }
 
-    /// What a key does.
-    pub fn operation(&self, key: Key) -> Option<Operation> {
-        self.keys.get(&key).copied()
+    /// What a key does there.
+    pub fn operation(&self, context: Context, key: Key) -> Option<Operation> {
+        self.keys.get(&(context, bare(key))).map(|entry| entry.operation)
     }
 
-    /// The keys of an operation as text, those with short names first.
-    pub fn keys_of(&self, operation: Operation) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .keys
-            .iter()
-            .filter(|(_, bound)| **bound == operation)
-            .map(|(key, _)| key.to_string())
+    /// The keys of an operation there as text, those with short names first.
+    pub fn keys_in(&self, context: Context, operation: Operation) -> Vec<String> {
+        self.names(|at, entry| at == context && entry.operation == operation)
+    }
+
+    /// The keys of one of [`OPERATIONS`] as text, those with short names first: those it has in any of its contexts.
+    pub fn keys_of(&self, entry: &Entry) -> Vec<String> {
+        self.names(|_, bound| bound.name == entry.name)
+    }
+
+    fn names(&self, is_asked: impl Fn(Context, &Entry) -> bool) -> Vec<String> {
+        let asked = self.keys.iter().filter(|((context, _), entry)| is_asked(*context, entry));
+        let mut keys: Vec<(usize, usize, String)> = asked
+            .map(|((_, key), entry)| {
+                let name = key.to_string();
+                let usual = entry.keys.iter().position(|usual| *usual == name).unwrap_or(usize::MAX);
+                (name.chars().count(), usual, name)
+            })
             .collect();
-        names.sort_by_key(|name| (name.chars().count(), name.clone()));
+        keys.sort();
+        let mut names: Vec<String> = keys.into_iter().map(|(_, _, name)| name).collect();
+        names.dedup();
         names
     }
+}
+
+/// Shift says nothing more of a character that is typed with it, but of letters with Control: some terminals tell it all the same.
+fn bare(key: Key) -> Key {
+    match key.code {
+        Code::Char(char) if key.ctrl => Key { code: Code::Char(char.to_ascii_lowercase()), ..key },
+        Code::Char(_) => Key { shift: false, ..key },
+        _ => key,
+    }
+}
+
+/// Part of a number that is typed before a key.
+fn is_digit(key: Key) -> bool {
+    matches!(key.code, Code::Char('0'..='9')) && is_text(key)
+}
+
+/// A character as it is typed into a text.
+pub(crate) fn is_text(key: Key) -> bool {
+    matches!(key.code, Code::Char(_)) && !key.ctrl && !key.alt
 }
 
 #[cfg(test)]
@@ -123,10 +179,11 @@ mod tests {
     #[test]
     fn the_usual_keys_are_keys_and_no_two_operations_have_the_same() {
         let bindings = set(&[]).unwrap();
-        let all: usize = OPERATIONS.iter().map(|entry| entry.keys.len()).sum();
+        let all: usize = OPERATIONS.iter().map(|entry| entry.keys.len() * entry.contexts.len()).sum();
         assert_eq!(bindings.keys.len(), all);
-        for entry in &OPERATIONS {
-            assert_eq!(bindings.keys_of(entry.operation).len(), entry.keys.len(), "{}", entry.name);
+        for (at, entry) in OPERATIONS.iter().enumerate() {
+            assert_eq!(bindings.keys_of(entry).len(), entry.keys.len(), "{}", entry.name);
+            assert!(OPERATIONS[..at].iter().all(|other| other.name != entry.name), "{}", entry.name);
         }
     }
 
@@ -144,10 +201,25 @@ mod tests {
     #[test]
     fn a_key_goes_to_the_operation_that_asks_for_it() {
         let bindings = set(&[("page-down", &["j", "ctrl+space"])]).unwrap();
-        assert_eq!(bindings.operation(Key::char('j')), Some(Operation::PageDown));
-        assert_eq!(bindings.operation(Key::ctrl(' ')), Some(Operation::PageDown));
-        assert_eq!(bindings.operation(Key::char('f')), None, "its usual keys are not its any more");
-        assert_eq!(bindings.operation(Key::char('e')), Some(Operation::LineDown));
+        let operation = |key| bindings.operation(Context::Scroll, key);
+        assert_eq!(operation(Key::char('j')), Some(Operation::PageDown));
+        assert_eq!(operation(Key::ctrl(' ')), Some(Operation::PageDown));
+        assert_eq!(operation(Key::char('f')), None, "its usual keys are not its any more");
+        assert_eq!(operation(Key::char('e')), Some(Operation::LineDown));
+        let in_list = bindings.operation(Context::List, Key::char('j'));
+        assert_eq!(in_list, Some(Operation::ListDown), "another context");
+    }
+
+    #[test]
+    fn shift_is_in_the_character_unless_it_is_with_control() {
+        let bindings = set(&[]).unwrap();
+        let operation = |key| bindings.operation(Context::Scroll, key);
+        assert_eq!(operation(Key { shift: true, ..Key::char('G') }), Some(Operation::End));
+        assert_eq!(operation(Key { shift: true, ..Key::alt('<') }), Some(Operation::Start));
+        for char in ['t', 'T'] {
+            assert_eq!(operation(Key { shift: true, ..Key::ctrl(char) }), Some(Operation::Tools));
+        }
+        assert_eq!(operation(Key::ctrl('t')), None);
     }
 
     #[test]
@@ -155,11 +227,18 @@ mod tests {
         let error = |settings: &[(&str, &[&str])]| set(settings).unwrap_err().to_string();
         assert!(
             error(&[("page-dwon", &["x"])])
-                .contains("'page-dwon' is nothing a key can do; there are line-down")
+                .contains("'page-dwon' is nothing a key can do; there are prefix, entry-up")
         );
         assert!(error(&[("start", &["gg"])]).contains("no key is called \"gg\""));
         let both = error(&[("start", &["x"]), ("end", &["x"])]);
-        assert!(both.contains("'x' is wanted for both 'start' and 'end'"), "{both}");
+        assert!(both.contains("'x' is wanted for both 'start' and 'end' while looking"), "{both}");
+        assert!(set(&[("start", &["x"]), ("list-open", &["x"])]).is_ok(), "in two contexts");
+        let everywhere = error(&[("entry-close", &["f5"]), ("tools", &["f5"])]);
+        assert!(everywhere.contains("'entry-close' and 'tools' in the task entry"), "{everywhere}");
+        let typed = error(&[("entry-up", &["u"])]);
+        assert!(typed.contains("'u' of 'entry-up' is typed in a program that runs"), "{typed}");
+        let digit = error(&[("start", &["1"])]);
+        assert!(digit.contains("'1' of 'start' is typed while looking through lines"), "{digit}");
         assert!(set(&[("start", &["x", "x"])]).is_ok());
     }
 }

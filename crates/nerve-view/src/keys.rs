@@ -1,32 +1,47 @@
 //! What keys mean in the viewer: those of `less` and `more`, and the seed's own (agent-record §6).
+//!
+//! What `less` has and its keys are otherwise taken here: `p` plays (`%` goes to a percentage), `-` and `+` are slower and faster (`less` has no
+//! options here), `.` and `,` go in time, `[` and `]` go to snapshots (brackets are not matched), `t` shows tools, `i` and a click tell the agent
+//! something. What is about other files, marks in them, editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) has no meaning here.
 
-pub use nerve_term::keys::{Code, Key, KeyError};
+pub use crate::operations::{Entry, OPERATIONS};
+pub use nerve_term::keys::{Button, Code, Input, Key, KeyError, Mouse, MouseAct, Wheel};
 
-/// What a key can do.
+/// What can be done with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A line down.
     LineDown,
     /// A line up.
     LineUp,
-    /// Half a window down.
+    /// Half a window down; with a number, so many lines from now on.
     HalfDown,
-    /// Half a window up.
+    /// Half a window up; with a number, so many lines from now on.
     HalfUp,
     /// A window down.
     PageDown,
     /// A window up.
     PageUp,
+    /// A window down; with a number, a window has so many lines from now on.
+    WindowDown,
+    /// A window up; with a number, a window has so many lines from now on.
+    WindowUp,
     /// To the first line, or to the one whose number was typed before.
     Start,
     /// To the last line, or to the one whose number was typed before.
     End,
+    /// To so many percent of the lines.
+    Percent,
     /// To the end, and along with it as it grows.
     Follow,
     /// Half a window to the right.
     Right,
     /// Half a window to the left.
     Left,
+    /// To the last column.
+    RightEnd,
+    /// To the first column.
+    LeftEnd,
     /// Look for text, downwards.
     SearchDown,
     /// Look for text, upwards.
@@ -35,10 +50,22 @@ pub enum Operation {
     Next,
     /// The next match the other way.
     Previous,
+    /// Nothing is looked for any more: nothing is lit.
+    Unlight,
     /// The next snapshot.
     NextSnapshot,
     /// The snapshot before.
     PreviousSnapshot,
+    /// Keeps the place under a letter.
+    Mark,
+    /// Goes to a place that was kept.
+    ToMark,
+    /// Says which line of how many.
+    Position,
+    /// Draws all of it anew.
+    Redraw,
+    /// What follows is a command of `less`.
+    Colon,
     /// Play on, or stop.
     Play,
     /// Five seconds back.
@@ -49,63 +76,82 @@ pub enum Operation {
     Faster,
     /// Half as fast.
     Slower,
+    /// The task entry, at the snapshot of where one is.
+    Insert,
+    /// The task entry at the latest snapshot; if it is shown, at the one before.
+    EntryUp,
+    /// The task entry at the next snapshot.
+    EntryDown,
+    /// Sends what is in the task entry.
+    Submit,
+    /// A new line in the task entry.
+    NewLine,
+    /// Closes the task entry.
+    CloseEntry,
+    /// Shows the tools, or goes back from them.
+    Tools,
+    /// The tool before in the list.
+    ListUp,
+    /// The next tool in the list.
+    ListDown,
+    /// Shows the chosen tool.
+    ListOpen,
+    /// Leaves the list.
+    ListClose,
+    /// A tool that has ended is not to be listed any more.
+    Dismiss,
+    /// Copies the text that can be seen.
+    Copy,
+    /// From a program that runs to what it wrote before.
+    Scroll,
+    /// The same with keys that programs want which are not full-screen programs.
+    ScrollInline,
+    /// The next key is the viewer's.
+    Prefix,
+    /// Leave the program, which goes on.
+    Detach,
+    /// End the program's session.
+    EndSession,
     /// The help sheet.
     Help,
-    /// Leave.
+    /// Leave when it is pressed twice; where a program runs, back to it.
+    Leave,
+    /// Leave; where a program runs, back to it.
     Quit,
 }
 
-/// An operation: its name in settings, the help's words, the keys it usually has.
-#[derive(Debug)]
-pub struct Entry {
-    /// What it is.
-    pub operation: Operation,
-    /// Its name in settings.
-    pub name: &'static str,
-    /// What it does, for the help sheet.
-    pub help: &'static str,
-    /// Its keys, by name.
-    pub keys: &'static [&'static str],
+/// Where a key means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// A program runs, and other keys are its.
+    Live,
+    /// Looking through lines.
+    Scroll,
+    /// In the task entry: other keys are text.
+    Entry,
+    /// In the list of tools.
+    List,
+    /// A tool that runs is shown, and other keys are its.
+    Modal,
+    /// After the prefix.
+    Prefix,
 }
 
-const fn entry(
-    operation: Operation,
-    name: &'static str,
-    help: &'static str,
-    keys: &'static [&'static str],
-) -> Entry {
-    Entry { operation, name, help, keys }
-}
+impl Context {
+    /// For sentences: "… while looking through lines".
+    pub fn words(self) -> &'static str {
+        match self {
+            Context::Live => "in a program that runs",
+            Context::Scroll => "while looking through lines",
+            Context::Entry => "in the task entry",
+            Context::List => "in the list of tools",
+            Context::Modal => "in a tool that is shown",
+            Context::Prefix => "after the prefix",
+        }
+    }
 
-/// All operations, in the order of the help sheet.
-pub const OPERATIONS: [Entry; 24] = [
-    entry(Operation::LineDown, "line-down", "a line down", &["j", "e", "down", "enter", "ctrl+n", "ctrl+e"]),
-    entry(Operation::LineUp, "line-up", "a line up", &["k", "y", "up", "ctrl+p", "ctrl+y"]),
-    entry(Operation::PageDown, "page-down", "a window down", &["f", "space", "pagedown", "ctrl+f", "ctrl+v"]),
-    entry(Operation::PageUp, "page-up", "a window up", &["b", "pageup", "ctrl+b", "alt+v"]),
-    entry(Operation::HalfDown, "half-down", "half a window down", &["d", "ctrl+d"]),
-    entry(Operation::HalfUp, "half-up", "half a window up", &["u", "ctrl+u"]),
-    entry(
-        Operation::Start,
-        "start",
-        "to the start, or to the line typed before",
-        &["g", "<", "home", "ctrl+home"],
-    ),
-    entry(Operation::End, "end", "to the end, or to the line typed before", &["G", ">", "end", "ctrl+end"]),
-    entry(Operation::Follow, "follow", "to the end, and along as it grows", &["F"]),
-    entry(Operation::Right, "right", "half a window to the right", &["right"]),
-    entry(Operation::Left, "left", "half a window to the left", &["left"]),
-    entry(Operation::SearchDown, "search-down", "look for text", &["/"]),
-    entry(Operation::SearchUp, "search-up", "look for text upwards", &["?"]),
-    entry(Operation::Next, "next", "the next match", &["n"]),
-    entry(Operation::Previous, "previous", "the match before", &["N"]),
-    entry(Operation::NextSnapshot, "next-snapshot", "the next snapshot", &["]"]),
-    entry(Operation::PreviousSnapshot, "previous-snapshot", "the snapshot before", &["["]),
-    entry(Operation::Play, "play", "play on, or stop", &["p"]),
-    entry(Operation::Back, "back", "5 s back in time", &[","]),
-    entry(Operation::On, "on", "5 s on in time", &["."]),
-    entry(Operation::Faster, "faster", "twice as fast", &["+"]),
-    entry(Operation::Slower, "slower", "half as fast", &["-"]),
-    entry(Operation::Help, "help", "this sheet", &["h", "H"]),
-    entry(Operation::Quit, "quit", "leave; Esc twice does too", &["q", "Q", "Z", "ctrl+c"]),
-];
+    /// Keys without a meaning are typed into something.
+    pub fn is_typed_into(self) -> bool {
+        matches!(self, Context::Live | Context::Entry | Context::Modal)
+    }
+}

@@ -2,20 +2,42 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`viewer`] | its state |
-//! | [`draw`] | its state as cells |
+//! | [`viewer`] | its state; what keys do: `input`, `entering`, `modal`, `mouse` |
+//! | [`pager`] | a window that is gone through, with `finding` |
+//! | [`entry`], [`tools`] | the task entry's text; what the agent runs |
+//! | [`places`] | what somebody has before him who does something |
+//! | [`draw`], [`layout`], [`facts`], [`timeline`] | its state as cells, and where what is |
+//! | [`svg`] | cells as a picture |
 //! | [`document`] | what there is to show |
 //! | [`keys`], [`bindings`] | what can be done, and by which key |
 //! | [`search`] | text in its lines |
 //! | [`viewport`] | which rows of a document are in the window |
 #![warn(missing_docs)]
 
+mod asked;
 pub mod bindings;
+mod cells;
 pub mod document;
 pub mod draw;
+mod entering;
+pub mod entry;
+mod entry_box;
+pub mod facts;
+mod finding;
+mod fitting;
 mod help;
+mod input;
 pub mod keys;
+pub mod layout;
+mod modal;
+mod modal_box;
+mod mouse;
+mod operations;
+pub mod pager;
+pub mod places;
 pub mod search;
+mod status;
+pub mod svg;
 pub mod timeline;
 pub mod tools;
 pub mod viewer;

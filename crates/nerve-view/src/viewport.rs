@@ -25,7 +25,7 @@ pub enum Row {
 /// The task entry's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slot {
-    /// It stands above this line; the one before is the snapshot's.
+    /// It stands above this line; the one before is the snapshot's. A document that is shorter for a while has it at its end.
     before: u64,
     /// Rows, at least 1.
     height: u16,
@@ -39,22 +39,41 @@ pub struct Viewport {
     /// The visual row at the window's top.
     top: u64,
     follows: bool,
+    /// The screen's first line, and the line of it that stays in a window that follows.
+    kept: Option<(u64, u64)>,
     entry: Option<Slot>,
 }
 
 impl Viewport {
     /// A window of so many rows on nothing yet, which follows what is written.
     pub fn new(rows: u16) -> Viewport {
-        Viewport { lines: 0..0, rows: rows.max(1), top: 0, follows: true, entry: None }
+        Viewport { lines: 0..0, rows: rows.max(1), top: 0, follows: true, kept: None, entry: None }
     }
 
     /// The document has these lines now: `first kept..end`. A window that follows shows its end; any other stays where it is, as far as
     /// those lines are kept.
     pub fn set_lines(&mut self, lines: Range<u64>) {
         self.lines = lines.start..lines.end.max(lines.start);
-        if let Some(entry) = &mut self.entry {
-            entry.before = entry.before.clamp(self.lines.start, self.lines.end);
+        self.settle();
+    }
+
+    /// Lines have other numbers from now on: larger by so many. Called before [`Viewport::set_lines`]; what is in the window stays.
+    pub fn renumber(&mut self, by: i64) {
+        let number = |line: u64| line.saturating_add_signed(by);
+        self.lines = number(self.lines.start)..number(self.lines.end);
+        self.top = number(self.top);
+        self.kept = self.kept.map(|(start, line)| (number(start), number(line)));
+        if let Some(entry) = &mut self.entry
+            && entry.before < u64::MAX
+        {
+            entry.before = number(entry.before);
         }
+    }
+
+    /// Of a screen higher than the window, a window that follows shows the top, and what is further down as far as it must to show a line:
+    /// the one with the cursor. Given are the screen's first line and that one.
+    pub fn keep(&mut self, lines: Option<(u64, u64)>) {
+        self.kept = lines;
         self.settle();
     }
 
@@ -102,7 +121,7 @@ impl Viewport {
 
     /// The line at the window's top, or the first one below it.
     pub fn top_line(&self) -> u64 {
-        let top = match self.entry {
+        let top = match self.slot() {
             Some(entry) if self.top >= entry.before => {
                 entry.before.max(self.top.saturating_sub(entry.height.into()))
             }
@@ -133,6 +152,7 @@ impl Viewport {
     /// To the end; it follows from now on.
     pub fn go_to_end(&mut self) {
         self.scroll(i64::MAX);
+        self.settle();
     }
 
     /// Puts a line at the window's top, as far as what follows fills it.
@@ -151,31 +171,48 @@ impl Viewport {
         }
     }
 
+    /// Stands again where it stood once, as far as those lines are there.
+    pub fn go_back(&mut self, to: &Viewport) {
+        (self.top, self.follows) = (to.top, to.follows);
+        self.settle();
+    }
+
     // ---- The task entry ----
 
     /// The row of the window at which the task entry begins, which may be above it or below, and its height; `None` if it is not shown.
     pub fn entry(&self) -> Option<(i64, u16)> {
-        let slot = self.entry?;
+        let slot = self.slot()?;
         let row = i128::from(slot.before) - i128::from(self.top);
         Some((i64::try_from(row).unwrap_or(i64::MAX), slot.height))
     }
 
     /// The line above the task entry; `None` if it is not shown or nothing is above it.
     pub fn entry_line(&self) -> Option<u64> {
-        self.entry?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
+        self.slot()?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
     }
 
     /// Puts the task entry, `height` rows high, below a snapshot's line. If that line is in the window and there is room for all of the
     /// entry below it, nothing scrolls: the line stays in its row. Else the window is centred: as many rows above the entry as below it, or one
     /// less.
     pub fn put_entry(&mut self, line: u64, height: u16) {
+        self.put(line, line.saturating_add(1), height);
+    }
+
+    /// Puts the task entry below all lines, wherever the document ends.
+    pub fn put_entry_at_end(&mut self, height: u16) {
+        self.put(self.lines.end.saturating_sub(1), u64::MAX, height);
+    }
+
+    fn put(&mut self, line: u64, before: u64, height: u16) {
         // Never higher than the window: its end is where one types.
         let height = height.clamp(1, self.rows);
         let row = self.row_of(line);
-        let before = (line + 1).clamp(self.lines.start, self.lines.end);
         self.entry = Some(Slot { before, height });
+        let before = before.clamp(self.lines.start, self.lines.end);
         self.top = match row {
-            Some(row) if row + 1 + height <= self.rows => line.saturating_sub(row.into()),
+            Some(row) if row.saturating_add(1).saturating_add(height) <= self.rows => {
+                line.saturating_sub(row.into())
+            }
             _ => before.saturating_sub(u64::from((self.rows - height) / 2)),
         };
         self.clamp();
@@ -183,8 +220,9 @@ impl Viewport {
 
     /// The task entry is that high now. It stays where it begins if there is room for it, else it moves up.
     pub fn set_entry_height(&mut self, height: u16) {
-        let Some(slot) = &mut self.entry else { return };
-        slot.height = height.clamp(1, self.rows);
+        let Some(entry) = &mut self.entry else { return };
+        entry.height = height.clamp(1, self.rows);
+        let Some(slot) = self.slot() else { return };
         let end = slot.before + u64::from(slot.height);
         self.top = self.top.max(end.saturating_sub(self.rows.into()));
         self.clamp();
@@ -202,15 +240,21 @@ impl Viewport {
 
     // ---- Visual rows ----
 
+    /// The task entry's place as the document is now.
+    fn slot(&self) -> Option<Slot> {
+        let Slot { before, height } = self.entry?;
+        Some(Slot { before: before.clamp(self.lines.start, self.lines.end), height })
+    }
+
     fn visual(&self, line: u64) -> u64 {
-        match self.entry {
+        match self.slot() {
             Some(entry) if line >= entry.before => line + u64::from(entry.height),
             _ => line,
         }
     }
 
     fn row(&self, row: u64) -> Row {
-        let Some(Slot { before, height }) = self.entry else {
+        let Some(Slot { before, height }) = self.slot() else {
             return Row::Line { number: row, dimmed: false };
         };
         match row.checked_sub(before) {
@@ -242,7 +286,11 @@ impl Viewport {
             entry.height = entry.height.min(self.rows);
         }
         if self.follows() {
-            self.top = self.last_top();
+            let kept = self.kept.filter(|(start, line)| start <= line && self.lines.contains(line));
+            let top = kept.map_or(u64::MAX, |(start, line)| {
+                self.visual(start).max((self.visual(line) + 1).saturating_sub(self.rows.into()))
+            });
+            self.top = top.min(self.last_top());
         }
         self.clamp();
     }

@@ -1,61 +1,40 @@
 //! What is drawn.
 
-use std::time::Duration;
-
-use nerve_view::document::Document;
-use nerve_view::draw::{Facts, Gutter, Layout, draw};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use nerve_term::event::TsNs;
+use nerve_term::terminal::Snapshot;
+use nerve_view::draw::{Gutter, Layout};
+use nerve_view::timeline::Timeline;
+use nerve_view::tools::{Tool, ToolState};
+use nerve_view::viewer::{Kind, Mode};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use crate::Stage;
+use crate::scene::{Window, after, live, text};
 
-fn facts() -> Facts {
-    let time = Some((Duration::from_secs(65), Duration::from_secs(125)));
-    Facts { name: "run.ahr".into(), time, ..Facts::default() }
-}
-
-fn drawn(stage: &mut Stage, cols: u16, rows: u16, gutter: Gutter) -> Buffer {
-    let mut backend = Terminal::new(TestBackend::new(cols, rows)).unwrap();
-    let document = Document::of(&stage.terminal);
-    let size = stage.terminal.size();
-    let viewer = &mut stage.viewer;
-    let frame = backend.draw(|frame| {
-        let layout = Layout::framed(frame.area(), size.cols, size.rows, gutter);
-        viewer.resize(layout.lines.width, layout.lines.height);
-        viewer.sees(&document);
-        draw(viewer, &document, &facts(), &layout, frame.buffer_mut());
-    });
-    frame.unwrap().buffer.clone()
-}
-
-fn text(buffer: &Buffer) -> String {
-    let rows = buffer.content.chunks(buffer.area.width.into());
-    let row = |row: &[ratatui::buffer::Cell]| row.iter().map(|cell| cell.symbol()).collect::<String>();
-    rows.map(|cells| format!("{}\n", row(cells).trim_end())).collect()
+fn tool(id: &str, command: &str, state: ToolState) -> Tool {
+    Tool { id: id.into(), command: command.into(), state }
 }
 
 #[test]
 fn a_frame_of_the_recorded_size_in_the_middle() {
-    let mut stage = Stage::new(&["one", "two"], 1);
-    stage.snapshot(1);
+    let mut window = after(70, 11);
+    window.write("one\r\ntwo");
+    window.snapshot(1, None);
+    window.keys("esc j");
     assert_eq!(
-        text(&drawn(&mut stage, 60, 12, Gutter::Right)),
+        window.text(),
         [
             "",
+            "             ┌─────────────────────────────────────────┐",
+            "             │one                                      │",
+            "             │two                                     ▶│",
+            "             │                                         │",
+            "             │                                         │",
+            "             │                                         │",
+            "             └─────────────────────────────────────────┘",
             "",
-            "        ┌─────────────────────────────────────────┐",
-            "        │one                                      │",
-            "        │two                                     ▶│",
-            "        │                                         │",
-            "        │                                         │",
-            "        │                                         │",
-            "        └─────────────────────────────────────────┘",
             "",
-            "",
-            "run.ahr        1:05 / 2:05 · 1 snapshot · line 2 of 2 · end",
+            "view  run.ahr   1:05 / 2:05 · 1 snapshot · line 2 of 2 · end · h help",
             "",
         ]
         .join("\n")
@@ -64,17 +43,19 @@ fn a_frame_of_the_recorded_size_in_the_middle() {
 
 #[test]
 fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
-    let mut stage = Stage::hundred(1);
-    stage.keys("g");
+    let mut window = after(30, 6);
+    window.gutter = Gutter::Left;
+    window.hundred();
+    window.keys("esc g");
     assert_eq!(
-        text(&drawn(&mut stage, 30, 6, Gutter::Left)),
+        window.text(),
         [
             "┌────────────────────────────┐",
             "│ line 1                     │",
             "│ line 2                     │",
             "│ line 3                     │",
             "└────────────────────────────┘",
-            "run.ahr",
+            "view               1:05 · 3 %",
             "",
         ]
         .join("\n")
@@ -82,66 +63,223 @@ fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
 }
 
 #[test]
+fn a_program_that_runs_has_no_frame_and_its_cursor_is_where_it_is() {
+    let mut window = live(40, 6);
+    window.gutter = Gutter::Left;
+    window.write("$ one\r\n");
+    window.snapshot(1, None);
+    window.write("$ tw");
+    assert_eq!(window.text(), " $ one\n▶$ tw\n\n\n\nlive  claude                 1 snapshot\n");
+    assert_eq!(window.drawn().1.cursor, Some((5, 1)));
+    window.write("\x1b[?25l");
+    assert_eq!(window.drawn().1.cursor, None, "hidden by the program");
+    window.write("\x1b[?25h");
+    window.keys("shift+pageup");
+    assert_eq!(window.drawn().1.cursor, None, "not while one looks at what was before");
+}
+
+#[test]
+fn the_whole_screen_of_a_program_is_shown_not_its_lines_alone() {
+    let mut window = live(20, 6);
+    window.hundred();
+    window.write("\x1b[2J\x1b[Htop\x1b[5;1Hbottom");
+    let drawn = window.text();
+    let rows: Vec<&str> = drawn.lines().take(5).collect();
+    assert_eq!(rows, ["top", "", "", "", "bottom"], "{drawn}");
+}
+
+#[test]
+fn a_window_wider_than_the_program_shows_where_it_ends() {
+    let mut window = live(40, 4);
+    window.terminal.resize(nerve_term::event::Size::new(20, 3));
+    window.write("x");
+    assert_eq!(window.text().lines().next(), Some("x                   │"));
+}
+
+#[test]
+fn the_task_entry_is_a_box_below_its_snapshot_and_what_follows_is_dim() {
+    let mut window = live(60, 12);
+    window.facts.begin = Some(TsNs(0));
+    window.write("one\r\ntwo\r\nthree");
+    window.terminal.record_snapshot(Snapshot {
+        id: 3,
+        label: Some("tests pass".into()),
+        at: TsNs(41_000_000_000),
+        ..Snapshot::default()
+    });
+    window.write("\r\nfour");
+    window.keys("ctrl+shift+up");
+    window.types("Go on");
+    let (buffer, drawn) = window.drawn();
+    assert_eq!(
+        text(&buffer),
+        [
+            "one",
+            "two",
+            "three                                                      ▶",
+            "┌─ branch from snapshot 3 'tests pass', 0:41 ─────────────┐",
+            "│Go on                                                    │",
+            "└─ enter sends · ctrl+j new line · esc closes ────────────┘",
+            "four",
+            "",
+            "",
+            "",
+            "",
+            "task  claude     1 snapshot · line 8 of 11 · 72 % · f1 help",
+            "",
+        ]
+        .join("\n")
+    );
+    assert_eq!(drawn.cursor, Some((6, 4)));
+    let dim = |row: u16| buffer[(0, row)].modifier.contains(Modifier::DIM);
+    assert!(!dim(0) && !dim(2) && dim(6));
+}
+
+#[test]
+fn a_recording_asks_for_a_task_at_once_at_its_end() {
+    let mut window = after(60, 14);
+    window.write("one\r\ntwo");
+    let drawn = window.text();
+    assert!(drawn.contains("branch from the end, 2:05"), "{drawn}");
+    assert_eq!(*window.viewer.mode(), Mode::Entry);
+    assert!(window.drawn().1.cursor.is_some());
+}
+
+#[test]
+fn the_mark_stays_beside_the_entry_when_its_line_is_above_the_window() {
+    let mut window = live(40, 9);
+    window.hundred();
+    window.snapshot(1, None);
+    window.write("\r\nx\r\nx\r\nx\r\nx\r\nx\r\nx\r\nx");
+    window.keys("ctrl+shift+up");
+    for _ in 0..20 {
+        let (row, _) = window.viewer.viewport().entry().unwrap();
+        let drawn = window.text();
+        let mark = drawn.lines().position(|line| line.ends_with('▶'));
+        match row {
+            // Its line is in the window.
+            1.. => assert_eq!(mark, Some(usize::try_from(row).unwrap() - 1), "{drawn}"),
+            -2..=0 => assert_eq!(mark, Some(0), "{drawn}"),
+            _ => assert_eq!(mark, None, "{drawn}"),
+        }
+        window.viewer.wheel(1);
+    }
+}
+
+#[test]
+fn tools_are_listed_and_shown_above_the_lines() {
+    let mut window = live(60, 14);
+    window.hundred();
+    window.viewer.set_tools(vec![
+        tool("a", "cargo test", ToolState::Ended(Some(101))),
+        tool("b", "sudo make install", ToolState::Running),
+    ]);
+    window.keys("ctrl+shift+t");
+    let drawn = window.text();
+    assert!(drawn.contains("┌─ what the agent runs ─"), "{drawn}");
+    assert!(drawn.contains("│running     sudo make install"), "{drawn}");
+    assert!(drawn.contains("│failed 101  cargo test"), "{drawn}");
+    assert!(drawn.contains("─ 1 running of 2 ─┘"), "{drawn}");
+    assert!(drawn.starts_with("line 88\n") && drawn.contains("\ntools "), "{drawn}");
+    window.keys("enter");
+    window.tool_writes((20, 4), "[sudo] password: ");
+    let (buffer, at) = window.drawn();
+    let drawn = text(&buffer);
+    assert!(drawn.contains("┌─ sudo make insta… ─┐"), "{drawn}");
+    assert!(drawn.contains("│[sudo] password:    │"), "{drawn}");
+    assert!(drawn.contains(" running ─┘"), "{drawn}");
+    let (col, row) = at.cursor.unwrap();
+    assert_eq!(buffer[(col - 2, row)].symbol(), ":", "behind the question: {drawn}");
+}
+
+#[test]
 fn any_window_can_be_drawn_into() {
-    for cols in 1..12 {
-        for rows in 1..7 {
-            for gutter in [Gutter::Left, Gutter::Right, Gutter::None] {
-                let mut stage = Stage::new(&["日本語 one", "two"], 1);
-                let layout = Layout::framed(Rect::new(0, 0, cols, rows), 40, 5, gutter);
-                let inside = |rect: Rect| rect.right() <= cols && rect.bottom() <= rows;
-                assert!(inside(layout.lines) && inside(layout.gutter) && inside(layout.status));
-                assert!(layout.lines.width > 0 && (layout.lines.height > 0 || rows == 1));
-                for keys in ["h", "g", "/", "x"] {
-                    stage.keys(keys);
-                    drawn(&mut stage, cols, rows, gutter);
-                }
+    let sizes = (1..14).flat_map(|cols| (1..10).map(move |rows| (cols, rows)));
+    for (size, gutter) in
+        sizes.flat_map(|size| [Gutter::Left, Gutter::Right, Gutter::None].map(|gutter| (size, gutter)))
+    {
+        for kind in [Kind::Live, Kind::After] {
+            let mut window = Window::new(kind, (40, 5), size);
+            window.gutter = gutter;
+            window.timeline = Some(Timeline::default());
+            window.write("日本語 one\r\ntwo");
+            window.snapshot(1, Some("日本語"));
+            window.viewer.set_tools(vec![tool("a", "日本語 x", ToolState::Running)]);
+            window.tool_writes((30, 6), "日本語 two");
+            let keys = [
+                "ctrl+shift+up",
+                "日",
+                "esc",
+                "ctrl+]",
+                "?",
+                "q",
+                "ctrl+shift+t",
+                "enter",
+                "x",
+                "shift+pageup",
+                "q",
+            ];
+            for key in keys {
+                window.keys(key);
+                let (_, drawn) = window.drawn();
+                assert!(
+                    drawn.cursor.is_none_or(|(col, row)| col < size.0 && row < size.1),
+                    "{kind:?} {size:?}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn colours_looks_and_wide_characters_are_as_recorded() {
-    let mut stage = Stage::new(&["\x1b[1;31mred\x1b[0m 日本 \x1b[48;2;1;2;3mrgb\x1b[0m \x1b[4mline"], 1);
-    let buffer = drawn(&mut stage, 60, 9, Gutter::None);
-    let layout = Layout::framed(Rect::new(0, 0, 60, 9), 40, 5, Gutter::None);
-    let cell = |col: u16| &buffer[(layout.lines.x + col, layout.lines.y)];
+fn colours_looks_and_wide_characters_are_as_the_terminal_has_them() {
+    let mut window = after(60, 9);
+    window.gutter = Gutter::None;
+    window.write("\x1b[1;31mred\x1b[0m 日本 \x1b[48;2;1;2;3mrgb\x1b[0m \x1b[4ml\x1b[0;3mi\x1b[0;9ms\x1b[0;8mh\x1b[0;7mr\x1b[0;2md\x1b[0m e\u{301}");
+    window.keys("esc j");
+    let (buffer, _) = window.drawn();
+    let lines = Layout::framed(Rect::new(0, 0, 60, 8), 40, 5, Gutter::None).lines;
+    let cell = |col: u16| &buffer[(lines.x + col, lines.y)];
     assert_eq!((cell(0).symbol(), cell(0).fg, cell(0).modifier), ("r", Color::Indexed(1), Modifier::BOLD));
     assert_eq!((cell(4).symbol(), cell(5).symbol(), cell(6).symbol()), ("日", " ", "本"));
     assert_eq!(cell(9).bg, Color::Rgb(1, 2, 3));
-    assert_eq!(cell(13).modifier, Modifier::UNDERLINED);
+    let looks: Vec<Modifier> = (13..19).map(|col| cell(col).modifier).collect();
+    assert_eq!(
+        looks,
+        [
+            Modifier::UNDERLINED,
+            Modifier::ITALIC,
+            Modifier::CROSSED_OUT,
+            Modifier::HIDDEN,
+            Modifier::REVERSED,
+            Modifier::DIM
+        ]
+    );
+    assert_eq!(cell(20).symbol(), "e\u{301}");
 }
 
 #[test]
 fn a_wide_character_at_the_edge_is_a_blank() {
-    let mut stage = Stage::new(&["a日本"], 1);
-    let buffer = drawn(&mut stage, 4, 2, Gutter::None);
-    assert_eq!(text(&buffer).lines().next(), Some("a日"), "{}", text(&buffer));
+    let mut window = after(4, 2);
+    window.gutter = Gutter::None;
+    window.write("a日本");
+    window.keys("esc j");
+    assert_eq!(window.text().lines().next(), Some("a日"), "{}", window.text());
 }
 
 #[test]
 fn matches_are_lit_and_the_one_found_more() {
-    let mut stage = Stage::new(&["an x, an x", "x"], 3);
-    stage.keys("g");
-    stage.types("/x\n");
-    let buffer = drawn(&mut stage, 60, 9, Gutter::None);
-    let layout = Layout::framed(Rect::new(0, 0, 60, 9), 40, 5, Gutter::None);
-    let cell = |col: u16, row: u16| &buffer[(layout.lines.x + col, layout.lines.y + row)];
+    let mut window = after(60, 8);
+    window.gutter = Gutter::None;
+    window.write("an x, an x\r\nx \x1b[7mx\x1b[0m");
+    window.keys("esc g");
+    window.keys("/");
+    window.types("x\n");
+    let (buffer, _) = window.drawn();
+    let lines = Layout::framed(Rect::new(0, 0, 60, 7), 40, 5, Gutter::None).lines;
+    let cell = |col: u16, row: u16| &buffer[(lines.x + col, lines.y + row)];
     assert_eq!((cell(3, 0).bg, cell(9, 0).modifier), (Color::Yellow, Modifier::REVERSED));
     assert_eq!((cell(0, 1).modifier, cell(0, 0).modifier), (Modifier::REVERSED, Modifier::empty()));
-    assert!(text(&buffer).contains("match 1 of 3"), "{}", text(&buffer));
-}
-
-#[test]
-fn the_help_sheet_has_every_operation() {
-    let mut stage = Stage::hundred(5);
-    stage.keys("h");
-    let mut all = String::new();
-    for _ in 0..30 {
-        all += &text(&drawn(&mut stage, 80, 8, Gutter::None));
-        stage.keys("j");
-    }
-    for words in ["a line down", "look for text", "the next snapshot", "twice as fast", "leave; Esc twice"] {
-        assert!(all.contains(words), "{words}: {all}");
-    }
+    assert_eq!(cell(2, 1).modifier, Modifier::empty(), "swapped colours are swapped back");
+    assert!(text(&buffer).contains("match 1 of 4"), "{}", text(&buffer));
 }

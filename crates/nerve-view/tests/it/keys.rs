@@ -21,6 +21,8 @@ fn the_keys_of_less_move_the_window() {
     assert_eq!(after("space"), "line 14");
     assert_eq!(after("d"), "line 19");
     assert_eq!(after("1 0 j"), "line 29");
+    assert_eq!(after("3 f"), "line 32", "so many lines, as in less");
+    assert_eq!(after("3 b"), "line 29");
     assert_eq!(after("5 0 G"), "line 50");
     assert_eq!(after("9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 j"), "line 91");
     assert_eq!(after("ctrl+home"), "line 1");
@@ -163,4 +165,99 @@ fn the_alternate_screen_stands_below_the_lines() {
     assert_eq!(stage.viewer.found(), Some(3));
     stage.write("\x1b[?1049l");
     assert_eq!(stage.shown(), ["one", "two", "", ""]);
+}
+
+#[test]
+fn less_remembers_how_far_half_a_window_and_a_window_are() {
+    let mut stage = Stage::hundred(10);
+    let mut after = |keys: &str| {
+        stage.keys(keys);
+        stage.first()
+    };
+    assert_eq!(after("g 3 d"), "line 4");
+    assert_eq!(after("d"), "line 7");
+    assert_eq!(after("u"), "line 4");
+    assert_eq!(after("7 z"), "line 11");
+    assert_eq!(after("space"), "line 18", "a window is that high now");
+    assert_eq!(after("w w"), "line 4");
+}
+
+#[test]
+fn places_are_gone_to_by_percent_and_by_letters() {
+    let mut stage = Stage::hundred(10);
+    let mut after = |keys: &str| {
+        stage.keys(keys);
+        stage.first()
+    };
+    assert_eq!(after("5 0 %"), "line 51");
+    assert_eq!(after("m a g"), "line 1");
+    assert_eq!(after("' a"), "line 51");
+    assert_eq!(after("' '"), "line 1", "back");
+    assert_eq!(after("' $"), "line 91");
+    assert_eq!(after("' ^"), "line 1");
+    assert_eq!(after("' z"), "line 1");
+    assert_eq!(stage.message(), "no place is kept under that letter");
+}
+
+#[test]
+fn what_less_and_more_have_is_there() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g =");
+    assert_eq!(stage.message(), "lines 1–10 of 100, 10 %");
+    assert_eq!(stage.keys("r ctrl+l"), [Asked::Redraw, Asked::Redraw]);
+    assert_eq!(stage.keys(": q"), [Asked::Quit]);
+    assert_eq!(stage.keys(": j q"), [Asked::Quit], "a colon and something else is something else");
+    stage.keys("g ctrl+v");
+    assert_eq!(stage.first(), "line 11");
+    stage.keys("esc v");
+    assert_eq!(stage.first(), "line 1", "Esc and v are Alt and v");
+    assert_eq!(stage.keys("esc"), [], "and Esc is not pressed twice by that");
+    stage.keys("j g s alt+space");
+    assert_eq!(stage.first(), "line 12");
+    stage.keys("alt+< 2 ctrl+j");
+    assert_eq!(stage.first(), "line 3");
+}
+
+#[test]
+fn a_number_before_n_goes_so_many_matches_on() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g");
+    stage.types("/line 1\n");
+    stage.keys("3 n");
+    assert_eq!(stage.viewer.found(), Some(11), "lines 1, 10, 11, 12");
+    stage.keys("2 N");
+    assert_eq!(stage.viewer.found(), Some(9));
+    stage.keys("alt+u");
+    assert!(stage.viewer.pattern().is_none());
+}
+
+#[test]
+fn a_text_to_look_for_is_pasted_too() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g /");
+    stage.input(nerve_view::keys::Input::Paste("line 77\nmore".into()));
+    assert_eq!(stage.viewer.found(), Some(76));
+    stage.keys("ctrl+u");
+    assert_eq!((stage.viewer.found(), stage.first()), (None, "line 1".into()));
+}
+
+#[test]
+fn a_question_mark_and_nothing_is_help_and_what_was_looked_for_is_looked_for_again() {
+    let mut stage = Stage::hundred(10);
+    stage.types("?\n");
+    assert_eq!(stage.viewer.mode(), &Mode::Help(0));
+    stage.keys("q g");
+    stage.types("/line 5\n");
+    stage.types("?\n");
+    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
+    assert_eq!(stage.viewer.found(), Some(58), "the other way around the end");
+    stage.keys("f1");
+    assert_eq!(stage.viewer.mode(), &Mode::Help(0));
+}
+
+#[test]
+fn what_is_seen_is_copied() {
+    let mut stage = Stage::new(&["a", "", "b", ""], 6);
+    assert_eq!(stage.keys("Y"), [Asked::Copy("a\n\nb".into())]);
+    assert_eq!(stage.message(), "copied: 3 lines");
 }

@@ -1,33 +1,45 @@
 //! Tests of the viewer: keys and output in, rows and cells out.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
+mod around;
 mod drawing;
+mod entry;
 mod keys;
+mod live;
+mod mouse;
+mod pictures;
+mod random;
+mod scene;
+mod tools;
 mod viewport;
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
-use nerve_view::keys::{Code, Key};
-use nerve_view::viewer::{Asked, Viewer};
+use nerve_view::keys::{Code, Input, Key};
+use nerve_view::places::{Places, Scene};
+use nerve_view::viewer::{Asked, Kind, Viewer};
 use nerve_view::viewport::Row;
+use ratatui::layout::Rect;
+
+/// Columns of the window.
+const COLS: u16 = 20;
 
 /// A viewer on a terminal.
 struct Stage {
     terminal: TerminalState,
     viewer: Viewer,
+    /// That of the tool that is shown.
+    tool: Option<TerminalState>,
+    places: Places,
 }
 
 impl Stage {
-    /// With these lines, in a window of so many rows.
+    /// On a recording with these lines, in a window of so many rows; its task entry is closed: it is of no concern to most.
     fn new(lines: &[&str], rows: u16) -> Stage {
-        let mut stage = Stage {
-            terminal: TerminalState::new(Size::new(40, 5)),
-            viewer: Viewer::new(Bindings::default()),
-        };
-        stage.viewer.resize(20, rows);
-        stage.write(&lines.join("\r\n"));
+        let mut stage = Stage::after(lines, rows);
+        stage.keys("esc j");
         stage
     }
 
@@ -37,13 +49,76 @@ impl Stage {
         Stage::new(&lines.iter().map(String::as_str).collect::<Vec<_>>(), rows)
     }
 
+    /// As it is shown at first.
+    fn after(lines: &[&str], rows: u16) -> Stage {
+        let terminal = TerminalState::new(Size::new(40, 5));
+        let mut stage = Stage::on(Kind::After, terminal, rows);
+        stage.write(&lines.join("\r\n"));
+        stage
+    }
+
+    /// On a program whose screen is the window.
+    fn live(lines: &[&str], rows: u16) -> Stage {
+        let terminal = TerminalState::new(Size::new(COLS, rows));
+        let mut stage = Stage::on(Kind::Live, terminal, rows);
+        stage.write(&lines.join("\r\n"));
+        stage
+    }
+
+    fn on(kind: Kind, terminal: TerminalState, rows: u16) -> Stage {
+        let viewer = Viewer::new(kind, Bindings::default());
+        let mut stage = Stage { terminal, viewer, tool: None, places: Places::default() };
+        stage.resize(rows);
+        stage
+    }
+
+    /// Lines, a gutter right of them, the timeline and the status below; the modal is over all lines.
+    fn resize(&mut self, rows: u16) {
+        let lines = Rect::new(0, 0, COLS, rows);
+        self.places = Places {
+            lines,
+            gutter: Rect::new(COLS, 0, 1, rows),
+            timeline: Rect::new(0, rows, COLS, 1),
+            status: Rect::new(0, rows + 1, COLS, 1),
+            list: lines,
+            tool: lines,
+            help: 100,
+        };
+        self.viewer.arrange(&self.places);
+    }
+
+    fn document(&self) -> Document<'_> {
+        match self.viewer.kind() {
+            Kind::Live => Document::live(&self.terminal),
+            Kind::After => Document::of(&self.terminal),
+        }
+    }
+
     fn write(&mut self, text: &str) {
         self.terminal.process_data(TsNs(0), text.as_bytes());
-        self.viewer.sees(&Document::of(&self.terminal));
+        let document = match self.viewer.kind() {
+            Kind::Live => Document::live(&self.terminal),
+            Kind::After => Document::of(&self.terminal),
+        };
+        self.viewer.sees(&document);
     }
 
     fn snapshot(&mut self, id: u64) {
-        self.terminal.record_snapshot(Snapshot { id, ..Snapshot::default() });
+        let offset = self.terminal.offset();
+        self.terminal.record_snapshot(Snapshot { id, offset, ..Snapshot::default() });
+    }
+
+    /// Lines `line 1` to that number; a snapshot on each of these, with the line's number as its id.
+    fn numbered(&mut self, lines: u64, snapshots: &[u64]) {
+        for number in 1..=lines {
+            self.write(&format!("line {number}"));
+            if snapshots.contains(&number) {
+                self.snapshot(number);
+            }
+            if number < lines {
+                self.write("\r\n");
+            }
+        }
     }
 
     /// Types keys by name; says what was asked of others.
@@ -53,9 +128,23 @@ impl Stage {
     }
 
     fn key(&mut self, key: Key) -> Option<Asked> {
-        let document = Document::of(&self.terminal);
-        let asked = self.viewer.key(key, &document);
+        self.input(Input::Key(key))
+    }
+
+    fn input(&mut self, input: Input) -> Option<Asked> {
+        let document = match self.viewer.kind() {
+            Kind::Live => Document::live(&self.terminal),
+            Kind::After => Document::of(&self.terminal),
+        };
+        let tool = self.tool.as_ref().map(Document::live);
+        let scene = Scene { document: &document, tool: tool.as_ref(), timeline: None, places: self.places };
+        let asked = self.viewer.input(input, &scene);
         while self.viewer.work(&document) {}
+        self.viewer.arrange(&self.places);
+        if let Some(tool) = &tool {
+            self.viewer.sees_tool(tool);
+            while self.viewer.work_tool(tool) {}
+        }
         asked
     }
 
@@ -68,7 +157,7 @@ impl Stage {
 
     /// The text of the lines in the window.
     fn shown(&self) -> Vec<String> {
-        let document = Document::of(&self.terminal);
+        let document = self.document();
         let text = |row| match row {
             Row::Line { number, .. } => document.text(number).unwrap_or_default(),
             _ => String::new(),
@@ -79,4 +168,27 @@ impl Stage {
     fn first(&self) -> String {
         self.shown().remove(0)
     }
+
+    /// The window in a row: the numbers in its lines, those that are dimmed in brackets, `-` for rows of the task entry.
+    fn window(&self) -> String {
+        let document = self.document();
+        let words = self.viewer.viewport().rows().map(|row| match row {
+            Row::Line { number, dimmed } => {
+                let text = document.text(number).unwrap_or_default().replace("line ", "");
+                if dimmed { format!("[{text}]") } else { text }
+            }
+            Row::Entry(_) => "-".to_string(),
+            Row::Blank => "~".to_string(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn message(&self) -> &str {
+        self.viewer.message().unwrap_or_default()
+    }
+}
+
+/// A key by its name.
+fn key(name: &str) -> Key {
+    name.parse().unwrap()
 }

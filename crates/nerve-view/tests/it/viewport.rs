@@ -36,6 +36,24 @@ fn it_follows_what_is_written_until_somebody_scrolls() {
 }
 
 #[test]
+fn a_window_that_follows_is_as_far_down_a_screen_as_the_line_it_keeps_in_sight() {
+    let mut view = view(20, 4);
+    view.keep(Some((9, 18)));
+    assert_eq!(shown(&view), "15 16 17 18");
+    view.keep(Some((18, 18)));
+    assert_eq!(shown(&view), "16 17 18 19");
+    view.keep(Some((9, 11)));
+    assert_eq!(shown(&view), "9 10 11 12");
+    view.scroll(1);
+    view.set_lines(0..21);
+    assert_eq!(shown(&view), "10 11 12 13", "somebody scrolls");
+    view.go_to_end();
+    assert_eq!(shown(&view), "9 10 11 12");
+    view.set_rows(2);
+    assert_eq!(shown(&view), "10 11");
+}
+
+#[test]
 fn a_short_document_leaves_blank_rows_below_it() {
     assert_eq!(shown(&view(2, 4)), "0 1 ~ ~");
     assert_eq!(shown(&view(0, 2)), "~ ~");
@@ -183,7 +201,7 @@ fn deeds() -> impl Strategy<Value = Deed> {
 }
 
 /// Contiguous, in range, as tall as the window; blank rows only where there is nothing more to show.
-fn check(view: &Viewport) -> Result<(), TestCaseError> {
+pub(crate) fn check(view: &Viewport) -> Result<(), TestCaseError> {
     let rows: Vec<Row> = view.rows().collect();
     prop_assert_eq!(rows.len(), usize::from(view.height()));
     let (lines, entry) = (view.lines(), view.entry());
@@ -204,9 +222,6 @@ fn check(view: &Viewport) -> Result<(), TestCaseError> {
     prop_assert!(blanks == 0 || filled == everything, "{filled:?} of {everything:?}");
     let found = filled.is_empty() || everything.windows(filled.len()).any(|part| part == filled);
     prop_assert!(found, "{filled:?} is no part of {everything:?}");
-    if view.follows() && !everything.is_empty() {
-        prop_assert_eq!(filled.last(), everything.last());
-    }
     for (at, row) in rows.iter().enumerate() {
         if let Row::Line { number, .. } = row {
             prop_assert_eq!(view.row_of(*number).map(usize::from), Some(at));
@@ -254,6 +269,35 @@ proptest! {
             }
             view.set_lines(first..end);
             check(&view)?;
+            if let Some(last) = view.lines().last().filter(|_| view.follows()) {
+                prop_assert!(view.row_of(last).is_some() && view.is_at_end(), "it follows");
+            }
         }
     }
+}
+
+#[test]
+fn lines_that_get_other_numbers_stay_where_they_are() {
+    let mut view = view(50, 10);
+    view.put_entry(20, 4);
+    let before: Vec<Row> = view.rows().collect();
+    let moved = |by: u64| {
+        before.iter().map(move |row| match *row {
+            Row::Line { number, dimmed } => Row::Line { number: number + by, dimmed },
+            other => other,
+        })
+    };
+    view.renumber(1000);
+    view.set_lines(0..1050);
+    assert!(view.rows().eq(moved(1000)));
+    assert_eq!(view.entry_line(), Some(1020));
+    // At the end of all lines the entry stays there.
+    view.put_entry_at_end(4);
+    view.renumber(5000);
+    view.set_lines(0..6050);
+    assert!(view.is_at_end() && view.rows().any(|row| matches!(row, Row::Entry(_))));
+    assert_eq!(
+        view.rows().find_map(|row| if let Row::Line { number, .. } = row { Some(number) } else { None }),
+        Some(6044)
+    );
 }

@@ -1,0 +1,136 @@
+//! The lines of a document as cells.
+
+use nerve_term::screen::{Color as TermColor, Style as TermStyle};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::document::Document;
+use crate::pager::Pager;
+use crate::viewport::Row;
+
+/// Where a snapshot was taken.
+const MARK: &str = "▶";
+
+/// Draws the lines that are in a window on the document, and the marks of their snapshots.
+pub(crate) fn lines(
+    document: &Document<'_>,
+    pager: &Pager,
+    (area, gutter): (Rect, Rect),
+    buffer: &mut Buffer,
+) {
+    let viewport = pager.viewport();
+    for (row, y) in viewport.rows().zip(area.top()..area.bottom()) {
+        let Row::Line { number, dimmed } = row else { continue };
+        if document.has_snapshot(number) {
+            mark(Rect { y, ..gutter }, buffer);
+        }
+        line(document, pager, (number, dimmed), Rect { y, height: 1, ..area }, buffer);
+    }
+    // The mark of the snapshot to which the entry belongs is beside the entry while its line is above the window.
+    if let (Some(line), Some((row, height))) = (viewport.entry_line(), viewport.entry())
+        && document.has_snapshot(line)
+        && viewport.row_of(line).is_none()
+        && row + i64::from(height) > 0
+        && let Ok(row) = u16::try_from(row.max(0))
+        && row < area.height
+    {
+        mark(Rect { y: area.y + row, ..gutter }, buffer);
+    }
+}
+
+/// Where the cursor of the document's screen is in the window; `None` if it is hidden or not in it.
+pub(crate) fn cursor(document: &Document<'_>, pager: &Pager, area: Rect) -> Option<(u16, u16)> {
+    let (line, col, _) = document.cursor().filter(|(.., is_shown)| *is_shown)?;
+    let row = pager.viewport().row_of(line).filter(|row| *row < area.height)?;
+    let col = col.checked_sub(pager.left()).filter(|col| *col < area.width)?;
+    Some((area.x + col, area.y + row))
+}
+
+/// Where the program's screen ends at the right, if the window is wider.
+pub(crate) fn edge(document: &Document<'_>, pager: &Pager, area: Rect, buffer: &mut Buffer) {
+    let Some(col) = document.width().checked_sub(pager.left()).filter(|col| *col < area.width) else {
+        return;
+    };
+    for y in area.top()..area.bottom() {
+        put(buffer, area.x + col, y, "│", Style::new().add_modifier(Modifier::DIM));
+    }
+}
+
+/// A snapshot in the gutter, in the first row of what is given of it.
+fn mark(gutter: Rect, buffer: &mut Buffer) {
+    if gutter.width > 0 {
+        put(buffer, gutter.x, gutter.y, MARK, Style::new().fg(Color::Cyan));
+    }
+}
+
+fn line(
+    document: &Document<'_>,
+    pager: &Pager,
+    (number, dimmed): (u64, bool),
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let Some(row) = document.row(number) else { return };
+    let matches = pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
+    let is_found = pager.found() == Some(number);
+    let (left, right) = (pager.left(), pager.left().saturating_add(area.width));
+    for cell in row.cells() {
+        let end = cell.col.saturating_add(cell.width);
+        if end <= left {
+            continue;
+        }
+        if cell.col >= right {
+            break;
+        }
+        let mut style = style(&cell.style);
+        if let Some(at) = matches.iter().position(|columns| columns.contains(&cell.col)) {
+            if is_found && at == 0 {
+                style = Style::new().fg(Color::Black).bg(Color::Yellow);
+            } else {
+                // Swapped colours are swapped back, so that it differs from what is around it.
+                style.add_modifier.toggle(Modifier::REVERSED);
+            }
+        }
+        if dimmed {
+            style = style.add_modifier(Modifier::DIM);
+        }
+        // Half of a wide character is a blank.
+        let is_whole = cell.col >= left && end <= right;
+        let first = cell.col.max(left);
+        put(buffer, area.x + first - left, area.y, if is_whole { cell.text } else { " " }, style);
+        for col in first + 1..end.min(right) {
+            put(buffer, area.x + col - left, area.y, " ", style);
+        }
+    }
+}
+
+pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style) {
+    if let Some(cell) = buffer.cell_mut((x, y)) {
+        cell.set_symbol(text).set_style(style);
+    }
+}
+
+/// A cell's look, as the terminal has it: what it does not know of (blinking, forms of underlines) is not there.
+fn style(style: &TermStyle) -> Style {
+    let attributes = [
+        (style.bold, Modifier::BOLD),
+        (style.dim, Modifier::DIM),
+        (style.italic, Modifier::ITALIC),
+        (style.underline, Modifier::UNDERLINED),
+        (style.inverse, Modifier::REVERSED),
+        (style.hidden, Modifier::HIDDEN),
+        (style.strikeout, Modifier::CROSSED_OUT),
+    ];
+    let mut modifiers = Modifier::empty();
+    attributes.iter().filter(|(on, _)| *on).for_each(|(_, modifier)| modifiers.insert(*modifier));
+    Style::new().fg(color(style.fg)).bg(color(style.bg)).add_modifier(modifiers)
+}
+
+fn color(color: TermColor) -> Color {
+    match color {
+        TermColor::Default => Color::Reset,
+        TermColor::Indexed(index) => Color::Indexed(index),
+        TermColor::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
+    }
+}

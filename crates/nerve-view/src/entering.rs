@@ -1,0 +1,241 @@
+//! The task entry in the window: where it is put, how it goes from snapshot to snapshot, what its keys do (seed agent-record §6).
+
+use crate::document::Document;
+use crate::entry::{TEXT, Target};
+use crate::keys::{Code, Context, Key, Operation};
+use crate::places::Scene;
+use crate::viewer::{Asked, Kind, Submission, Viewer};
+
+impl Viewer {
+    // ---- Where it stands ----
+
+    /// Puts it there: in sight, as the rules of its moves say.
+    pub(crate) fn put_entry(&mut self, target: Target) {
+        let height = self.entry_height();
+        let viewport = &mut self.pager.viewport;
+        match target {
+            Target::Snapshot { line, .. } => viewport.put_entry(line, height),
+            Target::End => viewport.put_entry_at_end(height),
+        }
+        self.entry.target = Some(target);
+    }
+
+    fn entry_height(&mut self) -> u16 {
+        self.entry.fit(self.pager.cols, self.pager.viewport.height())
+    }
+
+    /// The text or the window has another size.
+    pub(crate) fn fit_entry(&mut self) {
+        if self.entry.target.is_some() {
+            let height = self.entry_height();
+            if self.pager.viewport.entry().is_none_or(|(_, shown)| shown != height) {
+                self.pager.viewport.set_entry_height(height);
+            }
+        }
+    }
+
+    /// Takes it away; its text is kept.
+    pub(crate) fn close_entry(&mut self) {
+        if self.entry.target.take().is_some() {
+            self.pager.viewport.close_entry();
+            self.is_live = false;
+        }
+    }
+
+    /// All places it can stand at, from top to bottom: below each snapshot; in a recording, below everything, which is the place of a snapshot
+    /// after which nothing was written.
+    fn targets(&self, document: &Document<'_>) -> Vec<Target> {
+        let end = (self.kind == Kind::After).then(|| document.end_snapshot().map(|snapshot| snapshot.id));
+        let snapshots = document.kept_snapshots().into_iter();
+        let mut targets: Vec<Target> = snapshots
+            .filter(|(_, snapshot)| end.flatten() != Some(snapshot.id))
+            .map(|(line, snapshot)| Target::Snapshot { id: snapshot.id, line })
+            .collect();
+        if end.is_some() {
+            targets.push(Target::End);
+        }
+        targets
+    }
+
+    /// Its place in a recording whose end is a snapshot is the end of all lines.
+    fn target_of(&self, document: &Document<'_>, found: Option<(u64, u64)>) -> Option<Target> {
+        let (line, id) = found?;
+        let is_end = document.end_snapshot().is_some_and(|snapshot| snapshot.id == id);
+        Some(if is_end && self.kind == Kind::After { Target::End } else { Target::Snapshot { id, line } })
+    }
+
+    /// At the latest snapshot; at the one before, if it is shown.
+    pub(crate) fn entry_up(&mut self, document: &Document<'_>) {
+        let Some(current) = self.entry.target else {
+            return self.open_at_latest(document);
+        };
+        let targets = self.targets(document);
+        let before = match targets.iter().position(|target| *target == current) {
+            Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
+            // Its line is not kept any more.
+            None => None,
+        };
+        match before {
+            Some(target) => self.put_entry(*target),
+            None => self.tell("no snapshot above"),
+        }
+    }
+
+    /// At the next snapshot; at the latest one, if it is not shown.
+    pub(crate) fn entry_down(&mut self, document: &Document<'_>) {
+        let Some(current) = self.entry.target else {
+            return self.open_at_latest(document);
+        };
+        let targets = self.targets(document);
+        let next = match targets.iter().position(|target| *target == current) {
+            Some(at) => targets.get(at + 1),
+            None => targets.first(),
+        };
+        match next {
+            Some(target) => self.put_entry(*target),
+            None => self.tell("no snapshot below"),
+        }
+    }
+
+    fn open_at_latest(&mut self, document: &Document<'_>) {
+        let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
+        match self.target_of(document, latest) {
+            Some(target) => self.put_entry(target),
+            None if self.kind == Kind::After => self.put_entry(Target::End),
+            None => self.tell("there is no snapshot yet that the agent could go on from"),
+        }
+    }
+
+    /// At the snapshot of where one is: of the match that was gone to if it can be seen, else of the last line that can be seen, which is
+    /// the end of a recording whose end can be seen. A line's snapshot is its own, else the last one before it.
+    pub(crate) fn insert_here(&mut self, document: &Document<'_>) {
+        let viewport = &self.pager.viewport;
+        let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
+        let is_end = found.is_none() && viewport.is_at_end() && self.kind == Kind::After;
+        if is_end {
+            return self.put_entry(Target::End);
+        }
+        if let Some(line) = found.or_else(|| self.pager.last_line()) {
+            self.insert_at(line, document);
+        }
+    }
+
+    /// At the snapshot of a line.
+    pub(crate) fn insert_at(&mut self, line: u64, document: &Document<'_>) {
+        let found = document.snapshot_at(line).map(|(line, snapshot)| (line, snapshot.id));
+        match self.target_of(document, found) {
+            Some(target) => self.put_entry(target),
+            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
+            None => self.tell("no snapshot at this line or above it"),
+        }
+    }
+
+    // ---- Its keys ----
+
+    pub(crate) fn entered(
+        &mut self,
+        key: Key,
+        operation: Option<Operation>,
+        scene: &Scene<'_>,
+    ) -> Option<Asked> {
+        let document = scene.document;
+        match operation {
+            Some(Operation::Submit) => return self.submit(document),
+            Some(Operation::CloseEntry) => {
+                self.close_entry();
+                self.arm();
+            }
+            Some(Operation::EntryUp) => self.entry_up(document),
+            Some(Operation::EntryDown) => self.entry_down(document),
+            Some(Operation::Help) => self.help = Some(0),
+            Some(Operation::NewLine) => self.edit(|entry| entry.new_line()),
+            Some(operation) => {
+                self.pager.operate(operation, document);
+            }
+            None if key == Key::plain(Code::Up) && self.entry.is_at_top() => self.entry_up(document),
+            None if key == Key::plain(Code::Down) && self.entry.is_at_bottom() => {
+                self.entry_down(document);
+            }
+            None => self.edit(|entry| entry.key(key)),
+        }
+        None
+    }
+
+    pub(crate) fn paste_into_entry(&mut self, text: &str) {
+        self.edit(|entry| entry.paste(text));
+    }
+
+    /// Changes the text, unless it is on its way; the change says whether there was room for it.
+    fn edit(&mut self, change: impl FnOnce(&mut crate::entry::TaskEntry) -> bool) {
+        if self.entry.is_sent {
+            self.tell("this is on its way: wait for it");
+            return;
+        }
+        if !change(&mut self.entry) {
+            let most = TEXT / 1024;
+            self.tell(&format!("that is more than {most} KiB: put it into a file that the agent can read"));
+        }
+        self.fit_entry();
+        self.show_entry();
+    }
+
+    /// Some of it is in the window.
+    pub(crate) fn sees_entry(&self) -> bool {
+        let rows = i64::from(self.pager.viewport.height());
+        let seen = |(row, height): (i64, u16)| row < rows && row + i64::from(height) > 0;
+        self.pager.viewport.entry().is_some_and(seen)
+    }
+
+    /// All of it comes into the window: who types sees it.
+    pub(crate) fn show_entry(&mut self) {
+        let Some((row, height)) = self.pager.viewport.entry() else { return };
+        let below = row + i64::from(height) - i64::from(self.pager.viewport.height());
+        if row < 0 {
+            self.pager.viewport.scroll(row);
+        } else if below > 0 {
+            self.pager.viewport.scroll(below);
+        }
+    }
+
+    fn submit(&mut self, document: &Document<'_>) -> Option<Asked> {
+        let text = self.entry.text();
+        if self.entry.is_sent {
+            self.tell("this is on its way: wait for it");
+            return None;
+        }
+        if text.trim().is_empty() {
+            let key = self.bindings.keys_in(Context::Entry, Operation::CloseEntry);
+            let key = key.first().cloned().unwrap_or_default();
+            self.tell(&format!("nothing is typed yet; '{key}' closes this"));
+            return None;
+        }
+        let end = document.lines().end.saturating_sub(1);
+        let (snapshot, line) = match self.entry.target? {
+            Target::Snapshot { id, line } => (Some(id), line),
+            Target::End => (document.end_snapshot().map(|snapshot| snapshot.id), end),
+        };
+        self.entry.is_sent = true;
+        self.tell("on its way …");
+        Some(Asked::Branch(Submission { snapshot, line, text }))
+    }
+
+    /// What was submitted has become a branch: the task entry is empty and closed, a program has the keys again.
+    pub fn submitted(&mut self) {
+        self.entry.is_sent = false;
+        self.entry.clear();
+        if self.entry.target.is_some() {
+            self.close_entry();
+            if self.kind == Kind::Live {
+                self.go_live();
+            }
+        }
+        self.note_mode();
+    }
+
+    /// It has not, for that reason: what was typed is still there.
+    pub fn refused(&mut self, message: &str) {
+        self.entry.is_sent = false;
+        self.tell(message);
+        self.note_mode();
+    }
+}

@@ -1,0 +1,41 @@
+//! What is shown beside what the viewer knows.
+
+use std::time::Duration;
+
+use nerve_term::event::TsNs;
+
+/// What is shown beside what the viewer knows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts {
+    /// What is shown: a file's name, an id.
+    pub name: String,
+    /// How far the recording has been played, and how long it is; `None` for one that has no times.
+    pub time: Option<(Duration, Duration)>,
+    /// How fast it plays; `None` while it does not.
+    pub speed: Option<f64>,
+    /// Something is wrong with it, in words.
+    pub fault: Option<String>,
+    /// The agent's state, and what says so, both in words.
+    pub state: Option<(String, String)>,
+    /// Bytes of the recording so far.
+    pub recorded: Option<u64>,
+    /// Executions of the agent that can be looked at.
+    pub tools: usize,
+    /// When the recording began: snapshots have times then.
+    pub begin: Option<TsNs>,
+    /// What the user's terminal can do.
+    pub abilities: Abilities,
+}
+
+/// What the user's terminal can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Abilities {
+    /// The kitty keyboard protocol: Ctrl+Shift+Up and its like arrive.
+    pub kitty_keyboard: bool,
+    /// Clicks and the wheel arrive.
+    pub mouse: bool,
+    /// Its colours in a word or two; empty where nobody asked.
+    pub colours: &'static str,
+    /// Pastes arrive in one piece.
+    pub paste: bool,
+}

@@ -1,0 +1,217 @@
+//! Where things are in the window: the lines with their gutter, what is around them, the rows below.
+
+use nerve_term::event::Size;
+use ratatui::layout::Rect;
+
+use crate::facts::Abilities;
+use crate::help;
+use crate::places::Places;
+use crate::viewer::{Kind, Viewer};
+
+/// A window of fewer rows has no timeline.
+const TIMELINE_FROM: u16 = 8;
+/// Columns of the list of tools, where the window has them.
+const LIST: u16 = 90;
+
+/// On which side snapshots are marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gutter {
+    /// Left of the lines.
+    Left,
+    /// Right of them.
+    #[default]
+    Right,
+    /// Nowhere.
+    None,
+}
+
+impl Gutter {
+    fn cols(self) -> u16 {
+        u16::from(self != Gutter::None)
+    }
+}
+
+/// Where things are in the window. Rectangles do not overlap, and all are within the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// All of it.
+    pub window: Rect,
+    /// The frame; `None` where there is no room for one, and around a program that runs.
+    pub frame: Option<Rect>,
+    /// The lines.
+    pub lines: Rect,
+    /// The gutter, one column wide; empty without one.
+    pub gutter: Rect,
+    /// The row of the timeline; empty without one.
+    pub timeline: Rect,
+    /// The last row.
+    pub status: Rect,
+}
+
+impl Layout {
+    /// For a terminal of `size` in the window: a program that runs has all of it, a recording has its frame and its timeline.
+    pub fn of(kind: Kind, window: Rect, size: Size, gutter: Gutter) -> Layout {
+        match kind {
+            Kind::Live => Layout::live(window, gutter),
+            Kind::After => {
+                let rows = u16::from(window.height >= TIMELINE_FROM);
+                Layout::around(window, size.cols, size.rows, gutter, rows)
+            }
+        }
+    }
+
+    /// All of the window but the status and the gutter.
+    pub fn live(window: Rect, gutter: Gutter) -> Layout {
+        let (above, timeline, status) = split(window, 0);
+        let (lines, gutter) = beside(above, gutter);
+        Layout { window, frame: None, lines, gutter, timeline, status }
+    }
+
+    /// The size a program can have in a window of `cols` × `rows`: at least the smallest there is.
+    pub fn room(cols: u16, rows: u16, gutter: Gutter) -> Size {
+        let lines = Layout::live(Rect::new(0, 0, cols, rows), gutter).lines;
+        Size::new(lines.width, lines.height)
+    }
+
+    /// A frame for `cols` × `rows` in the middle of the window; smaller where the window is, none where it would be all there is.
+    pub fn framed(window: Rect, cols: u16, rows: u16, gutter: Gutter) -> Layout {
+        Layout::around(window, cols, rows, gutter, 0)
+    }
+
+    fn around(window: Rect, cols: u16, rows: u16, gutter: Gutter, timeline: u16) -> Layout {
+        let (above, timeline, status) = split(window, timeline);
+        let frame = (above.width > 2 + gutter.cols() && above.height > 2).then(|| {
+            let width = cols.max(1).saturating_add(gutter.cols() + 2);
+            middle(above, width, rows.max(1).saturating_add(2))
+        });
+        let inner = match frame {
+            Some(frame) => inside(frame),
+            None => middle(above, cols.max(1).saturating_add(gutter.cols()), rows.max(1)),
+        };
+        let (lines, gutter) = beside(inner, gutter);
+        Layout { window, frame, lines, gutter, timeline, status }
+    }
+
+    /// Where what is, for who clicks, with what is shown above the lines; `tool` is the size of the tool's terminal that is shown.
+    pub fn places(&self, viewer: &Viewer, tool: Option<Size>, abilities: Abilities) -> Places {
+        let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
+            None => (Rect::default(), Rect::default()),
+            Some(None) => {
+                let rows = u16::try_from(viewer.tools().len()).unwrap_or(u16::MAX);
+                (inside(self.modal(Size::new(LIST, rows))), Rect::default())
+            }
+            // Until its size is known, as large as can be.
+            Some(Some(_)) => {
+                (Rect::default(), inside(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
+            }
+        };
+        let help = match viewer.mode() {
+            crate::viewer::Mode::Help(_) => {
+                help::furthest(viewer.bindings(), viewer.kind(), abilities, self.above())
+            }
+            _ => u16::MAX,
+        };
+        let Layout { lines, gutter, timeline, status, .. } = *self;
+        Places { lines, gutter, timeline, status, list, tool, help }
+    }
+
+    /// What is above the timeline and the status.
+    pub(crate) fn above(&self) -> Rect {
+        split(self.window, self.timeline.height).0
+    }
+
+    /// The box of what is shown above the lines: as large as `size` asks for with its border, as far as the window is.
+    fn modal(&self, size: Size) -> Rect {
+        middle(self.above(), size.cols.saturating_add(2), size.rows.saturating_add(2))
+    }
+}
+
+/// A box around what is [`inside`] of it; itself where there is no room for a border within `limits`.
+pub(crate) fn outside(inner: Rect, limits: Rect) -> Rect {
+    let has_room = inner.x > limits.x
+        && inner.y > limits.y
+        && inner.right() < limits.right()
+        && inner.bottom() < limits.bottom();
+    if !has_room {
+        return inner;
+    }
+    Rect { x: inner.x - 1, y: inner.y - 1, width: inner.width + 2, height: inner.height + 2 }
+}
+
+/// What is left within a border one cell wide; the rectangle itself where there is no room for a border.
+pub(crate) fn inside(area: Rect) -> Rect {
+    if area.width < 3 || area.height < 3 {
+        return area;
+    }
+    Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
+}
+
+/// What is above, the rows of the timeline, the row of the status.
+fn split(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
+    let status = Rect { y: window.bottom().saturating_sub(1), height: window.height.min(1), ..window };
+    let above = Rect { height: window.height.saturating_sub(1 + timeline), ..window };
+    let timeline =
+        Rect { y: above.bottom(), height: timeline.min(window.height.saturating_sub(1)), ..window };
+    (above, timeline, status)
+}
+
+/// The lines, and the gutter on its side. A single column is for the lines.
+fn beside(area: Rect, gutter: Gutter) -> (Rect, Rect) {
+    let side = gutter.cols().min(area.width.saturating_sub(1));
+    let is_left = gutter == Gutter::Left;
+    let lines = Rect { x: if is_left { area.x + side } else { area.x }, width: area.width - side, ..area };
+    let x = if is_left { area.x } else { lines.right() };
+    (lines, Rect { x, width: side, ..area })
+}
+
+/// As much of the area, in its middle.
+fn middle(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_within_any_window_and_nothing_overlaps() {
+        for (cols, rows) in (0..14).flat_map(|cols| (0..14).map(move |rows| (cols, rows))) {
+            let window = Rect::new(3, 2, cols, rows);
+            for gutter in [Gutter::Left, Gutter::Right, Gutter::None] {
+                for kind in [Kind::Live, Kind::After] {
+                    let layout = Layout::of(kind, window, Size::new(5, 4), gutter);
+                    let parts = [layout.lines, layout.gutter, layout.timeline, layout.status];
+                    for part in parts.iter().filter(|part| !part.is_empty()) {
+                        assert_eq!(part.intersection(window), *part, "{kind:?} {gutter:?} {layout:?}");
+                    }
+                    for (at, part) in parts.iter().enumerate() {
+                        assert!(parts[..at].iter().all(|other| !part.intersects(*other)), "{layout:?}");
+                    }
+                    assert!(cols == 0 || rows < 2 || !layout.lines.is_empty(), "{layout:?}");
+                    let modal = layout.modal(Size::new(200, 200));
+                    assert!(modal.is_empty() || modal.intersection(window) == modal);
+                    assert!(!modal.intersects(layout.status));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_has_the_whole_window_but_the_status_and_the_gutter() {
+        assert_eq!(Layout::room(80, 24, Gutter::Right), Size::new(79, 23));
+        assert_eq!(Layout::room(80, 24, Gutter::None), Size::new(80, 23));
+        assert_eq!(Layout::room(1, 1, Gutter::Left), Size::new(2, 1));
+        let layout = Layout::live(Rect::new(0, 0, 80, 24), Gutter::Left);
+        assert_eq!((layout.lines.x, layout.gutter.x, layout.frame), (1, 0, None));
+    }
+
+    #[test]
+    fn the_timeline_needs_eight_rows() {
+        let rows = |rows| {
+            let layout = Layout::of(Kind::After, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
+            (layout.timeline.height, layout.lines.height)
+        };
+        assert_eq!((rows(7), rows(8)), ((0, 4), (1, 4)));
+    }
+}

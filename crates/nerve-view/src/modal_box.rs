@@ -1,0 +1,131 @@
+//! What is shown above the lines: the list of tools, and the box around one of them.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+
+use crate::cells::put;
+use crate::draw::border;
+use crate::fitting::cut;
+use crate::tools::{Tool, ToolState};
+
+/// Columns of the list's box that rows need beside the command.
+const STATE: usize = 12;
+
+/// An empty box with what it is about in its upper border, and how that stands in its lower one.
+pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) {
+    for (x, y) in (area.top()..area.bottom()).flat_map(|y| (area.left()..area.right()).map(move |x| (x, y))) {
+        if let Some(cell) = buffer.cell_mut((x, y)) {
+            cell.reset();
+        }
+    }
+    if area.width < 3 || area.height < 3 {
+        return;
+    }
+    let style = Style::new().fg(Color::Cyan);
+    border(area, style, buffer);
+    let room = usize::from(area.width.saturating_sub(6));
+    if room > 2 && !title.is_empty() {
+        let text = format!(" {} ", cut(title, room));
+        buffer.set_string(area.x + 2, area.y, text, style.add_modifier(Modifier::BOLD));
+    }
+    if room > 2 && !status.is_empty() {
+        let text = format!(" {} ", cut(status, room));
+        let x = area.right().saturating_sub(2 + u16::try_from(text.width()).unwrap_or(0)).max(area.x + 2);
+        buffer.set_string(x, area.bottom() - 1, text, style);
+    }
+}
+
+/// Draws one tool a row, from `first` on; the chosen one is lit.
+pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buffer: &mut Buffer) {
+    for ((at, tool), y) in tools.iter().enumerate().skip(first).zip(area.top()..area.bottom()) {
+        let lit = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
+        let style = Style::new().add_modifier(lit);
+        for x in area.left()..area.right() {
+            put(buffer, x, y, " ", style);
+        }
+        let (words, color) = state(tool.state);
+        let room = usize::from(area.width);
+        buffer.set_stringn(area.x, y, cut(&words, room), room, style.fg(color));
+        if room > STATE + 2 {
+            let x = area.x + u16::try_from(STATE).unwrap_or(0);
+            let command = one_line(&tool.command);
+            buffer.set_stringn(x, y, cut(&command, room - STATE), room - STATE, style);
+        }
+    }
+    if tools.is_empty() && !area.is_empty() {
+        let words = cut("the agent has run nothing yet that can be looked at", area.width.into());
+        buffer.set_stringn(
+            area.x,
+            area.y,
+            words,
+            area.width.into(),
+            Style::new().add_modifier(Modifier::DIM),
+        );
+    }
+}
+
+/// How an execution is, in a word, and the word's colour.
+pub(crate) fn state(state: ToolState) -> (String, Color) {
+    match state {
+        ToolState::Running => ("running".to_string(), Color::Cyan),
+        ToolState::Ended(Some(0)) => ("done".to_string(), Color::Green),
+        ToolState::Ended(Some(code)) => (format!("failed {code}"), Color::Red),
+        ToolState::Ended(None) => ("ended".to_string(), Color::Reset),
+    }
+}
+
+/// A command of several lines as one.
+pub(crate) fn one_line(command: &str) -> String {
+    command.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(buffer: &Buffer) -> Vec<String> {
+        let rows = buffer.content.chunks(buffer.area.width.into());
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
+    }
+
+    fn tool(command: &str, state: ToolState) -> Tool {
+        Tool { id: "1".into(), command: command.into(), state }
+    }
+
+    #[test]
+    fn a_box_covers_what_is_below_it() {
+        let mut buffer = Buffer::filled(Rect::new(0, 0, 24, 4), ratatui::buffer::Cell::new("x"));
+        frame(Rect::new(1, 0, 22, 3), "cargo test", "running", &mut buffer);
+        assert_eq!(
+            text(&buffer),
+            [
+                "x┌─ cargo test ───────┐x",
+                "x│                    │x",
+                "x└────────── running ─┘x",
+                "xxxxxxxxxxxxxxxxxxxxxxxx"
+            ]
+        );
+        for (width, height) in (0..12).flat_map(|width| (0..4).map(move |height| (width, height))) {
+            frame(Rect::new(0, 0, width, height), "a long command", "failed 127", &mut buffer);
+        }
+    }
+
+    #[test]
+    fn a_tool_a_row_with_how_it_is() {
+        let tools = [
+            tool("sudo\nmake  install", ToolState::Running),
+            tool("cargo test --workspace", ToolState::Ended(Some(101))),
+        ];
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 26, 2));
+        list(buffer.area, &tools, 0, 1, &mut buffer);
+        assert_eq!(text(&buffer), ["running     sudo make ins…", "failed 101  cargo test --…"]);
+        assert_eq!(buffer[(0, 1)].modifier, Modifier::REVERSED);
+        for width in 1..26 {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, 3));
+            list(buffer.area, &tools, 1, 1, &mut buffer);
+            list(buffer.area, &[], 0, 0, &mut buffer);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What the mouse does, by what is under it.
+
+use crate::document::Document;
+use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
+use crate::places::{Scene, within};
+use crate::tools::Modal;
+use crate::viewer::{Asked, Kind, Pending, Viewer};
+use crate::viewport::Row;
+
+/// Lines that a step of the wheel moves.
+const STEP: i64 = 3;
+
+impl Viewer {
+    pub(crate) fn moused(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+        if !matches!(mouse.what, MouseAct::Move(_) | MouseAct::Release(_)) {
+            self.disarm();
+            // A question that was clicked away from is not answered by what is typed next.
+            self.pending = Pending::Nothing;
+        }
+        if self.help.is_some() {
+            if let Some((_, lines)) = wheel(mouse) {
+                self.turned(lines);
+            }
+            return None;
+        }
+        if self.modal.is_some() {
+            return self.moused_in_modal(mouse, scene);
+        }
+        if let Some(input) = self.for_program(mouse, scene) {
+            return Some(Asked::Input(input));
+        }
+        match mouse.what {
+            MouseAct::Wheel(Wheel::Left) => self.pager.left = self.pager.left.saturating_sub(3),
+            MouseAct::Wheel(Wheel::Right) => {
+                let furthest = self.pager.furthest(scene.document);
+                self.pager.left = self.pager.left.saturating_add(3).min(furthest);
+            }
+            MouseAct::Wheel(_) => self.turned(wheel(mouse)?.1),
+            MouseAct::Press(Button::Left) if self.pager.prompt.is_none() => {
+                return self.clicked(mouse, scene);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// The wheel was turned by so many lines.
+    pub(crate) fn turned(&mut self, lines: i64) {
+        if let Some(row) = &mut self.help {
+            let by = i16::try_from(lines).unwrap_or(0);
+            *row = (*row).min(self.furthest_help).saturating_add_signed(by).min(self.furthest_help);
+            return;
+        }
+        if self.is_live && self.entry.target.is_none() {
+            // Below a program's screen there is nothing.
+            if lines >= 0 {
+                return;
+            }
+            self.is_live = false;
+        }
+        self.pager.viewport.scroll(lines);
+        // Who scrolls back down to a program that runs wants to type.
+        let is_scrolling = self.context() == Context::Scroll && self.pager.prompt.is_none();
+        if self.kind == Kind::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
+            self.go_live();
+        }
+    }
+
+    /// As the program has it that runs in the window, if it is for it: what is over its screen, if it asked for the mouse, and the wheel of a
+    /// full-screen program, which is cursor keys for it.
+    fn for_program(&self, mouse: Mouse, scene: &Scene<'_>) -> Option<Input> {
+        if self.context() != Context::Live || self.pager.prompt.is_some() {
+            return None;
+        }
+        let modes = scene.document.modes();
+        let is_wheel = matches!(mouse.what, MouseAct::Wheel(_));
+        if modes.mouse.is_none() && !(is_wheel && modes.alternate) {
+            return None;
+        }
+        let (col, row) = within(scene.places.lines, mouse.col, mouse.row)?;
+        let line = self.pager.viewport.line_at(row)?;
+        translated(mouse, col.saturating_add(self.pager.left), line, scene.document)
+    }
+
+    fn clicked(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+        let places = &scene.places;
+        if let Some((col, _)) = within(places.timeline, mouse.col, mouse.row) {
+            let timeline = scene.timeline?;
+            self.pager.viewport.go_to_end();
+            return Some(Asked::Seek(timeline.time_at(col, places.timeline.width)));
+        }
+        let in_gutter = within(places.gutter, mouse.col, mouse.row).map(|(_, row)| row);
+        let in_lines = within(places.lines, mouse.col, mouse.row);
+        let row = in_gutter.or(in_lines.map(|(_, row)| row))?;
+        let shown = self.pager.viewport.rows().nth(row.into())?;
+        match (shown, in_lines) {
+            // Within the border.
+            (Row::Entry(inside), Some((col, _))) => {
+                self.entry.click(inside.saturating_sub(1), col.saturating_sub(1));
+            }
+            (Row::Entry(_), None) => {}
+            (Row::Line { number, .. }, _) => {
+                // Who clicks at a window to type into it wants nothing else, unless there is a mark.
+                let is_meant = in_gutter.is_some() || scene.document.has_snapshot(number);
+                if self.context() != Context::Live || is_meant {
+                    self.insert_at(number, scene.document);
+                }
+            }
+            (Row::Blank, _) if self.context() != Context::Live => {
+                if let Some(line) = self.pager.last_line() {
+                    self.insert_at(line, scene.document);
+                }
+            }
+            (Row::Blank, _) => {}
+        }
+        None
+    }
+
+    fn moused_in_modal(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+        let context = self.context();
+        let modal = self.modal.as_mut()?;
+        if let (Some(Modal { shown: Some(shown), .. }), Some(tool)) = (Some(&*modal), scene.tool)
+            && context == Context::Modal
+            && tool.modes().mouse.is_some()
+            && let Some((col, row)) = within(scene.places.tool, mouse.col, mouse.row)
+            && let Some(line) = shown.pager.viewport.line_at(row)
+        {
+            let col = col.saturating_add(shown.pager.left);
+            return translated(mouse, col, line, tool).map(Asked::ToTool);
+        }
+        if let Some((way, lines)) = wheel(mouse) {
+            self.wheel_in_modal(way, lines);
+            return None;
+        }
+        let is_press = mouse.what == MouseAct::Press(Button::Left);
+        if is_press
+            && context == Context::List
+            && let Some((_, row)) = within(scene.places.list, mouse.col, mouse.row)
+        {
+            let row = modal.first_row(scene.places.list.height) + usize::from(row);
+            if row < self.tools.listed().len() {
+                modal.row = row;
+                return self.open_chosen();
+            }
+        }
+        None
+    }
+}
+
+/// Which way the wheel was turned, and how many lines down that is.
+fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
+    match mouse.what {
+        MouseAct::Wheel(Wheel::Up) => Some((Wheel::Up, -STEP)),
+        MouseAct::Wheel(Wheel::Down) => Some((Wheel::Down, STEP)),
+        MouseAct::Wheel(way) => Some((way, 0)),
+        _ => None,
+    }
+}
+
+/// At the row of the screen that a line is, for the program whose screen it is.
+fn translated(mouse: Mouse, col: u16, line: u64, document: &Document<'_>) -> Option<Input> {
+    let row = u16::try_from(line.checked_sub(document.screen_start()?)?).ok()?;
+    (col < document.width()).then_some(Input::Mouse(Mouse { col, row, ..mouse }))
+}

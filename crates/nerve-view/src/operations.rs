@@ -1,0 +1,164 @@
+//! Which keys the operations usually have, what they are called in settings, what the help sheet says of them.
+
+use crate::keys::{Context, Operation};
+
+/// An operation in its contexts: its name in settings, the help's words, the keys it usually has.
+#[derive(Debug)]
+pub struct Entry {
+    /// What it is.
+    pub operation: Operation,
+    /// Its name in settings.
+    pub name: &'static str,
+    /// What it does, for the help sheet.
+    pub help: &'static str,
+    /// Where.
+    pub contexts: &'static [Context],
+    /// Its keys, by name.
+    pub keys: &'static [&'static str],
+}
+
+const fn entry(
+    contexts: &'static [Context],
+    operation: Operation,
+    name: &'static str,
+    help: &'static str,
+    keys: &'static [&'static str],
+) -> Entry {
+    Entry { operation, name, help, contexts, keys }
+}
+
+const LIVE: &[Context] = &[Context::Live];
+const SCROLL: &[Context] = &[Context::Scroll];
+const ENTRY: &[Context] = &[Context::Entry];
+const LIST: &[Context] = &[Context::List];
+const MODAL: &[Context] = &[Context::Modal];
+const PREFIX: &[Context] = &[Context::Prefix];
+/// Wherever the keys are not text for a prompt.
+const ALL: &[Context] = &[Context::Live, Context::Scroll, Context::Entry, Context::List, Context::Modal];
+
+/// All operations, in the order of the help sheet. The same for a program that runs and for a recording.
+pub const OPERATIONS: &[Entry] = {
+    use Operation as Op;
+    &[
+        entry(ALL, Op::Prefix, "prefix", "the next key is the viewer's", &["ctrl+]"]),
+        entry(
+            &[Context::Live, Context::Scroll, Context::Entry],
+            Op::EntryUp,
+            "entry-up",
+            "tell the agent something at the latest snapshot; at the one before",
+            &["ctrl+shift+up"],
+        ),
+        entry(ALL, Op::Tools, "tools", "what the agent runs", &["ctrl+shift+t"]),
+        entry(LIVE, Op::Scroll, "scroll", "what was written before", &["shift+pageup"]),
+        entry(
+            LIVE,
+            Op::ScrollInline,
+            "scroll-inline",
+            "the same, where no full-screen program runs",
+            &["pageup"],
+        ),
+        entry(LIVE, Op::Detach, "detach", "leave; the program goes on", &[]),
+        entry(LIVE, Op::EndSession, "end-session", "end the program's session", &[]),
+        entry(PREFIX, Op::Detach, "prefix-detach", "leave; the program goes on", &["d"]),
+        entry(PREFIX, Op::Scroll, "prefix-scroll", "what was written before", &["[", "pageup"]),
+        entry(PREFIX, Op::EntryUp, "prefix-entry-up", "tell the agent something", &["up", "i"]),
+        entry(PREFIX, Op::EntryDown, "prefix-entry-down", "the same at the next snapshot", &["down"]),
+        entry(PREFIX, Op::Tools, "prefix-tools", "what the agent runs", &["t"]),
+        entry(PREFIX, Op::Copy, "prefix-copy", "copy the text that can be seen", &["y"]),
+        entry(PREFIX, Op::Dismiss, "prefix-dismiss", "forget the tool that is shown", &["x"]),
+        entry(PREFIX, Op::Help, "prefix-help", "this sheet", &["?", "h"]),
+        entry(PREFIX, Op::EndSession, "prefix-end", "end the program's session (asks)", &["q"]),
+        entry(
+            SCROLL,
+            Op::LineDown,
+            "line-down",
+            "a line down",
+            &["j", "e", "down", "enter", "s", "ctrl+n", "ctrl+e", "ctrl+j"],
+        ),
+        entry(SCROLL, Op::LineUp, "line-up", "a line up", &["k", "y", "up", "ctrl+p", "ctrl+y", "ctrl+k"]),
+        entry(
+            SCROLL,
+            Op::PageDown,
+            "page-down",
+            "a window down",
+            &["f", "space", "pagedown", "ctrl+f", "ctrl+v", "alt+space"],
+        ),
+        entry(
+            SCROLL,
+            Op::PageUp,
+            "page-up",
+            "a window up",
+            &["b", "pageup", "shift+pageup", "ctrl+b", "alt+v"],
+        ),
+        entry(SCROLL, Op::WindowDown, "window-down", "a window down; a number: so many lines", &["z"]),
+        entry(SCROLL, Op::WindowUp, "window-up", "a window up; a number: so many lines", &["w"]),
+        entry(SCROLL, Op::HalfDown, "half-down", "half a window down", &["d", "ctrl+d"]),
+        entry(SCROLL, Op::HalfUp, "half-up", "half a window up", &["u", "ctrl+u"]),
+        entry(
+            SCROLL,
+            Op::Start,
+            "start",
+            "to the start, or to the line typed before",
+            &["g", "<", "home", "ctrl+home", "alt+<"],
+        ),
+        entry(
+            SCROLL,
+            Op::End,
+            "end",
+            "to the end, or to the line typed before",
+            &["G", ">", "end", "ctrl+end", "alt+>"],
+        ),
+        entry(SCROLL, Op::Percent, "percent", "to so many percent typed before", &["%"]),
+        entry(SCROLL, Op::Follow, "follow", "to the end, and along as it grows", &["F"]),
+        entry(SCROLL, Op::Right, "right", "half a window to the right", &["right", "alt+)"]),
+        entry(SCROLL, Op::Left, "left", "half a window to the left", &["left", "alt+("]),
+        entry(SCROLL, Op::RightEnd, "right-end", "to the last column", &["ctrl+right", "alt+}"]),
+        entry(SCROLL, Op::LeftEnd, "left-end", "to the first column", &["ctrl+left", "alt+{"]),
+        entry(SCROLL, Op::SearchDown, "search-down", "look for text", &["/"]),
+        entry(SCROLL, Op::SearchUp, "search-up", "look for text upwards", &["?"]),
+        entry(SCROLL, Op::Next, "next", "the next match", &["n", "alt+n"]),
+        entry(SCROLL, Op::Previous, "previous", "the match before", &["N", "alt+N"]),
+        entry(SCROLL, Op::Unlight, "unlight", "nothing is lit any more", &["alt+u"]),
+        entry(SCROLL, Op::NextSnapshot, "next-snapshot", "the next snapshot", &["]"]),
+        entry(SCROLL, Op::PreviousSnapshot, "previous-snapshot", "the snapshot before", &["["]),
+        entry(SCROLL, Op::Mark, "mark", "keep the place under the letter typed next", &["m"]),
+        entry(SCROLL, Op::ToMark, "to-mark", "to the place under a letter; twice: back", &["'"]),
+        entry(SCROLL, Op::Position, "position", "which line of how many", &["=", "ctrl+g"]),
+        entry(SCROLL, Op::Redraw, "redraw", "draw it all anew", &["r", "R", "ctrl+l", "ctrl+r"]),
+        entry(SCROLL, Op::Insert, "insert-entry", "tell the agent something at the snapshot here", &["i"]),
+        entry(SCROLL, Op::Tools, "show-tools", "what the agent runs", &["t"]),
+        entry(SCROLL, Op::Copy, "copy", "copy the text that can be seen", &["Y"]),
+        entry(SCROLL, Op::Play, "play", "play on, or stop", &["p"]),
+        entry(SCROLL, Op::Back, "back", "5 s back in time", &[","]),
+        entry(SCROLL, Op::On, "on", "5 s on in time", &["."]),
+        entry(SCROLL, Op::Faster, "faster", "twice as fast", &["+"]),
+        entry(SCROLL, Op::Slower, "slower", "half as fast", &["-"]),
+        entry(SCROLL, Op::Help, "help", "this sheet", &["h", "H", "f1"]),
+        entry(SCROLL, Op::Colon, "colon", "and then q: leave", &[":"]),
+        entry(SCROLL, Op::Leave, "leave", "twice: leave; back to a program that runs", &["esc"]),
+        entry(SCROLL, Op::Quit, "quit", "leave; back to a program that runs", &["q", "Q", "Z", "ctrl+c"]),
+        entry(ENTRY, Op::Submit, "submit", "send what was typed", &["enter", "ctrl+m"]),
+        entry(ENTRY, Op::NewLine, "new-line", "a new line", &["alt+enter", "shift+enter", "ctrl+j"]),
+        entry(ENTRY, Op::EntryDown, "entry-down", "to the next snapshot", &["ctrl+shift+down"]),
+        entry(ENTRY, Op::PageUp, "entry-page-up", "a window up", &["pageup", "shift+pageup"]),
+        entry(ENTRY, Op::PageDown, "entry-page-down", "a window down", &["pagedown", "shift+pagedown"]),
+        entry(ENTRY, Op::Start, "entry-start", "to the start", &["ctrl+home"]),
+        entry(ENTRY, Op::End, "entry-end", "to the end", &["ctrl+end"]),
+        entry(ENTRY, Op::Help, "entry-help", "this sheet", &["f1"]),
+        entry(ENTRY, Op::CloseEntry, "entry-close", "close it; twice: leave", &["esc", "ctrl+c"]),
+        entry(LIST, Op::ListUp, "list-up", "the tool above", &["up", "k", "ctrl+p"]),
+        entry(LIST, Op::ListDown, "list-down", "the tool below", &["down", "j", "ctrl+n"]),
+        entry(LIST, Op::ListOpen, "list-open", "show it", &["enter", "space", "right"]),
+        entry(LIST, Op::Dismiss, "list-dismiss", "forget one that has ended", &["x", "delete"]),
+        entry(LIST, Op::Help, "list-help", "this sheet", &["h", "?", "f1"]),
+        entry(LIST, Op::ListClose, "list-close", "leave the list", &["esc", "q", "left", "ctrl+c"]),
+        entry(MODAL, Op::Scroll, "tool-scroll", "what the tool wrote before", &["shift+pageup"]),
+        entry(
+            MODAL,
+            Op::ScrollInline,
+            "tool-scroll-inline",
+            "the same, where no full-screen program runs",
+            &["pageup"],
+        ),
+    ]
+};

@@ -1,0 +1,281 @@
+//! A window on a document that is gone through with the keys of `less`: the main one, and that of a tool.
+
+use std::collections::BTreeMap;
+
+use crate::document::Document;
+use crate::finding::{Prompt, Search};
+use crate::keys::{Code, Key, Operation};
+use crate::search::Direction;
+use crate::viewport::{Row, Viewport};
+
+/// The largest number that is typed before a key.
+const NUMBER: u64 = 1_000_000_000_000;
+
+/// What the key after this one is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// The letter of a place to keep.
+    Mark,
+    /// The letter of a place to go to.
+    ToMark,
+}
+
+/// The window, and where somebody is in it.
+#[derive(Debug, Clone)]
+pub struct Pager {
+    pub(crate) viewport: Viewport,
+    /// The column at the window's left.
+    pub(crate) left: u16,
+    /// Columns of the window.
+    pub(crate) cols: u16,
+    /// A number typed before a key.
+    pub(crate) number: Option<u64>,
+    /// Lines of half a window and of a window, where somebody said so.
+    half: Option<i64>,
+    window: Option<i64>,
+    awaited: Option<Awaited>,
+    /// Places that were kept: the line at the window's top.
+    marks: BTreeMap<char, u64>,
+    /// Where the window stood before it went far.
+    before: u64,
+    pub(crate) search: Option<Search>,
+    /// Text to look for is being typed.
+    pub(crate) prompt: Option<Prompt>,
+    /// Something to be told.
+    pub(crate) message: Option<String>,
+}
+
+impl Default for Pager {
+    fn default() -> Pager {
+        Pager {
+            viewport: Viewport::new(1),
+            left: 0,
+            cols: 1,
+            number: None,
+            half: None,
+            window: None,
+            awaited: None,
+            marks: BTreeMap::new(),
+            before: 0,
+            search: None,
+            prompt: None,
+            message: None,
+        }
+    }
+}
+
+impl Pager {
+    /// Which lines are in the window.
+    pub fn viewport(&self) -> &Viewport {
+        &self.viewport
+    }
+
+    /// The column at the window's left, 0-based.
+    pub fn left(&self) -> u16 {
+        self.left
+    }
+
+    /// Lines have other numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        self.viewport.renumber(by);
+        self.prompt.iter_mut().for_each(|prompt| prompt.renumber(by));
+        self.search.iter_mut().for_each(|search| search.renumber(by));
+        self.marks
+            .values_mut()
+            .chain([&mut self.before])
+            .for_each(|line| *line = line.saturating_add_signed(by));
+    }
+
+    pub(crate) fn resize(&mut self, cols: u16, rows: u16) {
+        self.cols = cols.max(1);
+        self.viewport.set_rows(rows);
+    }
+
+    pub(crate) fn sees(&mut self, document: &Document<'_>) {
+        self.viewport.set_lines(document.lines());
+        let cursor = document.cursor().map(|(line, ..)| line);
+        self.viewport.keep(document.screen_start().zip(cursor));
+        self.left = self.left.min(self.furthest(document));
+    }
+
+    /// The text of the lines in the window, without blanks at its ends.
+    pub(crate) fn visible_text(&self, document: &Document<'_>) -> String {
+        let lines = self.viewport.rows().filter_map(|row| match row {
+            Row::Line { number, .. } => Some(document.text(number).unwrap_or_default()),
+            Row::Entry(_) | Row::Blank => None,
+        });
+        lines.collect::<Vec<_>>().join("\n").trim_end().to_string()
+    }
+
+    /// The last line in the window, or of the document if the window shows none.
+    pub(crate) fn last_line(&self) -> Option<u64> {
+        let shown = self.viewport.rows().filter_map(|row| match row {
+            Row::Line { number, .. } => Some(number),
+            Row::Entry(_) | Row::Blank => None,
+        });
+        shown.last().or_else(|| self.viewport.lines().last())
+    }
+
+    /// Takes a key that belongs to the one before it, or that is a digit; true if it did.
+    pub(crate) fn takes(&mut self, key: Key) -> bool {
+        if let Some(awaited) = self.awaited.take() {
+            self.marked(awaited, key);
+            return true;
+        }
+        if let Code::Char(digit @ '0'..='9') = key.code
+            && !key.ctrl
+            && !key.alt
+        {
+            let digit = u64::from(digit) - u64::from('0');
+            self.number = Some((self.number.unwrap_or(0) * 10 + digit).min(NUMBER));
+            return true;
+        }
+        false
+    }
+
+    /// Does what a key asks for; false if that is nothing of a window.
+    pub(crate) fn operate(&mut self, operation: Operation, document: &Document<'_>) -> bool {
+        let number = self.number.take();
+        let times = i64::try_from(number.unwrap_or(1)).unwrap_or(i64::MAX);
+        let rows = i64::from(self.viewport.height());
+        match operation {
+            Operation::LineDown => self.viewport.scroll(times),
+            Operation::LineUp => self.viewport.scroll(-times),
+            Operation::HalfDown | Operation::HalfUp => {
+                self.half = number.map(|_| times.max(1)).or(self.half);
+                let half = self.half.unwrap_or((rows / 2).max(1));
+                self.viewport.scroll(if operation == Operation::HalfDown { half } else { -half });
+            }
+            Operation::WindowDown | Operation::WindowUp => {
+                self.window = number.map(|_| times.max(1)).or(self.window);
+                let window = self.window.unwrap_or(rows);
+                self.viewport.scroll(if operation == Operation::WindowDown { window } else { -window });
+            }
+            // A number is of lines, as in less.
+            Operation::PageDown => {
+                self.viewport.scroll(number.map_or(self.window.unwrap_or(rows), |_| times))
+            }
+            Operation::PageUp => self.viewport.scroll(-number.map_or(self.window.unwrap_or(rows), |_| times)),
+            Operation::Start | Operation::End | Operation::Percent | Operation::Follow => {
+                self.go_far(operation, number);
+            }
+            Operation::Right => {
+                let half = (self.cols / 2).max(1);
+                self.left = self.left.saturating_add(half).min(self.furthest(document));
+            }
+            Operation::Left => self.left = self.left.saturating_sub((self.cols / 2).max(1)),
+            Operation::RightEnd => self.left = self.furthest(document),
+            Operation::LeftEnd => self.left = 0,
+            Operation::SearchDown => self.type_text(Direction::Down),
+            Operation::SearchUp => self.type_text(Direction::Up),
+            Operation::Next => self.again(false, times, document),
+            Operation::Previous => self.again(true, times, document),
+            Operation::Unlight => self.search = None,
+            Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
+            Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),
+            Operation::Mark => self.awaited = Some(Awaited::Mark),
+            Operation::ToMark => self.awaited = Some(Awaited::ToMark),
+            Operation::Position => self.message = Some(self.position()),
+            _ => return false,
+        }
+        true
+    }
+
+    fn go_far(&mut self, operation: Operation, number: Option<u64>) {
+        self.before = self.viewport.top_line();
+        let lines = self.viewport.lines();
+        match (operation, number) {
+            (Operation::Percent, _) => {
+                let percent = u128::from(number.unwrap_or(0).min(100));
+                let skipped = u128::from(lines.end - lines.start) * percent / 100;
+                self.viewport.go_to_line(lines.start + u64::try_from(skipped).unwrap_or(u64::MAX));
+            }
+            // The line that people call by this number: the first one ever is 1.
+            (Operation::Start | Operation::End, Some(number)) => {
+                self.viewport.go_to_line(number.saturating_sub(1).clamp(lines.start, lines.end));
+            }
+            (Operation::Start, None) => self.viewport.go_to_start(),
+            _ => self.viewport.go_to_end(),
+        }
+    }
+
+    fn go_to_snapshot(&mut self, direction: Direction, times: i64, document: &Document<'_>) {
+        let step = |line| match direction {
+            Direction::Down => document.snapshot_after(line),
+            Direction::Up => document.snapshot_before(line),
+        };
+        let mut at = None;
+        for _ in 0..times.clamp(1, i64::try_from(document.snapshots()).unwrap_or(i64::MAX).max(1)) {
+            let Some(line) = step(at.unwrap_or_else(|| self.here())) else { break };
+            at = Some(line);
+        }
+        match at {
+            Some(line) => self.go_to(line),
+            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
+            None => self.tell(match direction {
+                Direction::Down => "no snapshot below",
+                Direction::Up => "no snapshot above",
+            }),
+        }
+    }
+
+    fn marked(&mut self, awaited: Awaited, key: Key) {
+        let lines = self.viewport.lines();
+        match (awaited, key.code) {
+            (_, Code::Esc) => {}
+            (Awaited::Mark, Code::Char(letter)) if letter.is_ascii_alphabetic() => {
+                self.marks.insert(letter, self.viewport.top_line());
+            }
+            (Awaited::Mark, _) => self.tell("a place is kept under a letter"),
+            (Awaited::ToMark, Code::Char('\'')) => self.go_to(self.before.clamp(lines.start, lines.end)),
+            (Awaited::ToMark, Code::Char('^')) => self.go_far(Operation::Start, None),
+            (Awaited::ToMark, Code::Char('$')) => self.go_far(Operation::End, None),
+            (Awaited::ToMark, code) => {
+                let kept = match code {
+                    Code::Char(letter) => self.marks.get(&letter).copied(),
+                    _ => None,
+                };
+                match kept {
+                    Some(line) => self.go_to(line.clamp(lines.start, lines.end)),
+                    None => self.tell("no place is kept under that letter"),
+                }
+            }
+        }
+    }
+
+    /// The line that steps from one thing to the next begin at: the one gone to as long as it is in the window, else the window's first.
+    pub(crate) fn here(&self) -> u64 {
+        let found = self.found().filter(|line| self.viewport.row_of(*line).is_some());
+        found.unwrap_or_else(|| self.viewport.top_line())
+    }
+
+    fn go_to(&mut self, line: u64) {
+        self.going();
+        self.viewport.go_to_line(line);
+        if let Some(search) = &mut self.search {
+            search.found = None;
+        }
+    }
+
+    /// Keeps where the window stands, before it goes far.
+    pub(crate) fn going(&mut self) {
+        self.before = self.viewport.top_line();
+    }
+
+    /// The last column that can be at the window's left: what is right of it fills the window.
+    pub(crate) fn furthest(&self, document: &Document<'_>) -> u16 {
+        document.width().saturating_sub(self.cols)
+    }
+
+    pub(crate) fn tell(&mut self, message: &str) {
+        self.message = Some(message.to_string());
+    }
+
+    fn position(&self) -> String {
+        let lines = self.viewport.lines();
+        let first = self.viewport.top_line() + 1;
+        let last = self.last_line().map_or(first, |line| line + 1).max(first);
+        let percent = (last.saturating_sub(lines.start)) * 100 / (lines.end - lines.start).max(1);
+        format!("lines {first}–{last} of {}, {} %", lines.end, percent.min(100))
+    }
+}

@@ -1,0 +1,228 @@
+//! The row below: on the left what is told or typed, on the right where one is and how it stands. What matters least gives way first.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+
+use crate::facts::Facts;
+use crate::fitting::{LEAST, Part, cut, fit};
+use crate::keys::{Context, Operation};
+use crate::pager::Pager;
+use crate::places::Scene;
+use crate::search::Direction;
+use crate::timeline::clock;
+use crate::viewer::{Kind, Mode, Viewer};
+use crate::viewport::Row;
+
+/// Columns of what says an agent's state, where other things want room too.
+const EVIDENCE: usize = 24;
+
+/// Draws the row.
+pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, area: Rect, buffer: &mut Buffer) {
+    let style = Style::new().add_modifier(Modifier::REVERSED);
+    let room = usize::from(area.width);
+    for x in area.left()..area.right() {
+        crate::cells::put(buffer, x, area.y, " ", style);
+    }
+    if area.is_empty() {
+        return;
+    }
+    let (left, right) = fit(&left(viewer, facts), &right(viewer, scene, facts), room);
+    let x = area.x + (area.width - u16::try_from(right.width()).unwrap_or(area.width).min(area.width));
+    buffer.set_stringn(x, area.y, &right, room, style);
+    buffer.set_stringn(area.x, area.y, &left, room, style);
+}
+
+// ---- What it says ----
+
+fn left(viewer: &Viewer, facts: &Facts) -> Vec<Part> {
+    let mut parts = vec![Part::new(1, mode(viewer))];
+    if viewer.awaits_key() {
+        parts.push(Part::new(3, after_prefix(viewer)).or(0, "…"));
+        return parts;
+    }
+    match viewer.mode() {
+        Mode::Typing { direction, text } => {
+            let sign = if *direction == Direction::Down { '/' } else { '?' };
+            let hint = if text.is_empty() && *direction == Direction::Up { "   (Enter: help)" } else { "" };
+            return vec![Part::new(0, format!("{sign}{text}▏{hint}"))];
+        }
+        Mode::Confirm => return vec![Part::new(0, "end the program? y: end it, any other key: no")],
+        _ => {}
+    }
+    if let Some(number) = viewer.number() {
+        parts.push(Part::new(0, format!(":{number}")));
+    }
+    match (viewer.message(), &facts.fault) {
+        (Some(message), _) => parts.push(Part::new(0, message)),
+        (None, Some(fault)) => parts.push(Part::new(3, format!("! {fault}")).or(0, "!")),
+        (None, None) => parts.push(Part::new(6, &facts.name).or(5, cut(&facts.name, 24))),
+    }
+    parts
+}
+
+/// What keys mean, in a word.
+fn mode(viewer: &Viewer) -> &'static str {
+    match (viewer.mode(), viewer.kind()) {
+        (Mode::Live, _) => "live",
+        (Mode::Scrolling, Kind::Live) => "scroll",
+        (Mode::Scrolling, Kind::After) => "view",
+        (Mode::Typing { .. }, _) => "search",
+        (Mode::Entry, _) => "task",
+        (Mode::Help(_), _) => "help",
+        (Mode::Tools, _) => "tools",
+        (Mode::Tool, _) => "tool",
+        (Mode::ToolScrolling, _) => "tool scroll",
+        (Mode::Confirm, _) => "end?",
+    }
+}
+
+/// What the next key can do.
+fn after_prefix(viewer: &Viewer) -> String {
+    let is_live = viewer.kind() == Kind::Live;
+    let named = [
+        (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
+        (Operation::Scroll, "scroll", is_live),
+        (Operation::EntryUp, "task", true),
+        (Operation::Tools, "tools", true),
+        (Operation::EndSession, "end", is_live),
+        (Operation::Help, "help", true),
+    ];
+    let named = named.iter().filter(|(.., is_there)| *is_there);
+    let texts = named.filter_map(|(operation, words, _)| {
+        Some(format!("{} {words}", key(viewer, Context::Prefix, *operation)?))
+    });
+    texts.collect::<Vec<_>>().join("  ")
+}
+
+/// The shortest name of a key that does it there.
+fn key(viewer: &Viewer, context: Context, operation: Operation) -> Option<String> {
+    let names = viewer.bindings().keys_in(context, operation).into_iter();
+    names.min_by_key(|name| (name.width(), name.chars().any(char::is_uppercase)))
+}
+
+/// Where all keys are told.
+fn hint(viewer: &Viewer) -> Option<String> {
+    let after_prefix = |context| {
+        let prefix = key(viewer, context, Operation::Prefix)?;
+        Some(format!("{prefix} {}", key(viewer, Context::Prefix, Operation::Help)?))
+    };
+    match viewer.mode() {
+        Mode::Live => after_prefix(Context::Live),
+        Mode::Tool => after_prefix(Context::Modal),
+        Mode::Scrolling | Mode::ToolScrolling => key(viewer, Context::Scroll, Operation::Help),
+        Mode::Entry => key(viewer, Context::Entry, Operation::Help),
+        Mode::Tools => key(viewer, Context::List, Operation::Help),
+        Mode::Help(_) => return Some("any other key leaves".to_string()),
+        Mode::Typing { .. } | Mode::Confirm => None,
+    }
+    .map(|keys| format!("{keys} help"))
+}
+
+fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if matches!(viewer.mode(), Mode::Help(_)) {
+        parts.extend(hint(viewer).map(|hint| Part::new(2, hint)));
+        return parts;
+    }
+    if viewer.pattern().is_some() {
+        parts.push(match viewer.matches() {
+            Some((Some(place), Some(total))) => {
+                Part::new(3, format!("match {place} of {total}")).or(1, format!("{place}/{total}"))
+            }
+            Some((_, Some(total))) => Part::new(3, format!("{total} matches")),
+            _ => Part::new(3, "looking …"),
+        });
+    }
+    if let Some((state, evidence)) = &facts.state {
+        let short = cut(evidence, EVIDENCE);
+        let part = Part::new(LEAST, format!("{state} ({evidence})"));
+        parts.push(part.or(7, format!("{state} ({short})")).or(2, state));
+    }
+    match facts.tools {
+        0 => {}
+        1 => parts.push(Part::new(4, "1 tool")),
+        tools => parts.push(Part::new(4, format!("{tools} tools"))),
+    }
+    if let Some(bytes) = facts.recorded {
+        let sign = if viewer.kind() == Kind::Live { "● " } else { "" };
+        parts.push(Part::new(6, format!("{sign}{}", size(bytes))));
+    }
+    let has_bar = scene.timeline.is_some() && !scene.places.timeline.is_empty();
+    parts.extend(time(facts, has_bar));
+    match scene.document.snapshots() {
+        0 => {}
+        1 => parts.push(Part::new(6, "1 snapshot")),
+        snapshots => parts.push(Part::new(6, format!("{snapshots} snapshots"))),
+    }
+    // A program's screen is where it is, and a tool's box says where in it one is.
+    if *viewer.mode() != Mode::Live && viewer.modal().is_none() {
+        let (line, share) = place(&viewer.pager);
+        parts.push(Part::new(4, format!("{line} · {share}")).or(2, share));
+    }
+    parts.extend(hint(viewer).map(|hint| Part::new(8, hint)));
+    parts
+}
+
+/// The time that is shown and how fast it goes; with the timeline above, that alone.
+fn time(facts: &Facts, has_bar: bool) -> Option<Part> {
+    let (at, of) = facts.time?;
+    let sign = match facts.speed {
+        Some(1.0) => "▶ ".to_string(),
+        Some(speed) => format!("▶ {speed}× "),
+        None => String::new(),
+    };
+    if has_bar {
+        return (!sign.is_empty()).then(|| Part::new(4, sign.trim_end()));
+    }
+    let at = format!("{sign}{}", clock(at));
+    Some(Part::new(5, format!("{at} / {}", clock(of))).or(3, at))
+}
+
+/// Which line is the last one shown, and how much is above it.
+pub(crate) fn place(pager: &Pager) -> (String, String) {
+    let lines = pager.viewport().lines();
+    let last = pager.viewport().rows().filter_map(|row| match row {
+        Row::Line { number, .. } => Some(number + 1),
+        Row::Entry(_) | Row::Blank => None,
+    });
+    let last = last.last().unwrap_or(lines.start);
+    let share = match (pager.viewport().is_at_end(), last.saturating_sub(lines.start)) {
+        (true, _) => "end".to_string(),
+        (false, seen) => format!("{} %", seen * 100 / (lines.end - lines.start).max(1)),
+    };
+    (format!("line {last} of {}", lines.end), share)
+}
+
+/// Bytes as people read them: powers of 1000.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut size = bytes;
+    let mut unit = "B";
+    for next in UNITS {
+        if size < 1000 {
+            break;
+        }
+        // Below ten one digit after the point says something.
+        if size < 10_000 {
+            return format!("{}.{} {next}", size / 1000, size % 1000 / 100);
+        }
+        (size, unit) = (size / 1000, next);
+    }
+    format!("{size} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_read_them() {
+        let sizes = [0, 999, 1000, 1_234, 12_345, 999_999, 1_500_000, 2_000_000_000];
+        assert_eq!(
+            sizes.map(size),
+            ["0 B", "999 B", "1.0 kB", "1.2 kB", "12 kB", "999 kB", "1.5 MB", "2.0 GB"]
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! The tools' modal: the list, the tool that is shown, its keys.
+
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+use nerve_view::keys::{Button, Input, Mouse, MouseAct};
+use nerve_view::tools::{Tool, ToolState};
+use nerve_view::viewer::{Asked, Mode};
+use nerve_view::viewport::Row;
+
+use crate::{COLS, Stage, key};
+
+fn tool(id: &str, state: ToolState) -> Tool {
+    Tool { id: id.into(), command: format!("run {id}"), state }
+}
+
+/// Tools `a` to `d`, of which `b` runs and `c` does.
+fn tools() -> Vec<Tool> {
+    let ended = ToolState::Ended(Some(0));
+    let running = ToolState::Running;
+    vec![tool("a", ended), tool("b", running), tool("c", running), tool("d", ended)]
+}
+
+fn stage() -> Stage {
+    let mut stage = Stage::live(&["$"], 5);
+    stage.viewer.set_tools(tools());
+    stage
+}
+
+/// What the tool that is shown has written: twenty lines.
+fn opened(keys: &str) -> Stage {
+    let mut stage = stage();
+    stage.keys(keys);
+    let mut terminal = TerminalState::new(Size::new(COLS, 5));
+    let lines: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
+    terminal.process_data(TsNs(0), lines.join("\r\n").as_bytes());
+    stage.tool = Some(terminal);
+    stage.keys("ctrl+] esc enter");
+    stage
+}
+
+fn shown(stage: &Stage) -> Vec<u64> {
+    let rows = stage.viewer.modal().unwrap().shown().unwrap().pager().viewport().rows();
+    let numbers = rows.filter_map(|row| match row {
+        Row::Line { number, .. } => Some(number + 1),
+        _ => None,
+    });
+    numbers.collect()
+}
+
+fn ids(stage: &Stage) -> Vec<&str> {
+    stage.viewer.tools().iter().map(|tool| tool.id.as_str()).collect()
+}
+
+#[test]
+fn those_that_run_are_first_and_of_both_the_newest() {
+    assert_eq!(ids(&stage()), ["c", "b", "d", "a"]);
+}
+
+#[test]
+fn the_list_is_opened_and_closed() {
+    let mut stage = stage();
+    for (open, close) in [
+        ("ctrl+shift+t", "ctrl+shift+t"),
+        ("ctrl+] t", "esc"),
+        ("ctrl+shift+t", "q"),
+        ("ctrl+] t", "ctrl+] t"),
+    ] {
+        assert_eq!(stage.keys(open), []);
+        assert_eq!(stage.viewer.mode(), &Mode::Tools, "{open}");
+        assert_eq!(stage.keys(close), []);
+        assert_eq!(stage.viewer.mode(), &Mode::Live, "{close}");
+    }
+    stage.viewer.set_tools(Vec::new());
+    stage.keys("ctrl+shift+t");
+    assert_eq!(stage.message(), "the agent runs nothing that can be looked at");
+    assert!(stage.viewer.modal().is_none());
+}
+
+#[test]
+fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
+    let mut stage = stage();
+    stage.keys("ctrl+shift+t down down down down up");
+    assert_eq!(stage.viewer.modal().unwrap().row(), 2);
+    let mut more = tools();
+    more.push(tool("e", ToolState::Running));
+    stage.viewer.set_tools(more);
+    assert_eq!((ids(&stage), stage.viewer.modal().unwrap().row()), (vec!["e", "c", "b", "d", "a"], 3));
+    assert_eq!(stage.keys("enter"), [Asked::Tool("d".into())]);
+    assert_eq!(stage.viewer.shown_tool(), Some("d"));
+}
+
+#[test]
+fn what_is_typed_is_the_tools() {
+    let mut stage = opened("ctrl+shift+t enter");
+    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::Tool));
+    let to_tool = |name| Asked::ToTool(Input::Key(key(name)));
+    assert_eq!(stage.keys("y esc q ctrl+c"), ["y", "esc", "q", "ctrl+c"].map(to_tool));
+    let paste = Input::Paste("secret".into());
+    assert_eq!(stage.input(paste.clone()), Some(Asked::ToTool(paste)));
+    assert_eq!(stage.keys("ctrl+] ctrl+]"), [to_tool("ctrl+]")]);
+}
+
+#[test]
+fn a_tool_of_which_nothing_is_known_yet_takes_keys_too() {
+    let mut stage = stage();
+    stage.keys("ctrl+shift+t enter");
+    assert_eq!(stage.keys("a"), [Asked::ToTool(Input::Key(key("a")))]);
+    assert_eq!(stage.keys("ctrl+] y"), []);
+    assert_eq!(stage.message(), "there is no text to be seen");
+    assert_eq!(stage.keys("pageup j / x esc b"), [Asked::ToTool(Input::Key(key("b")))]);
+}
+
+#[test]
+fn what_a_tool_wrote_is_scrolled_through() {
+    let mut stage = opened("ctrl+shift+t enter");
+    assert_eq!(shown(&stage), [16, 17, 18, 19, 20]);
+    assert_eq!(stage.keys("pageup"), []);
+    assert_eq!((shown(&stage), stage.viewer.mode()), (vec![11, 12, 13, 14, 15], &Mode::ToolScrolling));
+    stage.keys("g");
+    assert_eq!(shown(&stage)[0], 1);
+    stage.types("/12\n");
+    assert!(shown(&stage).contains(&12), "{:?}", shown(&stage));
+    assert!(stage.viewer.pattern().is_none(), "it is the tool's lines that are looked through");
+    assert_eq!(stage.keys("q x"), [Asked::ToTool(Input::Key(key("x")))]);
+    assert_eq!(shown(&stage), [16, 17, 18, 19, 20], "who types sees the end");
+    stage.keys("ctrl+] [ k");
+    assert_eq!(shown(&stage)[0], 15);
+    assert_eq!(stage.keys("ctrl+] y"), [Asked::Copy("15\n16\n17\n18\n19".into())]);
+}
+
+#[test]
+fn a_full_screen_tool_has_pageup_itself() {
+    let mut stage = opened("ctrl+shift+t enter");
+    stage.tool.as_mut().unwrap().process_data(TsNs(0), b"\x1b[?1049h");
+    assert_eq!(stage.keys("pageup"), [Asked::ToTool(Input::Key(key("pageup")))]);
+    assert_eq!(stage.keys("shift+pageup"), []);
+    assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling);
+}
+
+#[test]
+fn one_that_has_ended_is_there_until_it_is_dismissed() {
+    let mut stage = opened("ctrl+shift+t down down enter");
+    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("d"), &Mode::ToolScrolling));
+    stage.keys("k");
+    assert_eq!(shown(&stage)[0], 15, "less's keys");
+    assert_eq!(stage.keys("ctrl+] x"), [Asked::Dismiss("d".into())]);
+    assert_eq!((stage.viewer.mode(), ids(&stage)), (&Mode::Tools, vec!["c", "b", "a"]));
+    stage.viewer.set_tools(tools());
+    assert_eq!(ids(&stage), ["c", "b", "a"], "told again, it stays away");
+    assert_eq!(stage.keys("up x"), []);
+    assert_eq!(stage.message(), "it runs: only what has ended can be dismissed");
+    assert_eq!(stage.keys("down x"), [Asked::Dismiss("a".into())]);
+}
+
+#[test]
+fn a_tool_that_ends_while_it_is_shown_is_gone_through_then() {
+    let mut stage = opened("ctrl+shift+t enter");
+    let mut ended = tools();
+    ended[2].state = ToolState::Ended(None);
+    stage.viewer.set_tools(ended);
+    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
+    assert_eq!(stage.keys("x"), [], "nobody is there to type to");
+    stage.keys("esc");
+    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (None, &Mode::Tools));
+    stage.keys("esc");
+    assert_eq!(stage.viewer.mode(), &Mode::Live);
+}
+
+#[test]
+fn a_tool_that_is_gone_gives_way_to_the_list_and_no_list_to_the_program() {
+    let mut stage = opened("ctrl+shift+t enter");
+    stage.viewer.set_tools(tools().into_iter().take(2).collect());
+    assert_eq!(stage.viewer.mode(), &Mode::Tools);
+    stage.viewer.set_tools(Vec::new());
+    assert_eq!(stage.viewer.mode(), &Mode::Live);
+}
+
+#[test]
+fn a_click_shows_one() {
+    let mut stage = stage();
+    stage.keys("ctrl+shift+t");
+    let at = |row| {
+        let what = MouseAct::Press(Button::Left);
+        Input::Mouse(Mouse { what, col: 3, row, ctrl: false, alt: false, shift: false })
+    };
+    assert_eq!(stage.input(at(4)), None, "below the list");
+    assert_eq!(stage.input(at(1)), Some(Asked::Tool("b".into())));
+}
+
+#[test]
+fn it_stands_over_the_task_entry_which_is_there_again_after_it() {
+    let mut stage = stage();
+    stage.snapshot(1);
+    stage.keys("ctrl+shift+up a ctrl+shift+t");
+    assert_eq!(stage.viewer.mode(), &Mode::Tools);
+    stage.keys("esc");
+    assert_eq!(stage.viewer.mode(), &Mode::Entry);
+    assert_eq!(stage.viewer.entry().unwrap().text(), "a");
+}
