@@ -51,6 +51,18 @@ pub struct Meta {
     /// The profile of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// Program and arguments as they were asked for, where more was put into them (`cmd` has all).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
+    /// `HOME` of the program, where it was given another than its starter's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<PathBuf>,
+    /// Id of the agent's own conversation, as last told while it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<String>,
+    /// The agent's own record of that conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<PathBuf>,
     /// The terminal's title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -60,6 +72,9 @@ pub struct Meta {
     /// How the program ended: `{"code": 0}`, `{"signal": 9}` or `{}`.
     #[serde(with = "exit_status", skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
+    /// Why the snapshot at the end has no files, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_note: Option<String>,
     /// The output was recorded as states of a screen, not as the bytes of the child.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub screens: bool,
@@ -106,9 +121,14 @@ impl Default for Meta {
             session: None,
             server: None,
             profile: None,
+            asked: Vec::new(),
+            home: None,
+            agent_session: None,
+            transcript: None,
             title: None,
             ended_at: None,
             exit: None,
+            end_note: None,
             screens: false,
         }
     }

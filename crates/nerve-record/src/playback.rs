@@ -46,6 +46,20 @@ impl Playback {
         })
     }
 
+    /// Opens a recording near its end: at a block after which about `output` bytes of output come. What was before them is not in the
+    /// terminal: lines are numbered from there, and what was set before (modes, another size) is not known. The start, if no such
+    /// place is found.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn open_near_end(path: &Path, size: Size, output: u64) -> Result<Playback, AhrError> {
+        let mut play = Playback::open(path, size)?;
+        if let Some(place) = play.reader.near_end(output)? {
+            play.reader.seek_to(place)?;
+        }
+        Ok(play)
+    }
+
     /// The terminal at this place.
     pub fn fold(&self) -> &Fold {
         &self.fold

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nerve_term::event::{ExitStatus, Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
+use crate::executions;
 use crate::index::Index;
 use crate::meta::Meta;
 use crate::snapshots;
@@ -154,12 +155,23 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
             _ => {}
         }
     }
+    // Of what is not empty, or never was there, nothing more is wanted.
+    let _ = fs::remove_dir(executions::folder_of(recording));
     Ok(true)
 }
 
-/// A recording and what may be beside it.
-fn files_of(recording: &Path) -> [PathBuf; 4] {
-    [recording.into(), Meta::path_of(recording), snapshots::path_of(recording), Index::path_of(recording)]
+/// A recording and what may be beside it: the recordings of its executions come last.
+fn files_of(recording: &Path) -> Vec<PathBuf> {
+    let mut files = vec![
+        recording.into(),
+        Meta::path_of(recording),
+        snapshots::path_of(recording),
+        Index::path_of(recording),
+        executions::path_of(recording),
+    ];
+    let folder = fs::read_dir(executions::folder_of(recording)).into_iter().flatten().flatten();
+    files.extend(folder.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())).map(|e| e.path()));
+    files
 }
 
 /// Whether a recorder holds the file's lock. Not to be asked of an empty file: a recorder could be about to lock it.

@@ -14,7 +14,7 @@ const CHUNK: usize = 64 << 10;
 
 /// A file that grows.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     path: PathBuf,
     /// Which file it was at the last look: device and inode.
     file: Option<(u64, u64)>,
@@ -28,7 +28,7 @@ pub(super) struct Lines {
 
 /// What a look found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     /// A whole line, without its end.
     Line(&'a str),
     /// The file was cut short or is another one: what follows is read from its beginning, and may have been told already.
@@ -37,11 +37,11 @@ pub(super) enum Found<'a> {
 
 impl Lines {
     /// A file nothing was read of yet. It need not be there.
-    pub(super) fn new(path: PathBuf) -> Lines {
+    pub(crate) fn new(path: PathBuf) -> Lines {
         Lines { path, file: None, position: 0, partial: Vec::new(), is_skipping: false }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -49,7 +49,7 @@ impl Lines {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn read(&mut self, mut each: impl FnMut(Found<'_>)) -> io::Result<()> {
+    pub(crate) fn read(&mut self, mut each: impl FnMut(Found<'_>)) -> io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -13,9 +13,9 @@
 //! | [`pipe`] | activities as SSZ frames on a pipe, without ever waiting for its reader |
 
 pub mod claude;
-mod lines;
+pub(crate) mod lines;
 pub mod pipe;
 mod tail;
-mod watch;
+pub(crate) mod watch;
 
 pub(crate) use tail::Tail;

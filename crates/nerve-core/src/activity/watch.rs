@@ -15,7 +15,7 @@ const EVENTS: usize = 16 << 10;
 
 /// Watches folders.
 #[derive(Debug)]
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     inotify: AsyncFd<OwnedFd>,
 }
 
@@ -24,7 +24,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The system allows no more watchers (`fs.inotify.max_user_instances`).
-    pub(super) fn new() -> io::Result<Watcher> {
+    pub(crate) fn new() -> io::Result<Watcher> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Watcher { inotify: backend::watch(inotify)? })
     }
@@ -34,7 +34,7 @@ impl Watcher {
     ///
     /// # Errors
     /// It is none, or the system allows no more watches.
-    pub(super) fn folder(&self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn folder(&self, folder: &Path) -> io::Result<()> {
         // Added to what is watched there already: the parent of one folder may be another.
         let made = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         let files = made | WatchFlags::MODIFY;
@@ -70,7 +70,7 @@ impl Watcher {
     ///
     /// # Errors
     /// What the system says.
-    pub(super) async fn changed(&self) -> io::Result<()> {
+    pub(crate) async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let taken = ready.try_io(|inotify| {

@@ -8,18 +8,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_record::ahr::{Body, Part, Reader};
+use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_term::driver::Foreground;
 use nerve_term::event::{Origin, Size, TsNs};
 use nerve_term::terminal::Snapshot;
 use rustix::process::Signal;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::pty::{Control, ESCALATION, WRITE_LIMIT};
-use super::{Backend, Happened, Memory};
+use super::{Backend, Happened, Lease, Memory};
 use crate::host::connection::Connection;
-use crate::host::link::{CHUNK, Order, Report};
+use crate::host::link::{CHUNK, Order, Report, Window};
 use crate::host::registry::{self, Entry};
 
 /// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
@@ -30,6 +31,10 @@ const GREETING: Duration = Duration::from_secs(5);
 /// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
 /// so nobody is told.
 const LOOK: Duration = Duration::from_millis(20);
+/// Who has typed within this time is at it.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Since this version a host tells sizes and snapshots of the past too.
+const TELLS_MARKS: u32 = 2;
 /// Blocks of a recording that are decompressed ahead of the terminal model.
 const AHEAD: usize = 4;
 
@@ -59,6 +64,20 @@ pub struct Hosted {
     unrecorded: bool,
     /// How many of the host's faults were told.
     faults: usize,
+    /// When the last snapshot that was told was taken: what comes twice is told once.
+    last_snapshot: TsNs,
+    role: Role,
+    /// When somebody else has typed last, and who.
+    typed: Option<(Instant, Origin)>,
+}
+
+/// What the host is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Ours: we see its program's end, and clear away what is left of it.
+    Drives,
+    /// Somebody else's, which we look at through a window and type into.
+    Views(Window),
 }
 
 #[derive(Debug)]
@@ -80,16 +99,38 @@ enum Piece {
 impl Hosted {
     /// Drives a host that was just started.
     pub fn fresh(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, false)
+        Hosted::new(entry, registry, false, Role::Drives)
     }
 
     /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
     /// first, and then [`Happened::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, true)
+        Hosted::new(entry, registry, true, Role::Drives)
     }
 
-    fn new(entry: Entry, registry: PathBuf, catching_up: bool) -> Hosted {
+    /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
+    /// [`Happened::CaughtUp`].
+    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> Hosted {
+        Hosted::new(entry, registry, true, Role::Views(window))
+    }
+
+    /// Another window for a host that is looked at.
+    pub fn set_window(&mut self, window: Window) {
+        if self.role != Role::Views(window) && !matches!(self.stage, Stage::Over) {
+            self.role = Role::Views(window);
+            // Said with the next greeting otherwise.
+            if matches!(self.stage, Stage::Live(_)) {
+                Order::View(window).extend(&mut self.orders);
+            }
+        }
+    }
+
+    /// Asks for the end of the program and of the host.
+    pub fn stop(&mut self) {
+        Order::Stop.extend(&mut self.orders);
+    }
+
+    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
         Hosted {
             stage: Stage::connecting(&entry),
             entry,
@@ -107,6 +148,16 @@ impl Hosted {
             complained: false,
             unrecorded: false,
             faults: 0,
+            last_snapshot: TsNs(0),
+            role,
+            typed: None,
+        }
+    }
+
+    /// What is left of the host is ours to clear away.
+    fn forget(&self) {
+        if self.role == Role::Drives {
+            self.entry.forget(&self.registry);
         }
     }
 
@@ -119,8 +170,9 @@ impl Hosted {
         self.faults = hello.faults.len();
         self.complained = false;
         self.caught_up_at = Some(hello.off);
-        // A recording has sizes and snapshots too; what the host keeps in memory is output alone.
-        let past = self.catching_up && self.off == 0 && hello.off > 0;
+        // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
+        let in_memory = self.role != Role::Drives && hello.version >= TELLS_MARKS;
+        let past = self.catching_up && self.off == 0 && hello.off > 0 && !in_memory;
         if (past || hello.oldest > self.off) && hello.recording.is_some() {
             let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
             self.stage = Stage::Reading(read_recording(path, self.off, to), self.off, Some(connection));
@@ -131,6 +183,9 @@ impl Hosted {
 
     fn go_live(&mut self, connection: Connection) {
         let whatever = connection.hello.recording.is_none() || self.unrecorded;
+        if let Role::Views(window) = self.role {
+            Order::View(window).extend(&mut self.orders);
+        }
         Order::From { off: self.off, whatever }.extend(&mut self.orders);
         self.stage = Stage::Live(connection);
         self.check_caught_up();
@@ -138,6 +193,11 @@ impl Hosted {
 
     /// Nobody answers. A host that lives is waited for; of one that is gone, the recording tells what it could not.
     fn not_connected(&mut self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Drives {
+            self.stage = Stage::Over;
+            self.told.push_back(Happened::Lost(error.to_string()));
+            return;
+        }
         if self.entry.is_alive() {
             if !std::mem::replace(&mut self.complained, true) {
                 let (id, pid) = (&self.entry.id, self.entry.pid);
@@ -175,18 +235,20 @@ impl Hosted {
             let pid = self.entry.pid;
             let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
             self.told.push_back(Happened::Lost(message));
-            tokio::spawn(end_program(self.entry.clone()));
+            if self.role == Role::Drives {
+                tokio::spawn(end_program(self.entry.clone()));
+            }
         } else if !self.closed {
             self.told.push_back(Happened::Closed);
         }
-        self.entry.forget(&self.registry);
+        self.forget();
     }
 
     /// The connection broke.
     fn disconnected(&mut self, why: &str) {
         if self.exited && self.closed {
             self.stage = Stage::Over;
-            self.entry.forget(&self.registry);
+            self.forget();
             return;
         }
         if !self.orders.is_empty() {
@@ -200,9 +262,21 @@ impl Hosted {
 
     fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {
         if off > self.off {
-            let message = format!("output bytes {}..{off} are lost", self.off);
-            self.told.push_back(Happened::Fault(message));
+            let message = match self.role {
+                Role::Drives => format!("output bytes {}..{off} are lost", self.off),
+                Role::Views(_) if self.off == 0 => format!(
+                    "nothing was recorded: the first {off} bytes of output are not known any more, and what follows is shown"
+                ),
+                Role::Views(_) => format!("output bytes {}..{off} came too fast and are not shown", self.off),
+            };
+            self.told.extend([Happened::Fault(message), Happened::Skipped(off)]);
             self.off = off;
+            let then = self.told.len();
+            if let Some(output) = self.output_at(off, bytes) {
+                // Before what it brings about.
+                self.told.insert(then, output);
+            }
+            return None;
         }
         let known = usize::try_from(self.off - off).unwrap_or(usize::MAX).min(bytes.len());
         bytes.drain(..known);
@@ -226,9 +300,7 @@ impl Hosted {
         match report {
             Report::Output { off, bytes, .. } => self.output_at(off, bytes),
             Report::Resized(size) => Some(Happened::Resized(size)),
-            Report::Snapshot { at, id, anchor, label } => {
-                Some(Happened::Snapshot(snapshot(at, id, anchor, &label)))
-            }
+            Report::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
             Report::Fault(message) => {
                 self.faults += 1;
                 Some(Happened::Fault(message))
@@ -239,15 +311,28 @@ impl Hosted {
             }
             Report::Exited(exit) => {
                 self.exited = true;
-                Order::Seen.extend(&mut self.orders);
+                if self.role == Role::Drives {
+                    Order::Seen.extend(&mut self.orders);
+                }
                 Some(Happened::Exited(exit))
             }
             Report::Closed => {
                 self.closed = true;
                 Some(Happened::Closed)
             }
+            Report::Typed { origin } => {
+                self.typed = Some((Instant::now(), origin));
+                None
+            }
             Report::Hello(_) => None,
         }
+    }
+
+    /// Told once, however often it comes.
+    fn snapshot(&mut self, snapshot: Snapshot) -> Option<Happened> {
+        let new = snapshot.at > self.last_snapshot;
+        self.last_snapshot = self.last_snapshot.max(snapshot.at);
+        new.then_some(Happened::Snapshot(snapshot))
     }
 
     /// Meanwhile more was written than the host keeps: the file has it.
@@ -271,12 +356,16 @@ impl Stage {
         let control = entry.runtime.join(crate::host::CONTROL);
         let entry = entry.clone();
         Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
-            let deadline = tokio::time::Instant::now() + GREETING;
+            let deadline = Instant::now() + GREETING;
             loop {
                 let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
                 match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     // Out of descriptors, or about to end: it is tried again for a while.
-                    Err(_) if entry.is_alive() && tokio::time::Instant::now() < deadline => {
+                    Err(error)
+                        if error.kind() != io::ErrorKind::QuotaExceeded
+                            && entry.is_alive()
+                            && Instant::now() < deadline =>
+                    {
                         tokio::time::sleep(LOOK).await;
                     }
                     connected => return connected,
@@ -311,6 +400,15 @@ impl Backend for Hosted {
                         if let Some(happened) = self.output_at(off, bytes) {
                             return happened;
                         }
+                    }
+                    Some(Piece::Other(Happened::Snapshot(snapshot))) => {
+                        if let Some(happened) = self.snapshot(snapshot) {
+                            return happened;
+                        }
+                    }
+                    Some(Piece::Other(Happened::Exited(exit))) => {
+                        // Told when all of it is read.
+                        self.entry.exit.get_or_insert(exit.into());
                     }
                     Some(Piece::Other(happened)) => return happened,
                     None => match connection.take() {
@@ -407,14 +505,31 @@ impl Backend for Hosted {
     fn release(&mut self) -> bool {
         true
     }
+
+    fn lease(&mut self, now: TsNs) -> Lease {
+        let Some((at, origin)) = self.typed else { return Lease::Free };
+        match PAUSE.checked_sub(at.elapsed()) {
+            Some(left) if !left.is_zero() => {
+                let by = match origin {
+                    Origin::Injected => "somebody with 'nerve host write'",
+                    Origin::User | Origin::Api | Origin::Terminal => "somebody in front of it",
+                };
+                Lease::Held { by: by.to_string(), until: now + left }
+            }
+            Some(_) | None => {
+                self.typed = None;
+                Lease::Free
+            }
+        }
+    }
 }
 
 /// The host is gone and its program may not be: it lost its terminal, and may not care.
 async fn end_program(entry: Entry) {
     for (signal, pause) in ESCALATION {
         entry.signal_child(signal);
-        let deadline = tokio::time::Instant::now() + pause;
-        while entry.has_child() && tokio::time::Instant::now() < deadline {
+        let deadline = Instant::now() + pause;
+        while entry.has_child() && Instant::now() < deadline {
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -469,6 +584,8 @@ fn send_recording(
                     let label = String::from_utf8_lossy(label);
                     Piece::Other(Happened::Snapshot(snapshot(record.at, id, anchor, &label)))
                 }
+                // Of a host that is gone this can be all that tells it.
+                Body::Mark(Mark::Exit(exit)) if to.is_none() => Piece::Other(Happened::Exited(exit)),
                 _ => continue,
             };
             pieces.blocking_send(piece)?;

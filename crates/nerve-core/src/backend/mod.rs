@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use hosted::Hosted;
 pub use in_process::InProcess;
 pub use spawn::{Program, SpawnError};
+pub use system::apart;
 pub(crate) use system::{no_descriptors, watch};
 
 /// A terminal with a program on it: owns the bytes in both directions. Bytes are stamped and have passed the taps before they

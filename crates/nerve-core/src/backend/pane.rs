@@ -184,7 +184,9 @@ impl Panes {
     pub(crate) fn finish(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
-        Meta { ended_at: Some(ended), exit: Some(exit), ..meta }.store(path)
+        let Memory { agent_session, transcript, .. } = entry.memory.clone();
+        let home = entry.label.env_home.as_ref().map(PathBuf::from);
+        Meta { ended_at: Some(ended), exit: Some(exit), agent_session, transcript, home, ..meta }.store(path)
     }
 
     /// Makes a pane this process's own, for as long as the claim lives. `holder` says who we are, for those who come second.

@@ -47,9 +47,17 @@ impl Pty {
     /// # Errors
     /// [`SpawnError`]: the program or its folder is missing, or the system refused. Nothing is left behind.
     pub fn spawn(program: &Program, size: Size) -> Result<Pty, SpawnError> {
+        Pty::spawn_reading(program, size, None)
+    }
+
+    /// The same for a program whose standard input is `stdin`, if that is given, and not the terminal.
+    ///
+    /// # Errors
+    /// As [`Pty::spawn`].
+    pub fn spawn_reading(program: &Program, size: Size, stdin: Option<OwnedFd>) -> Result<Pty, SpawnError> {
         let (master, slave) =
             open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
-        let child = program.spawn(&slave)?;
+        let child = program.spawn(&slave, stdin)?;
         drop(slave);
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         let master = watch(master).map_err(SpawnError::system("watch the terminal"))?;

@@ -69,12 +69,14 @@ impl SpawnError {
 }
 
 impl Program {
-    /// Starts it with `slave` as its controlling terminal, stdin, stdout and stderr, in a session of its own.
-    pub(super) fn spawn(&self, slave: &OwnedFd) -> Result<Child, SpawnError> {
+    /// Starts it with `slave` as its controlling terminal, stdout and stderr, in a session of its own. What it reads comes from the
+    /// terminal too, if no other `stdin` is given.
+    pub(super) fn spawn(&self, slave: &OwnedFd, stdin: Option<OwnedFd>) -> Result<Child, SpawnError> {
         let program = self.find()?;
         let stdio = || slave.try_clone().map(Stdio::from).map_err(SpawnError::system("share the terminal"));
         let mut command = Command::new(program);
-        command.args(&self.argv[1..]).stdin(stdio()?).stdout(stdio()?).stderr(stdio()?).kill_on_drop(false);
+        let stdin = stdin.map_or_else(stdio, |other| Ok(Stdio::from(other)))?;
+        command.args(&self.argv[1..]).stdin(stdin).stdout(stdio()?).stderr(stdio()?).kill_on_drop(false);
         if let Some(name) = self.argv.first() {
             command.arg0(name);
         }

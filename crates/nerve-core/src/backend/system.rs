@@ -2,21 +2,21 @@
 #![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
 use crate::open_files;
 
-/// Between fork and exec: a session of its own with the terminal (file descriptor 0) as its controlling one, and no other
+/// Between fork and exec: a session of its own with the terminal (file descriptor 1) as its controlling one, and no other
 /// descriptor of ours; the limit of open files is the one we were started with.
 pub(super) fn own_terminal(command: &mut Command) {
     // SAFETY: setsid, ioctl, setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;
-            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
             open_files::give_back()?;
             mark_descriptors()
         });
@@ -47,6 +47,24 @@ pub(crate) fn ends_with_us(command: &mut Command) {
             // We may have ended before that was set.
             let orphan = rustix::process::getppid() != Some(us);
             if orphan { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
+        });
+    }
+}
+
+/// Between fork and exec: a session of its own, and no descriptor of ours but the three standard ones and these, as far as they are open.
+/// It outlives us and our terminal.
+pub fn apart(command: &mut Command, keep: Vec<RawFd>) {
+    // SAFETY: setsid, setrlimit, close_range and fcntl are async-signal-safe system calls; no memory is allocated, no lock is taken.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::setsid()?;
+            open_files::give_back()?;
+            mark_descriptors()?;
+            for descriptor in &keep {
+                // One that is not open is for the command to miss.
+                let _ = libc::fcntl(*descriptor, libc::F_SETFD, 0);
+            }
+            Ok(())
         });
     }
 }

@@ -1,8 +1,11 @@
 //! Conversations of agents: which one a node has, and how another node goes on from it (seed claude-fork).
 //!
+//! [`branch`] goes on from a place in a recording, whether or not its node is still there.
+//!
 //! What the words of a command mean is data of the profile ([`nerve_term::profile::session`]); where agents keep their conversations
 //! is in `records`; the command FORK_NODE is the engine's.
 
+pub mod branch;
 pub(crate) mod records;
 
 use nerve_term::profile::Profile;

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
+use nerve_term::event::TsNs;
 use nerve_term::profile::session::{Learn, SessionForms};
 use serde_json::Value;
 
@@ -62,6 +64,26 @@ impl Records {
         projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
     }
 
+    /// The folder with the settings of Claude Code and its records, and the one that it has where nothing else is said.
+    pub(crate) fn claude(&self) -> (&Path, PathBuf) {
+        (&self.claude, self.home.join(".claude"))
+    }
+
+    /// The transcripts of Claude Code in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
+    pub(crate) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
+        let files =
+            fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
+        let is_one = |path: &PathBuf| {
+            let modified = fs::metadata(path).and_then(|meta| meta.modified()).ok();
+            let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            path.extension().is_some_and(|end| end == "jsonl")
+                // Before it is opened: old ones are many.
+                && modified.is_some_and(|time| time.as_nanos() >= u128::from(from.0))
+                && first_time(path).is_some_and(|at| (from..=to).contains(&at))
+        };
+        files.map(|file| file.path()).filter(is_one).collect()
+    }
+
     /// Gemini CLI's file of a conversation: named by the beginning of its id, the whole of which is in its first line.
     pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
@@ -86,6 +108,23 @@ pub(crate) fn read_transcript(path: &Path) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     fs::read_to_string(path)
+}
+
+/// The name of Claude Code's folder for the conversations of a working directory: all but letters and digits of ASCII are dashes, in
+/// units of UTF-16 as it counts them.
+pub(crate) fn project(cwd: &Path) -> String {
+    let units = cwd.to_string_lossy();
+    let dashed = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
+    units.encode_utf16().map(dashed).collect()
+}
+
+/// Writes a transcript into a folder, as [`write_beside`].
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    write_beside(&folder.join(id), id, text)
 }
 
 /// Writes a transcript beside another one, whole or not at all, for its user only. Never over a file that is there.
@@ -135,6 +174,17 @@ fn rollout_id(path: &Path) -> Option<String> {
     const ID: usize = 36;
     let name = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
     name.get(name.len().checked_sub(ID)?..).map(str::to_string)
+}
+
+/// When the first line of a transcript was written that says it.
+fn first_time(path: &Path) -> Option<TsNs> {
+    let text = read(path).ok()?;
+    let time = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let time: jiff::Timestamp = line.get("timestamp")?.as_str()?.parse().ok()?;
+        u64::try_from(time.as_nanosecond()).ok().map(TsNs)
+    };
+    text.lines().find_map(time)
 }
 
 /// `sessionId` of a file's first line.

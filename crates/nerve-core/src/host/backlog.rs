@@ -1,28 +1,147 @@
-//! The last output of a terminal, for those who connect late.
+//! The last output of a terminal, with the sizes and snapshots in it, for those who connect late.
 
 use std::collections::VecDeque;
 
+use nerve_term::event::{Size, TsNs};
+
+use super::link::{self, CHUNK, Report};
+
 /// Output kept in memory.
 const BACKLOG: usize = 4 << 20;
+/// Sizes and snapshots kept with it.
+const MARKS: usize = 4096;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Backlog {
     /// Output bytes before the first one kept.
     pub(super) oldest: u64,
     bytes: VecDeque<u8>,
+    /// The size at the first byte kept.
+    first: Size,
+    /// What came before which output byte, in order.
+    marks: VecDeque<(u64, Report)>,
 }
 
 impl Backlog {
+    pub(super) fn new(size: Size) -> Backlog {
+        Backlog { oldest: 0, bytes: VecDeque::new(), first: size, marks: VecDeque::new() }
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
         let over = self.bytes.len().saturating_sub(BACKLOG);
         self.bytes.drain(..over);
         self.oldest += over as u64;
+        while self.marks.front().is_some_and(|(off, _)| *off < self.oldest) {
+            self.forget_mark();
+        }
     }
 
-    pub(super) fn since(&self, off: u64) -> Vec<u8> {
-        let skip = usize::try_from(off.saturating_sub(self.oldest)).unwrap_or(usize::MAX);
-        self.bytes.iter().skip(skip).copied().collect()
+    /// Something that is not output came here.
+    pub(super) fn mark(&mut self, report: Report) {
+        self.marks.push_back((self.oldest + self.bytes.len() as u64, report));
+        if self.marks.len() > MARKS {
+            self.forget_mark();
+        }
+    }
+
+    fn forget_mark(&mut self) {
+        if let Some((_, Report::Resized(size))) = self.marks.pop_front() {
+            self.first = size;
+        }
+    }
+
+    /// All that is kept from this byte on, which must be kept, as frames. Begins with the size at that byte.
+    pub(super) fn frames_since(&self, off: u64, now: TsNs) -> Vec<u8> {
+        let before = self.marks.iter().take_while(|(at, _)| *at < off);
+        let size = before.fold(self.first, |size, (_, report)| match report {
+            Report::Resized(size) => *size,
+            _ => size,
+        });
+        let mut frames = Vec::with_capacity(self.bytes.len() + 1024);
+        Report::Resized(size).encode(&mut frames);
+        let mut from = off;
+        for (at, report) in self.marks.iter().skip_while(|(at, _)| *at < off) {
+            self.encode_between(from, *at, now, &mut frames);
+            report.encode(&mut frames);
+            from = *at;
+        }
+        self.encode_between(from, self.oldest + self.bytes.len() as u64, now, &mut frames);
+        frames
+    }
+
+    fn encode_between(&self, from: u64, to: u64, now: TsNs, frames: &mut Vec<u8>) {
+        let index = |off: u64| usize::try_from(off.saturating_sub(self.oldest)).unwrap_or(usize::MAX);
+        let to = index(to).min(self.bytes.len());
+        let bytes: Vec<u8> = self.bytes.range(index(from).min(to)..to).copied().collect();
+        encode_output(now, from, &bytes, frames);
+    }
+}
+
+/// Output as frames, none longer than it may be.
+pub(super) fn encode_output(at: TsNs, mut off: u64, bytes: &[u8], frames: &mut Vec<u8>) {
+    for chunk in bytes.chunks(CHUNK) {
+        link::encode_output(frames, at, off, chunk);
+        off += chunk.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link::Frames;
+    use super::*;
+
+    const SIZE: Size = Size { cols: 80, rows: 24 };
+
+    fn told(backlog: &Backlog, off: u64) -> Vec<Report> {
+        let mut frames = Frames::default();
+        frames.room().extend(backlog.frames_since(off, TsNs(0)));
+        let mut reports = Vec::new();
+        while let Some(body) = frames.take().unwrap() {
+            reports.push(Report::decode(body).unwrap().unwrap());
+        }
+        reports
+    }
+
+    fn output(off: u64, bytes: &[u8]) -> Report {
+        Report::Output { at: TsNs(0), off, bytes: bytes.to_vec() }
+    }
+
+    fn snapshot(id: u64, anchor: u64) -> Report {
+        Report::Snapshot { at: TsNs(id), id, anchor, label: String::new() }
+    }
+
+    #[test]
+    fn sizes_and_snapshots_come_where_they_were() {
+        let mut backlog = Backlog::new(SIZE);
+        backlog.push(b"abc");
+        backlog.mark(Report::Resized(Size::new(60, 10)));
+        backlog.push(b"de");
+        backlog.mark(snapshot(1, 5));
+        let [small, mark] = [Report::Resized(Size::new(60, 10)), snapshot(1, 5)];
+        assert_eq!(
+            told(&backlog, 0),
+            [Report::Resized(SIZE), output(0, b"abc"), small.clone(), output(3, b"de"), mark.clone()]
+        );
+        assert_eq!(told(&backlog, 4), [small.clone(), output(4, b"e"), mark.clone()]);
+        assert_eq!(told(&backlog, 5), [small, mark], "nothing tells whether it was seen: told again");
+    }
+
+    #[test]
+    fn what_was_before_the_first_byte_kept_is_forgotten_but_its_size() {
+        let mut backlog = Backlog::new(SIZE);
+        backlog.push(b"x");
+        backlog.mark(Report::Resized(Size::new(60, 10)));
+        backlog.mark(snapshot(1, 1));
+        backlog.push(&vec![b'y'; BACKLOG + 1]);
+        assert_eq!(backlog.oldest, 2);
+        let reports = told(&backlog, 2);
+        assert_eq!(reports[0], Report::Resized(Size::new(60, 10)));
+        assert!(reports[1..].iter().all(|report| matches!(report, Report::Output { .. })));
+        for id in 0..=MARKS as u64 {
+            backlog.mark(snapshot(id, 0));
+        }
+        assert_eq!(backlog.marks.len(), MARKS);
     }
 }

@@ -27,7 +27,7 @@ impl Connection {
     /// Connects to a host's control socket and hears its greeting.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no host.
+    /// Nobody listens there, or it is no host; [`io::ErrorKind::QuotaExceeded`] if too many are connected to it.
     pub async fn open(control: &Path) -> io::Result<Connection> {
         Connection::greeted(UnixStream::connect(control).await?).await
     }
@@ -50,6 +50,7 @@ impl Connection {
             };
             return match report {
                 Some(Report::Hello(hello)) => Ok(Connection { stream, frames, hello: *hello, terminal }),
+                Some(Report::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
                 _ => Err(bad("it does not greet as a host does".to_string())),
             };
         }

@@ -7,9 +7,9 @@ use nerve_record::store::Store;
 use nerve_term::event::TsNs;
 use serde::{Deserialize, Serialize};
 
-use super::HostSpec;
 use super::launch::launch;
 use super::registry::{self, Entry};
+use super::{EndSnapshot, HostSpec};
 use crate::backend::{Hosted, SpawnError};
 use crate::command::{BackendKind, NodeRef};
 use crate::node::hooks::HookSocket;
@@ -31,6 +31,8 @@ pub struct Hosting {
     pub registry: PathBuf,
     /// Where recordings go.
     pub recordings: PathBuf,
+    /// Where the files of snapshots go.
+    pub snapshots: PathBuf,
 }
 
 /// What a server writes on its hosts, to make the same node of it again.
@@ -103,6 +105,8 @@ impl Hosting {
             registry: self.registry.clone(),
             snapshots_at: None,
             label: serde_json::to_value(label).unwrap_or_default(),
+            end: Some(EndSnapshot::of(&spec.profile, &self.snapshots)),
+            viewed: false,
         };
         let started = launch(&self.program, &host).await.inspect_err(|_| {
             // The host has removed it if it came so far.

@@ -9,8 +9,8 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The version spoken here.
-pub const VERSION: u32 = 1;
+/// The version spoken here. Since 2, sizes and snapshots are told where they were, also to those who connect late.
+pub const VERSION: u32 = 2;
 /// The longest frame. Longer bytes go in several.
 pub const FRAME_LIMIT: usize = 1 << 20;
 /// Bytes of one [`Report::Output`] or [`Order::Input`] at most.
@@ -67,6 +67,20 @@ pub enum Order {
     Seen,
     /// Keep this in the host's entry, for whoever drives the terminal next.
     Remember(Value),
+    /// The connection is a viewer, with this window for the program. Said again when the window changes; a connection that ends is
+    /// forgotten.
+    View(Window),
+}
+
+/// What a viewer wants of the terminal's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// Nothing: it shows what there is.
+    Keep,
+    /// The program is to fit into this, and into the windows of all others that share.
+    Shares(Size),
+    /// The program is to have exactly this, whoever else looks. Of several, the latest that came counts.
+    Sets(Size),
 }
 
 /// From a host.
@@ -107,6 +121,11 @@ pub enum Report {
     Exited(ExitStatus),
     /// No more output will come.
     Closed,
+    /// Somebody else has typed something for the program.
+    Typed {
+        /// Who.
+        origin: Origin,
+    },
 }
 
 /// A frame that makes no sense.
@@ -130,6 +149,17 @@ impl Order {
             Order::Stop => frame(out, 4, |_| {}),
             Order::Seen => frame(out, 5, |_| {}),
             Order::Remember(memory) => frame(out, 6, |out| out.extend(memory.to_string().as_bytes())),
+            Order::View(window) => frame(out, 7, |out| match window {
+                Window::Keep => out.push(0),
+                Window::Shares(size) => {
+                    out.push(1);
+                    put_size(out, *size);
+                }
+                Window::Sets(size) => {
+                    out.push(2);
+                    put_size(out, *size);
+                }
+            }),
         }
     }
 
@@ -146,6 +176,12 @@ impl Order {
             4 => Order::Stop,
             5 => Order::Seen,
             6 => Order::Remember(serde_json::from_slice(fields.0).map_err(|_| BadFrame("it is no JSON"))?),
+            7 => Order::View(match fields.byte()? {
+                0 => Window::Keep,
+                1 => Window::Shares(fields.size()?),
+                2 => Window::Sets(fields.size()?),
+                _ => return Ok(None),
+            }),
             _ => return Ok(None),
         }))
     }
@@ -182,6 +218,7 @@ impl Report {
                 out.extend(code.to_le_bytes());
             }),
             Report::Closed => frame(out, 8, |_| {}),
+            Report::Typed { origin } => frame(out, 9, |out| out.push(origin_code(*origin))),
         }
     }
 
@@ -219,6 +256,7 @@ impl Report {
                 })
             }
             8 => Report::Closed,
+            9 => Report::Typed { origin: origin(fields.byte()?) },
             _ => return Ok(None),
         }))
     }
@@ -348,6 +386,9 @@ mod tests {
             Order::Stop,
             Order::Seen,
             Order::Remember(serde_json::json!({"a": [1]})),
+            Order::View(Window::Keep),
+            Order::View(Window::Shares(Size::new(1, 65535))),
+            Order::View(Window::Sets(Size::new(80, 24))),
         ];
         let reports = [
             Report::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
@@ -357,6 +398,8 @@ mod tests {
             Report::Exited(ExitStatus::Signal(9)),
             Report::Fault("full".into()),
             Report::Closed,
+            Report::Typed { origin: Origin::User },
+            Report::Resized(Size::new(7, 8)),
         ];
         let mut bytes = Vec::new();
         orders.iter().for_each(|order| order.encode(&mut bytes));
@@ -371,9 +414,11 @@ mod tests {
                     bodies.push(body.to_vec());
                 }
             }
-            let got: Vec<_> = bodies[..6].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
+            let got: Vec<_> =
+                bodies[..orders.len()].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
             assert_eq!(got, orders);
-            let got: Vec<_> = bodies[6..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
+            let got: Vec<_> =
+                bodies[orders.len()..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
             assert_eq!(got, reports);
         }
         assert!(split > 0);
@@ -385,6 +430,9 @@ mod tests {
         frames.room().extend(0xFFFF_FFFF_u32.to_le_bytes());
         assert!(frames.take().is_err());
         assert_eq!(Order::decode(&[99, 1, 2]), Ok(None));
+        assert_eq!(Order::decode(&[7, 99]), Ok(None), "a way to look that comes later");
+        assert_eq!(Report::decode(&[99]), Ok(None));
+        assert!(Order::decode(&[7, 1, 80]).is_err());
         assert!(Order::decode(&[]).is_err());
         assert!(Order::decode(&[1, 0]).is_err());
         assert!(Report::decode(&[1, b'{']).is_err());

@@ -19,6 +19,12 @@ use super::link::{CHUNK, Frames, Order, Report};
 const BEHIND: usize = 4 << 20;
 /// How long a connection that takes nothing holds up the terminal. Then it is closed: the session goes on.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The same for a viewer: somebody has stopped it, or its window is gone. It comes again and reads what it missed.
+const VIEWERS_PATIENCE: Duration = Duration::from_millis(250);
+/// Connections from without at a time.
+pub(super) const MAX_LINKS: usize = 64;
+/// How long one that is turned away may take to hear why.
+const REFUSAL: Duration = Duration::from_secs(2);
 
 /// All connections of a host.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(super) struct Links {
     room: Arc<Notify>,
     /// The program takes input; connections that send some wait for it.
     takes_input: watch::Sender<bool>,
+    /// Those that were cut off since somebody asked.
+    cut: Vec<u64>,
 }
 
 /// What comes from a connection.
@@ -51,6 +59,8 @@ struct Link {
     stuck: Option<(Instant, usize)>,
     /// It is waited for as long as it takes.
     inside: bool,
+    /// It only shows what it gets.
+    viewer: bool,
     /// It has said from where it wants the output, and has all that was.
     live: bool,
 }
@@ -72,6 +82,7 @@ impl Links {
                 orders,
                 room: Arc::new(Notify::new()),
                 takes_input: watch::channel(true).0,
+                cut: Vec::new(),
             },
             received,
         )
@@ -103,8 +114,32 @@ impl Links {
             let _ = orders.send((id, Ordered::Gone)).await;
             room.notify_one();
         });
-        self.links.push(Link { id, queue, waiting, stuck: None, inside, live: false });
+        self.links.push(Link { id, queue, waiting, stuck: None, inside, viewer: false, live: false });
         id
+    }
+
+    /// Nobody else is taken in from without.
+    pub(super) fn is_full(&self) -> bool {
+        self.links.iter().filter(|link| !link.inside).count() >= MAX_LINKS
+    }
+
+    /// Tells a connection why it is not taken in.
+    pub(super) fn refuse(mut stream: UnixStream, why: &[u8]) {
+        let why = why.to_vec();
+        tokio::spawn(async move {
+            // One that does not listen is not told.
+            let _ = tokio::time::timeout(REFUSAL, stream.write_all(&why)).await;
+        });
+    }
+
+    /// The connection is a viewer from now on. `false` if there is no such connection.
+    pub(super) fn is_viewer(&mut self, id: u64) -> bool {
+        self.link(id).map(|link| link.viewer = true).is_some()
+    }
+
+    /// Those that were cut off, once.
+    pub(super) fn take_cut(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.cut)
     }
 
     pub(super) fn remove(&mut self, id: u64) {
@@ -154,10 +189,24 @@ impl Links {
         }
     }
 
+    /// Sends frames to everybody who has begun to listen but this one.
+    pub(super) fn send_others(&mut self, id: u64, frames: &[u8]) {
+        if self.links.iter().any(|link| link.live && link.id != id) {
+            let frames = Arc::new(frames.to_vec());
+            self.links.iter().filter(|link| link.live && link.id != id).for_each(|link| link.push(&frames));
+        }
+    }
+
     /// Whether the terminal may be read: nobody is too far behind, or not for long.
     pub(super) fn keeping_up(&mut self) -> bool {
         let mut all = true;
+        let cut = &mut self.cut;
         self.links.retain_mut(|link| {
+            if link.inside && !link.live {
+                // It is about to say from where it wants the output: from the begin, and not a byte is to be missed.
+                all = false;
+                return true;
+            }
             let waiting = link.waiting.load(Ordering::Acquire);
             if waiting < BEHIND {
                 link.stuck = None;
@@ -165,7 +214,10 @@ impl Links {
             }
             match link.stuck {
                 _ if link.inside => {}
-                Some((since, then)) if waiting >= then && since.elapsed() >= PATIENCE => return false,
+                Some((since, then)) if waiting >= then && since.elapsed() >= link.patience() => {
+                    cut.push(link.id);
+                    return false;
+                }
                 Some((_, then)) if waiting >= then => {}
                 _ => link.stuck = Some((Instant::now(), waiting)),
             }
@@ -175,10 +227,12 @@ impl Links {
         all
     }
 
-    /// Waits until somebody has taken something, or [`PATIENCE`] is over.
+    /// Waits until somebody has taken something, or the patience with somebody who is stuck is over.
     pub(super) async fn room(&self) {
+        let stuck = self.links.iter().filter(|link| link.stuck.is_some());
+        let patience = stuck.map(Link::patience).min().unwrap_or(PATIENCE);
         // A timeout is an answer too: whoever is stuck is closed then.
-        let _ = tokio::time::timeout(PATIENCE, self.room.notified()).await;
+        let _ = tokio::time::timeout(patience, self.room.notified()).await;
     }
 
     /// Nothing waits for anybody.
@@ -192,6 +246,11 @@ impl Links {
 }
 
 impl Link {
+    /// How long it may take nothing while others wait for it.
+    fn patience(&self) -> Duration {
+        if self.viewer { VIEWERS_PATIENCE } else { PATIENCE }
+    }
+
     fn push(&self, frames: &Arc<Vec<u8>>) {
         self.waiting.fetch_add(frames.len(), Ordering::AcqRel);
         let _ = self.queue.send(Piece::Bytes(frames.clone()));

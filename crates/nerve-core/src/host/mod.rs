@@ -13,10 +13,12 @@ pub mod registry;
 pub mod watch;
 
 mod backlog;
+pub mod end;
 mod links;
 mod session;
 mod snapshots;
 mod sockets;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -62,8 +64,25 @@ pub struct HostSpec {
     pub snapshots_at: Option<std::net::SocketAddr>,
     /// What the one who starts it wants to find on it later.
     pub label: Value,
+    /// The snapshot that is taken when the program has ended; none if `None`, or if nothing is recorded.
+    #[serde(default)]
+    pub end: Option<EndSnapshot>,
+    /// A viewer is on its way: a program that ends sooner than that one comes is to be seen all the same.
+    #[serde(default)]
+    pub viewed: bool,
 }
 
+/// The last snapshot of a session, where it can be gone on from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EndSnapshot {
+    /// Where the files of the program's folder are kept with it; without, it is only a mark in the recording.
+    pub files: Option<PathBuf>,
+}
+
+/// In the label of a host: the id of the execution that it is the terminal of.
+pub const EXECUTION: &str = "execution";
+/// In the label of a host: the recording of the session that it is a part of.
+pub const OF: &str = "of";
 /// The socket for those who drive the terminal, in a host's runtime folder.
 pub const CONTROL: &str = "control";
 /// The socket where snapshots are announced.
@@ -98,6 +117,7 @@ impl HostSpec {
     /// What stands beside the recording.
     fn meta(&self, started: TsNs) -> Meta {
         let text = |key: &str| self.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
+        let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
         Meta {
             started_at: started,
             cmd: self.argv.clone(),
@@ -111,6 +131,8 @@ impl HostSpec {
             session: text("session"),
             node: text("node"),
             profile: text("profile"),
+            asked: asked.filter(|asked| *asked != self.argv).unwrap_or_default(),
+            home: text("env_home").map(PathBuf::from),
             ..Meta::default()
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use super::registry::Entry;
 use super::session::{Inbox, Made, Session};
 use super::snapshots::{listen_tcp, listen_unix};
 use super::sockets::{accept, private_socket};
-use super::{CONTROL, HostSpec, SNAPSHOT};
+use super::{CONTROL, HostSpec, OF, SNAPSHOT};
 use crate::backend::SpawnError;
 use crate::backend::pty::Pty;
 use crate::clock::Clock;
@@ -44,12 +45,37 @@ impl Host {
     /// [`SpawnError`]: the program, its folder, or a socket. Nothing is left behind. A recording that cannot be made is no error:
     /// it is reported to whoever connects.
     pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
-        private_folder(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
-        let runtime = spec.runtime.clone();
-        Host::begin(spec).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+        Host::begin_in_folder(spec, None, None).await
     }
 
-    async fn begin(mut spec: HostSpec) -> Result<Host, SpawnError> {
+    /// The same with a connection from within this process that misses no output. The program's standard input is `stdin`, if that
+    /// is given, and not the terminal.
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    pub async fn start_in_front(
+        spec: HostSpec,
+        stdin: Option<OwnedFd>,
+    ) -> Result<(Host, UnixStream), SpawnError> {
+        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("make a connection"))?;
+        Ok((Host::begin_in_folder(spec, stdin, Some(theirs)).await?, ours))
+    }
+
+    async fn begin_in_folder(
+        spec: HostSpec,
+        stdin: Option<OwnedFd>,
+        front: Option<UnixStream>,
+    ) -> Result<Host, SpawnError> {
+        private_folder(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
+        let runtime = spec.runtime.clone();
+        Host::begin(spec, stdin, front).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+    }
+
+    async fn begin(
+        mut spec: HostSpec,
+        stdin: Option<OwnedFd>,
+        front: Option<UnixStream>,
+    ) -> Result<Host, SpawnError> {
         let clock = Clock::start();
         let (asked, asks) = mpsc::channel(16);
         let snapshot_socket = match spec.snapshots_at {
@@ -72,8 +98,8 @@ impl Host {
             None => None,
         };
         environment(&mut spec, &snapshot_socket);
-        let pty =
-            Pty::spawn(&spec.program(), spec.size()).inspect_err(|_| discard_recording(&spec, existed))?;
+        let pty = Pty::spawn_reading(&spec.program(), spec.size(), stdin)
+            .inspect_err(|_| discard_recording(&spec, existed))?;
         let flusher = recorder.as_ref().map(Recorder::flusher);
         let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
         let mut pump = Pump::new(taps);
@@ -91,6 +117,10 @@ impl Host {
         }
         let (links, orders) = Links::new();
         let (connections, connected) = mpsc::channel(4);
+        if let Some(front) = front {
+            // The first of four: there is room.
+            let _ = connections.try_send((front, true));
+        }
         let accepting = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
         let (stop, stops) = mpsc::channel(1);
         let (registry, entry_told) = (spec.registry.clone(), entry.clone());
@@ -127,6 +157,10 @@ impl Host {
 
 /// What the program finds in its environment.
 fn environment(spec: &mut HostSpec, snapshot_socket: &str) {
+    // A tool of an agent is a part of the agent's session: that is where its snapshots belong.
+    if spec.label.get(OF).is_some() {
+        return;
+    }
     spec.env.insert("NERVE_RECORDER_SOCKET".into(), snapshot_socket.to_string());
     spec.env.insert("AH_RECORDER_IPC_SOCKET".into(), snapshot_socket.to_string());
     spec.env.insert("NERVE_SESSION_ID".into(), spec.session_id.clone());

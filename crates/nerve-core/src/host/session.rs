@@ -2,21 +2,27 @@
 
 use std::time::Duration;
 
+use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::Response;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
+use serde::Deserialize;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::HostSpec;
-use super::backlog::Backlog;
-use super::link::{self, CHUNK, Hello, Order, Report};
-use super::links::{Links, Ordered};
+use super::backlog::{Backlog, encode_output};
+use super::end::Ending;
+use super::link::{self, Hello, Order, Report, Window};
+use super::links::{Links, MAX_LINKS, Ordered};
 use super::registry::Entry;
 use super::snapshots::Asked;
+use super::windows::Windows;
+use crate::backend::Memory;
 use crate::backend::pty::{ESCALATION, Pty, READ_LIMIT};
 use crate::clock::Clock;
 use crate::pump::Pump;
@@ -30,6 +36,8 @@ const MAX_FAULTS: usize = 8;
 const DRAIN: Duration = Duration::from_millis(500);
 /// How long the last frames may take to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a viewer that is on its way may take after the program's end.
+const VIEWER_COMES: Duration = Duration::from_secs(10);
 /// How long somebody who connects waits for the disk.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// What a program can have written before it asks for a snapshot and that was not read yet: more than the kernel holds.
@@ -64,6 +72,7 @@ pub(super) struct Session {
     pty: Pty,
     flusher: Option<Flusher>,
     links: Links,
+    windows: Windows,
     backlog: Backlog,
     faults: Vec<String>,
     open: bool,
@@ -73,10 +82,16 @@ pub(super) struct Session {
     stopping: Option<(usize, Instant)>,
     /// Somebody has listened.
     heard: bool,
+    /// A viewer has come.
+    had_viewer: bool,
     /// Somebody has seen the program's end.
     seen: bool,
     /// All is over but nobody has seen it: that is waited for until then.
     awaited_until: Option<Instant>,
+    /// The highest number of a snapshot so far.
+    last_snapshot: u64,
+    /// What is being written beside the recording.
+    noting: Option<JoinHandle<()>>,
 }
 
 impl Session {
@@ -92,21 +107,25 @@ impl Session {
         Session {
             clock,
             size: spec.size(),
+            windows: Windows::default(),
+            backlog: Backlog::new(spec.size()),
             entry,
             spec,
             pump,
             pty,
             flusher,
             links,
-            backlog: Backlog::default(),
             faults,
             open: true,
             exit: None,
             drain_until: None,
             stopping: None,
             heard: false,
+            had_viewer: false,
             seen: false,
             awaited_until: None,
+            last_snapshot: 0,
+            noting: None,
         }
     }
 
@@ -114,6 +133,9 @@ impl Session {
         let mut buffer = Vec::with_capacity(READ_LIMIT);
         while self.open || self.exit.is_none() || self.awaits_witness() || !inbox.connected.is_empty() {
             let keeping_up = self.links.keeping_up();
+            for link in self.links.take_cut() {
+                self.gone(link);
+            }
             let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
             let on_disk = on_disk.cloned();
             if self.drain_until.is_some() && (!keeping_up || on_disk.is_some()) {
@@ -153,11 +175,13 @@ impl Session {
     /// Somebody should have seen the end, and may still: whoever started this was not quick enough to listen, or listens and has
     /// not said that it saw.
     fn awaits_witness(&mut self) -> bool {
+        let viewer_to_come = self.spec.viewed && !self.had_viewer;
         let over = self.seen || (self.heard && !self.links.any_live());
-        if over && !self.links.any_pending() {
+        if over && !viewer_to_come && !self.links.any_pending() {
             return false;
         }
-        let until = *self.awaited_until.get_or_insert_with(|| Instant::now() + FAREWELL);
+        let patience = if viewer_to_come { VIEWER_COMES } else { FAREWELL };
+        let until = *self.awaited_until.get_or_insert_with(|| Instant::now() + patience);
         Instant::now() < until
     }
 
@@ -167,7 +191,9 @@ impl Session {
         self.pump.output(at, bytes);
         self.backlog.push(bytes);
         if self.links.any_live() {
-            self.links.send_all(frames_of(at, off, bytes));
+            let mut frames = Vec::with_capacity(bytes.len() + 64);
+            encode_output(at, off, bytes, &mut frames);
+            self.links.send_all(frames);
         }
     }
 
@@ -186,6 +212,14 @@ impl Session {
     }
 
     fn connected(&mut self, stream: UnixStream, inside: bool) {
+        if !inside && self.links.is_full() {
+            return Links::refuse(
+                stream,
+                &encoded(&Report::Fault(format!(
+                    "{MAX_LINKS} others are connected to this host already, and it takes no more; 'nerve attach' ends with ctrl+] d"
+                ))),
+            );
+        }
         let link = self.links.add(stream, inside);
         self.with_written(link, Ordered::Greet);
     }
@@ -214,7 +248,7 @@ impl Session {
             Ordered::Behind(recorded) => {
                 return self.links.send(link, encoded(&Report::Behind { recorded }));
             }
-            Ordered::Gone => return self.links.remove(link),
+            Ordered::Gone => return self.gone(link),
         };
         let now = self.clock.now();
         match order {
@@ -223,23 +257,57 @@ impl Session {
                 if self.open && self.pty.input.push(&bytes) {
                     let hidden = self.pty.control.hides_input() && origin != Origin::Terminal;
                     self.pump.input(now, &bytes, origin, hidden);
+                    if origin != Origin::Terminal {
+                        self.links.send_others(link, &encoded(&Report::Typed { origin }));
+                    }
                 }
             }
-            Order::Resize(size) => match self.pty.control.resize(size) {
-                Ok(()) => {
-                    self.size = size;
-                    self.pump.resize(now, size);
-                    self.links.send_all(encoded(&Report::Resized(size)));
-                }
-                Err(error) => {
-                    self.faults_add(format!("the terminal takes no other size: {error}"));
-                    self.links.send_all(encoded(&Report::Resized(self.size)));
-                }
+            Order::Resize(size) => match self.windows.size() {
+                // Somebody looks: their windows count. Whoever waits for an answer gets it.
+                Some(_) => self.links.send_all(encoded(&Report::Resized(self.size))),
+                None => self.resize(size),
             },
+            Order::View(window) => self.view(link, window),
             Order::Stop => self.stop(),
             Order::Seen => self.seen = true,
             Order::Remember(memory) => self.remember(memory),
         }
+    }
+
+    fn view(&mut self, link: u64, window: Window) {
+        // One that was cut off comes again on another connection.
+        if self.links.is_viewer(link) {
+            self.had_viewer = true;
+            self.windows.set(link, window);
+            self.fit();
+        }
+    }
+
+    fn gone(&mut self, link: u64) {
+        self.links.remove(link);
+        self.windows.forget(link);
+        self.fit();
+    }
+
+    /// Gives the terminal the size that those who look want. When nobody does any more, it stays as it is.
+    fn fit(&mut self) {
+        if let Some(size) = self.windows.size().filter(|size| *size != self.size) {
+            self.resize(size);
+        }
+    }
+
+    fn resize(&mut self, size: Size) {
+        match self.pty.control.resize(size) {
+            Ok(()) => {
+                self.size = size;
+                self.pump.resize(self.clock.now(), size);
+                self.backlog.mark(Report::Resized(size));
+            }
+            // The program has ended, and its terminal with it.
+            Err(_) if !self.open => {}
+            Err(error) => self.faults_add(format!("the terminal takes no other size: {error}")),
+        }
+        self.links.send_all(encoded(&Report::Resized(self.size)));
     }
 
     fn greet(&mut self, link: u64, recorded: Option<u64>) {
@@ -267,8 +335,7 @@ impl Session {
             return self.with_written(link, Ordered::Behind);
         }
         let from = off.clamp(self.backlog.oldest, self.pump.offset());
-        let mut frames = encoded(&Report::Resized(self.size));
-        frames.extend(frames_of(self.clock.now(), from, &self.backlog.since(from)));
+        let mut frames = self.backlog.frames_since(from, self.clock.now());
         if let Some(exit) = self.exit {
             Report::Exited(exit).encode(&mut frames);
         }
@@ -279,19 +346,42 @@ impl Session {
 
     /// Kept for whoever drives the terminal next.
     fn remember(&mut self, memory: serde_json::Value) {
+        let before = self.meta();
         self.entry.memory = memory;
         if let Err(error) = self.entry.store(&self.spec.registry) {
             self.faults_add(format!("the host's entry cannot be written: {error}"));
         }
+        let meta = self.meta();
+        if let Some(path) = self.spec.recording.clone().filter(|_| meta != before) {
+            // Beside the bytes: it waits for the disk. One that fails is told at the end, when it is written again.
+            let before = self.noting.take();
+            self.noting = Some(tokio::spawn(async move {
+                // One after the other: the last one counts.
+                if let Some(before) = before {
+                    let _ = before.await;
+                }
+                let _ = tokio::task::spawn_blocking(move || meta.store(&path)).await;
+            }));
+        }
+    }
+
+    /// What stands beside the recording, with what is known of the agent's own conversation: who looks at it later has no host to ask.
+    fn meta(&self) -> Meta {
+        let memory = Memory::deserialize(&self.entry.memory).unwrap_or_default();
+        let Memory { transcript, agent_session, .. } = memory;
+        Meta { transcript, agent_session, ..self.spec.meta(TsNs(self.entry.started)) }
     }
 
     /// Drained, written, synced, then confirmed (seed agent-record §8).
     async fn snapshot(&mut self, asked: Asked) {
         self.drain().await;
         let Asked { id, label, reply } = asked;
+        self.last_snapshot = self.last_snapshot.max(id);
         let (at, anchor) = (self.clock.now(), self.pump.offset());
         self.pump.snapshot(at, id, &label);
-        self.links.send_all(encoded(&Report::Snapshot { at, id, anchor, label: label.clone() }));
+        let report = Report::Snapshot { at, id, anchor, label: label.clone() };
+        self.links.send_all(encoded(&report));
+        self.backlog.mark(report);
         let flusher = self.flusher.clone();
         tokio::spawn(async move {
             let noted = match flusher {
@@ -360,18 +450,23 @@ impl Session {
         let ended = self.clock.now();
         // Whatever its group left behind must not outlive it.
         self.pty.control.signal(Signal::HUP);
+        let ending = Ending::of(&self.spec, self.last_snapshot, ended, self.pump.offset());
+        if let Some(ending) = &ending {
+            ending.mark(&mut self.pump);
+            self.links.send_all(encoded(&ending.report()));
+        }
         self.pump.exit(ended, exit);
         self.report_faults();
-        let (spec, started) = (self.spec.clone(), TsNs(self.entry.started));
+        let meta = Meta { ended_at: Some(ended), exit: Some(exit), ..self.meta() };
+        if let Some(noting) = self.noting.take() {
+            let _ = noting.await;
+        }
+        let (path, closed) = (self.spec.recording.clone(), meta.clone());
         let pump = std::mem::take(&mut self.pump);
         // Writes the last block and syncs: not on the thread that still sends the last frames.
         let closing = tokio::task::spawn_blocking(move || {
             drop(pump);
-            let Some(path) = &spec.recording else { return Ok(()) };
-            let mut meta = spec.meta(started);
-            meta.ended_at = Some(ended);
-            meta.exit = Some(exit);
-            meta.store(path)
+            path.map_or(Ok(()), |path| closed.store(&path))
         });
         if let Ok(Err(error)) = closing.await {
             self.faults_add(format!("the metadata lacks the end: {error}"));
@@ -383,6 +478,14 @@ impl Session {
             self.entry.exit = Some(exit.into());
             // Without it the entry says that the host was killed: as near as can be.
             let _ = self.entry.store(&self.spec.registry);
+        }
+        if let Some(ending) = ending
+            && let Some(note) = ending.keep().await
+        {
+            let meta = Meta { end_note: Some(note), ..meta };
+            let path = self.spec.recording.clone().unwrap_or_default();
+            // It is only a note.
+            let _ = tokio::task::spawn_blocking(move || meta.store(&path)).await;
         }
         self.links.send_all(encoded(&Report::Closed));
         let deadline = Instant::now() + FAREWELL;
@@ -410,15 +513,6 @@ async fn sleep_until(at: Option<Instant>) {
 fn encoded(report: &Report) -> Vec<u8> {
     let mut frames = Vec::new();
     report.encode(&mut frames);
-    frames
-}
-
-fn frames_of(at: TsNs, mut off: u64, bytes: &[u8]) -> Vec<u8> {
-    let mut frames = Vec::with_capacity(bytes.len() + 64);
-    for chunk in bytes.chunks(CHUNK) {
-        link::encode_output(&mut frames, at, off, chunk);
-        off += chunk.len() as u64;
-    }
     frames
 }
 

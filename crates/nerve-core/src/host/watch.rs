@@ -53,6 +53,15 @@ impl Watch {
             tracing::warn!("{error}");
         }
         let profile: Arc<Profile> = profiles.for_command(&host.argv)?;
+        // What stands beside the recording: which agent it is, and its command without what is added here.
+        if let Some(label) = host.label.as_object_mut() {
+            label.insert("profile".into(), profile.name.clone().into());
+            label.insert("argv".into(), host.argv.clone().into());
+        }
+        if let Some(end) = host.end.as_mut().filter(|_| profile.session.is_none()) {
+            // Nothing can go on from there.
+            end.files = None;
+        }
         let program = Program {
             argv: host.argv.clone(),
             cwd: host.cwd.clone(),
@@ -79,6 +88,16 @@ impl Watch {
         };
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
         Some(Watch { spec, hooks, registry: host.registry.clone() })
+    }
+
+    /// The program tells what it does by hooks of its own.
+    pub fn hears_hooks(&self) -> bool {
+        self.hooks.is_some()
+    }
+
+    /// The program has conversations of its own: which one it has is kept beside the recording.
+    pub fn knows_conversations(&self) -> bool {
+        self.spec.profile.session.is_some()
     }
 
     /// Begins to watch a host that was started with the spec that was prepared.

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::net::UnixDatagram;
 
 use super::terminal::TerminalSpec;
+use crate::executions::trace;
 
 /// The moments Claude Code is asked to tell.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
@@ -55,7 +56,14 @@ impl HookSocket {
         folder: Option<&Path>,
     ) -> Option<HookSocket> {
         let (hooks, relay) = (spec.profile.hooks.as_ref()?, relay?);
-        HookSocket::attach(hooks, relay, argv, folder).unwrap_or_else(|error| {
+        let env = |name: &str| spec.program.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+        let mut traces = env(trace::VARIABLE).is_some_and(|value| value == "1");
+        if traces && env(trace::PREFIX).is_some_and(|value| !value.is_empty()) {
+            let (node, prefix) = (&spec.node.node, trace::PREFIX);
+            tracing::warn!(%node, "its tools are not traced: {prefix} is set to something else");
+            traces = false;
+        }
+        HookSocket::attach(hooks, relay, argv, folder, traces).unwrap_or_else(|error| {
             tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent is known by its screen only");
             None
         })
@@ -77,6 +85,7 @@ impl HookSocket {
         relay: &Path,
         argv: &mut Vec<String>,
         folder: Option<&Path>,
+        traces: bool,
     ) -> io::Result<Option<HookSocket>> {
         let HookKind::Claude = hooks.kind;
         let own =
@@ -98,7 +107,8 @@ impl HookSocket {
         let socket = UnixDatagram::bind(&path)?;
         let settings = folder.join("settings.json");
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&settings)?;
-        file.write_all(claude_settings(relay, &path).to_string().as_bytes())?;
+        let prefix = traces.then(|| trace::prepare(folder, relay)).transpose()?;
+        file.write_all(claude_settings(relay, &path, prefix.as_deref()).to_string().as_bytes())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
         Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: own }))
     }
@@ -123,14 +133,19 @@ pub fn relayed(input: &Value) -> Value {
         .into()
 }
 
-fn claude_settings(relay: &Path, socket: &Path) -> Value {
+/// `prefix`: the program that runs what its shells are to run.
+fn claude_settings(relay: &Path, socket: &Path, prefix: Option<&Path>) -> Value {
     // The agent runs this line with a shell: every word is quoted for one.
     let command =
         shell_words::join([relay.display().to_string(), "hook".into(), socket.display().to_string()]);
     let entry = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 5 }] }]);
-    let hooks: serde_json::Map<_, _> =
+    let mut hooks: serde_json::Map<_, _> =
         CLAUDE_EVENTS.iter().map(|name| ((*name).to_string(), entry.clone())).collect();
-    json!({ "hooks": hooks })
+    let Some(prefix) = prefix else { return json!({ "hooks": hooks }) };
+    let mut of_shell = entry;
+    of_shell[0]["matcher"] = "Bash".into();
+    hooks.insert("PreToolUse".into(), of_shell);
+    json!({ "hooks": hooks, "env": { trace::PREFIX: prefix } })
 }
 
 fn read(message: &Value) -> Option<Message> {
@@ -163,8 +178,9 @@ mod tests {
     #[tokio::test]
     async fn settings_go_right_behind_the_program_and_messages_arrive() {
         let mut command = argv(&["env", "A=b", "/x/claude", "--model", "m"]);
-        let mut socket =
-            HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command, None).unwrap().unwrap();
+        let mut socket = HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command, None, false)
+            .unwrap()
+            .unwrap();
         assert_eq!(command[..4], argv(&["env", "A=b", "/x/claude", "--settings"])[..]);
         let settings: Value = serde_json::from_str(&fs::read_to_string(&command[4]).unwrap()).unwrap();
         let line = settings["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
@@ -184,6 +200,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn tools_are_traced_only_where_that_is_asked_for() {
+        let settings = |traces| {
+            let dir = tempfile::tempdir().unwrap();
+            let mut command = argv(&["claude"]);
+            let folder = dir.path().join("hooks");
+            let relay = Path::new("/opt/nerve");
+            HookSocket::attach(&hooks(), relay, &mut command, Some(&folder), traces).unwrap().unwrap();
+            let settings: Value = serde_json::from_str(&fs::read_to_string(&command[2]).unwrap()).unwrap();
+            let link = fs::read_link(folder.join(trace::LINK)).ok();
+            (settings, link, folder)
+        };
+        let (plain, link, _) = settings(false);
+        assert!(plain["hooks"].get("PreToolUse").is_none() && plain.get("env").is_none() && link.is_none());
+        let (traced, link, folder) = settings(true);
+        assert_eq!(traced["hooks"]["PreToolUse"][0]["matcher"], "Bash");
+        assert_eq!(
+            traced["hooks"]["PreToolUse"][0]["hooks"][0]["command"],
+            traced["hooks"]["Stop"][0]["hooks"][0]["command"]
+        );
+        assert!(traced["hooks"]["Stop"][0].get("matcher").is_none());
+        assert_eq!(traced["env"][trace::PREFIX], folder.join(trace::LINK).to_str().unwrap());
+        assert_eq!(link.unwrap(), Path::new("/opt/nerve"));
+    }
+
+    #[tokio::test]
     async fn a_command_with_settings_of_its_own_or_of_another_program_is_left_alone() {
         for words in [
             &["claude", "--settings", "x"][..],
@@ -192,7 +233,9 @@ mod tests {
             &["nerve", "mock-agent"],
         ] {
             let mut command = argv(words);
-            assert!(HookSocket::attach(&hooks(), Path::new("/n"), &mut command, None).unwrap().is_none());
+            assert!(
+                HookSocket::attach(&hooks(), Path::new("/n"), &mut command, None, false).unwrap().is_none()
+            );
             assert_eq!(command, argv(words));
         }
     }

@@ -28,6 +28,7 @@ use crate::command::{
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
+use crate::executions::Noter;
 use crate::host::registry::Entry;
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::tap::Tap;
@@ -284,6 +285,7 @@ impl TerminalNode {
         outside: Outside,
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
+        let noter = outside.recording.clone().map(Noter::new);
         let inner = |status| Inner {
             node: spec.node.clone(),
             program: as_asked_for(&spec),
@@ -300,7 +302,7 @@ impl TerminalNode {
         let clock = Clock::start();
         let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        tokio::spawn(actor::run(spec, backend, hooks, clock, inbox, requests.downgrade(), status));
+        tokio::spawn(actor::run(spec, backend, (hooks, noter), clock, inbox, requests.downgrade(), status));
         TerminalNode { inner }
     }
 

@@ -10,6 +10,7 @@
 //! | `writer` | appends sealed blocks to a locked file |
 //! | `block` | an intact block that was read |
 //! | `reader`, `resync` | reads blocks one by one; finds the next one after damage |
+//! | `tail` | finds the blocks at the end |
 //! | `repair` | a clean copy of a damaged file |
 //!
 //! Offsets into the terminal's output count its bytes since the recording began; offsets into the file are called file
@@ -25,6 +26,7 @@ mod record;
 mod repair;
 mod resync;
 mod segment;
+mod tail;
 mod writer;
 
 use std::time::Duration;

@@ -38,6 +38,31 @@ pub trait Provider {
     /// [`FilesError`]. Part of the files may be in `to` then.
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError>;
 
+    /// The same, to be worked on: where the files came from a repository, `to` is a work tree of it on a new branch. The branch, the
+    /// index and the files that were there stay as they are.
+    ///
+    /// # Errors
+    /// [`FilesError`]. Part of the files may be in `to` then; the branch is removed again.
+    fn restore_to_work_on(&self, key: &Key, to: &Path, _branch: &str) -> Result<Restored, FilesError> {
+        Ok(Restored { left_out: self.restore(key, to)?, branch: None })
+    }
+
+    /// Removes what [`Provider::restore_to_work_on`] has made.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    fn take_back(&self, to: &Path, _branch: &str) -> Result<(), FilesError> {
+        std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))
+    }
+
+    /// Is there a branch of this name already, where files can have one?
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    fn has_branch(&self, _branch: &str) -> Result<bool, FilesError> {
+        Ok(false)
+    }
+
     /// What is kept, sorted by session and number.
     ///
     /// # Errors
@@ -64,6 +89,15 @@ pub struct Taken {
     pub files: FilesRef,
     /// What could not be kept and why, a sentence each; the first [`MAX_SAID`], and then how many more.
     pub left_out: Vec<String>,
+}
+
+/// Files that were given back to be worked on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// What could not be restored and why, as in [`Taken::left_out`].
+    pub left_out: Vec<String>,
+    /// The branch they are on; `None` where there is no git.
+    pub branch: Option<String>,
 }
 
 /// So many things left out are told one by one.
@@ -110,6 +144,10 @@ pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provi
         git::NAME => {
             let key = git::key_of(&files.reference).ok_or_else(unknown)?;
             let gone = || FilesError::NoWorkTree { path: files.source.clone() };
+            // Git cannot even be started in it.
+            if !files.source.is_dir() {
+                return Err(gone());
+            }
             let provider = GitProvider::at(&files.source, store, DEFAULT_LIMIT)?.ok_or_else(gone)?;
             Ok((Box::new(provider), key))
         }

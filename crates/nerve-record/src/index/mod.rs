@@ -87,13 +87,17 @@ impl Index {
             source,
         })?;
         let old = Index::open(recording);
-        match &old {
-            None if len.len() < WORTH_IT => return Ok(None),
-            Some(index) if len.len() - index.head.covered < GROWN => return Ok(old),
-            _ => {}
+        if suffices(old.as_ref(), len.len()) {
+            return Ok(old);
         }
         build::build(recording, old.as_ref())?;
         Ok(Index::open(recording))
+    }
+
+    /// Nothing is left to do for [`Index::ensure`]: the index is there, or the recording is too short for one.
+    pub fn is_ready(recording: &Path) -> bool {
+        let len = std::fs::metadata(recording).map_or(0, |meta| meta.len());
+        suffices(Index::open(recording).as_ref(), len)
     }
 
     /// Bytes of the recording it covers.
@@ -161,5 +165,13 @@ impl Index {
         let mut bytes = vec![0; E::LEN];
         self.file.read_exact_at(&mut bytes, table + u64::from(nth) * E::LEN as u64).ok()?;
         E::decode(&bytes)
+    }
+}
+
+/// Whether this index does for a recording of so many bytes.
+fn suffices(index: Option<&Index>, len: u64) -> bool {
+    match index {
+        Some(index) => len.saturating_sub(index.head.covered) < GROWN,
+        None => len < WORTH_IT,
     }
 }

@@ -372,3 +372,51 @@ fn a_repository_git_refuses_is_an_error_and_no_copy() {
     assert!(matches!(error, FilesError::Git { .. }), "{error:?}");
     assert!(error.to_string().starts_with("git cannot look for a work tree: "), "{error}");
 }
+
+#[test]
+fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
+    let place = committed();
+    place.put("src/changed", "new\n");
+    place.put("added/untracked", "there\n");
+    fs::remove_file(place.work().join("removed")).unwrap();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    place.put("src/changed", "later\n");
+    let before = state(&place.work());
+    let restored = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap();
+    assert_eq!((restored.branch.as_deref(), restored.left_out), (Some("nerve/one"), Vec::new()));
+    let target = place.target();
+    assert_eq!(git(&target, &["status", "--porcelain"]), " D removed\n M src/changed\n?? added/\n");
+    assert_eq!(git(&target, &["log", "--format=%s"]), "first\n");
+    assert_eq!(git(&target, &["branch", "--show-current"]), "nerve/one\n");
+    assert_eq!(listing(&target)["src/changed"], "new\\n");
+    assert!(provider(&place).has_branch("nerve/one").unwrap());
+
+    provider(&place).take_back(&target, "nerve/one").unwrap();
+    assert_eq!((target.exists(), state(&place.work())), (false, before), "as if it had never been");
+    assert_eq!(git(&place.work(), &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_branch_that_is_there_is_not_taken_over() {
+    let place = committed();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    git(&place.work(), &["branch", "nerve/one"]);
+    let before = state(&place.work());
+    let error = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap_err();
+    assert!(error.to_string().contains("nerve/one"), "{error}");
+    assert_eq!(state(&place.work()), before);
+    let missing = provider(&place).restore_to_work_on(&key(2), &place.target(), "nerve/two").unwrap_err();
+    assert!(matches!(missing, FilesError::NotFound { .. }), "{missing}");
+}
+
+#[test]
+fn a_snapshot_before_the_first_commit_is_worked_on_without_git() {
+    let place = repository();
+    place.put("file", "there\n");
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    let restored = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap();
+    assert_eq!(restored.branch, None);
+    assert_eq!(listing(&place.target())["file"], "there\\n");
+    provider(&place).take_back(&place.target(), "nerve/one").unwrap();
+    assert!(!place.target().exists());
+}

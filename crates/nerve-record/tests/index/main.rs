@@ -1,6 +1,7 @@
 //! The index, playing and seeking, and the shelf.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod near_end;
 mod seeking;
 mod shelves;
 mod sidecar;

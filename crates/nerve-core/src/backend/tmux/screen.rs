@@ -177,6 +177,8 @@ fn is_feed(byte: &u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nerve_term::screen::{MouseEncoding, MouseTracking};
+
     use super::*;
 
     fn state(fields: &[&str]) -> State {
@@ -220,7 +222,8 @@ mod tests {
         let terminal = shown(&state(&fields).repaint(b"old\nfull\nscreen\n\n", Some(b"main\n\n\n")));
         assert_eq!(terminal.screen().text(), "full\nscreen");
         let modes = terminal.modes();
-        assert!(modes.alternate && modes.application_cursor && modes.mouse && modes.mouse_sgr);
+        assert!(modes.alternate && modes.application_cursor);
+        assert_eq!((modes.mouse, modes.mouse_encoding), (Some(MouseTracking::Buttons), MouseEncoding::Sgr));
         let mut terminal = terminal;
         terminal.process_data(TsNs(3), b"\x1b[?1049l");
         assert_eq!(terminal.tail(9), ["old", "main"]);

@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
+use crate::executions::Noter;
 use crate::fork::records::Records;
 use crate::proxy::SpendSink;
 
@@ -141,13 +142,13 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
 pub(super) async fn run<B: Backend>(
     spec: TerminalSpec,
     backend: B,
-    mut hooks: Option<HookSocket>,
+    (mut hooks, noter): (Option<HookSocket>, Option<Noter>),
     clock: Clock,
     mut inbox: mpsc::Receiver<Request>,
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
 ) {
-    let mut actor = Actor::new(spec, clock, backend, requests, status);
+    let mut actor = Actor::new(spec, noter, clock, backend, requests, status);
     actor.is_started();
     loop {
         let deadline = actor.deadline();
@@ -228,6 +229,7 @@ struct Actor<B> {
 impl<B: Backend> Actor<B> {
     fn new(
         spec: TerminalSpec,
+        noter: Option<Noter>,
         clock: Clock,
         backend: B,
         requests: mpsc::WeakSender<Request>,
@@ -237,7 +239,7 @@ impl<B: Backend> Actor<B> {
         Actor {
             terminal: TerminalState::new(spec.size),
             driver: driver(&spec, now),
-            telling: Telling::new(&spec, clock, now),
+            telling: Telling::new(&spec, noter, clock, now),
             catching_up: spec.adopted.is_some(),
             memory: spec
                 .adopted
@@ -343,6 +345,7 @@ impl<B: Backend> Actor<B> {
         let (now, before) = (self.clock.now(), self.terminal.offset());
         let changes = self.terminal.process_data(now, self.backend.output());
         self.driver.output(now, self.terminal.offset());
+        self.telling.reached(self.terminal.offset());
         let mut urgent = false;
         for notice in &changes.notices {
             self.driver.notice(notice);

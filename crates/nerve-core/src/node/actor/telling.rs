@@ -27,6 +27,7 @@ use crate::activity::Tail;
 use crate::clock::Clock;
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
+use crate::executions::Noter;
 use crate::node::terminal::TerminalSpec;
 
 /// What was told of a node, and the eye on its transcript.
@@ -37,21 +38,31 @@ pub(super) struct Telling {
     /// The dialog that was told last, while it stands there.
     dialog: Option<String>,
     tail: Option<Tail>,
+    /// Lists what the agent runs, beside its recording.
+    noter: Option<Noter>,
 }
 
 impl Telling {
-    pub(super) fn new(spec: &TerminalSpec, clock: Clock, now: TsNs) -> Telling {
+    pub(super) fn new(spec: &TerminalSpec, noter: Option<Noter>, clock: Clock, now: TsNs) -> Telling {
         let (node, events) = (spec.node.clone(), spec.events.clone());
         let tail = spec.profile.transcript.map(|TranscriptKind::Claude| {
-            let (node, events) = (node.clone(), events.clone());
-            let tell = move |activity| events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
+            let (node, events, noter) = (node.clone(), events.clone(), noter.clone());
+            let tell = move |activity| {
+                noter.iter().for_each(|noter| noter.note(&activity));
+                events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
+            };
             Tail::new(clock, now.into(), tell)
         });
-        let mut telling = Telling { node, events, status: None, dialog: None, tail };
+        let mut telling = Telling { node, events, status: None, dialog: None, tail, noter };
         if spec.adopted.is_none() {
             telling.status(now, Status::Provisioning);
         }
         telling
+    }
+
+    /// The terminal has written so much.
+    pub(super) fn reached(&self, offset: u64) {
+        self.noter.iter().for_each(|noter| noter.reached(offset));
     }
 
     /// The driver has another opinion of the program.
@@ -101,37 +112,17 @@ impl Telling {
 
     /// What the screen showed of a finished turn; nothing where a transcript tells it.
     pub(super) fn shown(&self, now: TsNs, turn: u64, sections: &[Section]) {
-        if self.tail.is_none() {
-            sections.iter().enumerate().for_each(|(nth, section)| self.section(now, turn, nth + 1, section));
+        if self.tail.is_some() {
+            return;
         }
-    }
-
-    fn section(&self, now: TsNs, turn: u64, nth: usize, section: &Section) {
-        let (at, text) = (TsMs::from(now), section.content.clone());
-        let fact = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
-        match section.kind {
-            SectionKind::Thinking => self.tell(Activity::Thought { text, reasoning: None, at }),
-            SectionKind::Error => self.tell(Activity::Error { message: text, at }),
-            SectionKind::ToolCall => {
-                // Screens name no runs.
-                let execution = format!("turn-{turn}-{nth}");
-                let status = match fact("status").as_str() {
-                    "error" => Status::Failed,
-                    "rejected" => Status::Cancelled,
-                    "running" | "waiting" | "asking" | "pending" => Status::Running,
-                    _ => Status::Completed,
-                };
-                self.tell(Activity::ToolStart {
-                    name: fact("tool"),
-                    args: fact("args"),
-                    execution: execution.clone(),
-                    status: Status::Running,
-                    at,
-                });
-                self.tell(Activity::ToolOutput { name: fact("tool"), output: text, execution, status, at });
-            }
-            SectionKind::Text | SectionKind::Interrupted => {}
+        let told = sections.iter().enumerate();
+        let told: Vec<Activity> =
+            told.flat_map(|(nth, section)| activities(now, turn, nth + 1, section)).collect();
+        if let Some(noter) = self.noter.clone() {
+            let told = told.clone();
+            tokio::task::spawn_blocking(move || told.iter().for_each(|activity| noter.note(activity)));
         }
+        told.into_iter().for_each(|activity| self.tell(activity));
     }
 
     /// The eye on the transcript, for tasks that find one.
@@ -148,6 +139,35 @@ impl Telling {
 
     fn tell(&self, activity: Activity) {
         self.events.publish(Some(&self.node), EventKind::Activity(Box::new(activity)));
+    }
+}
+
+/// What a section of a screen tells of the `nth` thing that was done in a turn.
+fn activities(now: TsNs, turn: u64, nth: usize, section: &Section) -> Vec<Activity> {
+    let (at, text) = (TsMs::from(now), section.content.clone());
+    let fact = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
+    match section.kind {
+        SectionKind::Thinking => vec![Activity::Thought { text, reasoning: None, at }],
+        SectionKind::Error => vec![Activity::Error { message: text, at }],
+        SectionKind::ToolCall => {
+            // Screens name no runs.
+            let execution = format!("turn-{turn}-{nth}");
+            let status = match fact("status").as_str() {
+                "error" => Status::Failed,
+                "rejected" => Status::Cancelled,
+                "running" | "waiting" | "asking" | "pending" => Status::Running,
+                _ => Status::Completed,
+            };
+            let start = Activity::ToolStart {
+                name: fact("tool"),
+                args: fact("args"),
+                execution: execution.clone(),
+                status: Status::Running,
+                at,
+            };
+            vec![start, Activity::ToolOutput { name: fact("tool"), output: text, execution, status, at }]
+        }
+        SectionKind::Text | SectionKind::Interrupted => Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::program::Git;
-use super::{About, FileStore, FilesError, Key, LeftOut, Provider, Taken, empty_directory};
+use super::{About, FileStore, FilesError, Key, LeftOut, Provider, Restored, Taken, empty_directory};
 use crate::snapshots::FilesRef;
 
 pub(super) const NAME: &str = "git";
@@ -193,6 +193,49 @@ impl Provider for GitProvider {
         let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&held.scratch().join("index"));
         git.to("read the snapshot").args(["-c", "core.sparseCheckout=false", "read-tree", &commit]).line()?;
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
+    }
+
+    fn restore_to_work_on(&self, key: &Key, to: &Path, branch: &str) -> Result<Restored, FilesError> {
+        let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
+        let commit = self.commit_of(key)?.ok_or_else(not_found)?;
+        let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
+        let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
+            // Nothing was ever committed: there is nothing that a branch could be of.
+            return Ok(Restored { left_out: self.restore(key, to)?, branch: None });
+        };
+        let to = empty_directory(to)?;
+        let add = self.git.to("make a work tree").args(["worktree", "add", "--no-checkout", "-b", branch]);
+        add.args([to.as_os_str(), parent.as_ref()]).line()?;
+        let tree = Git::new(&to);
+        let fill = || {
+            let sparse = ["-c", "core.sparseCheckout=false"];
+            tree.to("read the snapshot").args(sparse).args(["read-tree", &commit]).line()?;
+            let left_out =
+                tree.to("write the files").args(["checkout-index", "--all", "--force"]).complaints()?;
+            // What was not committed then is not committed now.
+            tree.to("read the last commit").args(sparse).args(["read-tree", &parent]).line()?;
+            Ok(left_out)
+        };
+        let left_out = fill().inspect_err(|_: &FilesError| {
+            // The first error is the one to tell.
+            let _ = self.take_back(&to, branch);
+        })?;
+        Ok(Restored { left_out, branch: Some(branch.to_string()) })
+    }
+
+    fn take_back(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
+        if !self.has_branch(branch)? {
+            return std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to));
+        }
+        let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+        remove.args([to]).line()?;
+        self.git.to("remove the branch").args(["branch", "-D", branch]).line().map(drop)
+    }
+
+    fn has_branch(&self, branch: &str) -> Result<bool, FilesError> {
+        let reference = format!("refs/heads/{branch}");
+        let call = self.git.to("look for the branch").args(["rev-parse", "--quiet", "--verify", &reference]);
+        Ok(call.line_if_any()?.is_some())
     }
 
     fn keys(&self) -> Result<Vec<Key>, FilesError> {

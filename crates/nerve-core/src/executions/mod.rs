@@ -1,0 +1,14 @@
+//! What an agent runs: each execution of a tool has an id that is the same live and in a replay, and is listed beside the session's
+//! recording ([`nerve_record::executions`]).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `note` | what an agent's activities say of executions → lines of the list |
+//! | [`follow`] | the list, as it grows |
+//! | [`trace`] | an agent's commands run under `nerve exec`, with the ids that the agent gave them |
+
+pub mod follow;
+mod note;
+pub mod trace;
+
+pub(crate) use note::Noter;

@@ -1,0 +1,212 @@
+//! Runs the commands of an agent's shell tool under `nerve exec`, with the ids that the agent gave them.
+//!
+//! Claude Code (seen: 2.1.330) does it in two steps. Its PreToolUse hook tells id and command before anybody is asked for permission:
+//! the hook notes them in the node's folder for hooks. When the command is really run, the line for the shell, with the agent's own
+//! preparations around the command, is given to the program that `CLAUDE_CODE_SHELL_PREFIX` names: a link in the same folder that is
+//! this program under the name [`LINK`]. It finds the note and runs the line in a terminal of its own.
+//!
+//! A hook could put the wrapped command in the place of the command itself (`updatedInput`), but then dialogs ask for permission to run
+//! `nerve`, rules that allow certain commands fit no more, and "don't ask again" would allow everything.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use nerve_record::store::check_id;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The variable of a node's program that asks for it, set to `1`.
+pub const VARIABLE: &str = "NERVE_TRACE_TOOLS";
+/// Claude Code's variable for the program that runs what its shells and hooks are to run.
+pub const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
+/// The name under which this program runs a traced command.
+pub const LINK: &str = "nerve-tool";
+/// Notes of commands that were announced, in the folder for hooks.
+const NOTES: &str = "tools";
+/// Notes that may wait: an agent whose commands are all refused leaves no more than that.
+const MAX_NOTES: usize = 256;
+/// A longer note is none.
+const MAX_NOTE: u64 = 16 << 20;
+
+/// A command that an agent announced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Its id.
+    pub id: String,
+    /// As the agent wrote it.
+    pub command: String,
+}
+
+impl Announced {
+    /// What the input of a PreToolUse hook announces, if it is a command for a shell.
+    pub fn of(input: &Value) -> Option<Announced> {
+        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_string);
+        let is_shell = text(input, "hook_event_name")? == "PreToolUse" && text(input, "tool_name")? == "Bash";
+        let id = text(input, "tool_use_id").filter(|id| is_shell && check_id(id).is_ok())?;
+        Some(Announced { id, command: text(input.get("tool_input")?, "command")? })
+    }
+
+    /// Notes it for whoever runs the command.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn note(&self, folder: &Path) -> io::Result<()> {
+        let notes = folder.join(NOTES);
+        for (_, stale) in waiting(&notes).into_iter().skip(MAX_NOTES - 1) {
+            // Somebody else may have taken it meanwhile.
+            let _ = fs::remove_file(stale);
+        }
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&notes)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.persist(notes.join(&self.id)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Takes the announcement of the command that this line of a shell runs. `None` for a line that no tool runs.
+    pub fn take(folder: &Path, line: &str) -> Option<Announced> {
+        let run = command_in(line)?;
+        let notes = waiting(&folder.join(NOTES)).into_iter();
+        let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
+        // The newest of the same words: an older one was refused.
+        let (announced, path) = known.find(|(announced, _)| bare(&announced.command) == bare(&run))?;
+        // Whoever removes it has it.
+        fs::remove_file(path).ok()?;
+        Some(announced)
+    }
+}
+
+/// Makes what [`Announced::note`] and the agent's shell need in the folder for hooks; gives back the program for [`PREFIX`].
+///
+/// # Errors
+/// What the system says.
+pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
+    fs::DirBuilder::new().mode(0o700).create(folder.join(NOTES))?;
+    let link = folder.join(LINK);
+    std::os::unix::fs::symlink(program, &link)?;
+    Ok(link)
+}
+
+/// Notes that wait, the newest first.
+fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let entries = fs::read_dir(notes).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+    let mut notes: Vec<(SystemTime, PathBuf)> =
+        named.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    notes.sort_unstable_by(|one, other| other.cmp(one));
+    notes
+}
+
+fn read(note: &Path) -> Option<Announced> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_NOTE).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The command in the line that Claude Code gives its shell: what is evaluated, between preparations and a note of the folder that it
+/// ended in. Hooks and other programs that are run the same way have no such frame.
+fn command_in(line: &str) -> Option<String> {
+    if !line.contains("pwd -P >| ") {
+        return None;
+    }
+    let words = shell_words::split(line).ok()?;
+    let at = words.iter().position(|word| word == "eval")?;
+    words.get(at + 1).cloned()
+}
+
+/// A command without its blanks and without the end of input that the agent puts into the first of a pipeline.
+fn bare(command: &str) -> String {
+    let without: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
+    without.replace("</dev/null", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn input(id: &str, command: &str) -> Value {
+        json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": id,
+                "tool_input": { "command": command, "description": "d" }, "cwd": "/" })
+    }
+
+    /// As Claude Code 2.1.330 gives it.
+    fn line(command: &str) -> String {
+        let quoted = shell_words::quote(command).into_owned();
+        let quoted = if quoted == command { format!("'{command}'") } else { quoted };
+        format!(
+            "source /h/.claude/snapshot.sh 2>/dev/null || true && {{ \\builtin unalias -- 'which'; }} >/dev/null 2>&1 || true && \
+             eval {quoted} < /dev/null && pwd -P >| /tmp/claude-bcbb-cwd"
+        )
+    }
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        prepare(dir.path(), Path::new("/usr/bin/nerve")).unwrap();
+        let path = dir.path().to_path_buf();
+        (dir, path)
+    }
+
+    #[test]
+    fn an_announced_command_is_found_by_what_the_shell_is_given_and_once() {
+        let (_dir, folder) = folder();
+        let odd = "echo 'it''s' \"$HOME\" | wc -l # none\nls";
+        Announced::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
+        Announced::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
+        let found = Announced::take(&folder, &line(odd)).unwrap();
+        assert_eq!(found, Announced { id: "t2".into(), command: odd.into() });
+        assert_eq!(Announced::take(&folder, &line("ls")).unwrap().id, "t1");
+        assert_eq!(Announced::take(&folder, &line("ls")), None);
+    }
+
+    #[test]
+    fn of_the_same_words_the_newest_counts_and_other_words_are_another_command() {
+        let (_dir, folder) = folder();
+        for id in ["refused", "run"] {
+            Announced::of(&input(id, "make")).unwrap().note(&folder).unwrap();
+            // Files are told apart by their times.
+            let file = fs::File::open(folder.join(NOTES).join(id)).unwrap();
+            let ago = if id == "refused" { 10 } else { 0 };
+            file.set_modified(SystemTime::now() - std::time::Duration::from_secs(ago)).unwrap();
+        }
+        assert_eq!(Announced::take(&folder, &line("make")).unwrap().id, "run");
+        assert_eq!(Announced::take(&folder, &line("make clean")), None);
+        assert_eq!(Announced::take(&folder, &line("make < /dev/null")).unwrap().id, "refused");
+    }
+
+    #[test]
+    fn hooks_and_other_programs_are_none_of_the_tools() {
+        let (_dir, folder) = folder();
+        Announced::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
+        for line in ["ls", "nerve hook /s", "eval ls", "", "'"] {
+            assert_eq!(Announced::take(&folder, line), None, "{line}");
+        }
+        assert!(Announced::take(&folder, &line("ls")).is_some());
+    }
+
+    #[test]
+    fn only_commands_for_a_shell_with_a_plain_id_are_announced() {
+        assert!(Announced::of(&input("../up", "ls")).is_none());
+        let mut other = input("t", "ls");
+        other["tool_name"] = "Read".into();
+        assert!(Announced::of(&other).is_none());
+        other["tool_name"] = "Bash".into();
+        other["hook_event_name"] = "PostToolUse".into();
+        assert!(Announced::of(&other).is_none());
+        assert!(Announced::of(&json!([])).is_none());
+    }
+
+    #[test]
+    fn refused_commands_do_not_pile_up() {
+        let (_dir, folder) = folder();
+        for at in 0..MAX_NOTES + 20 {
+            Announced::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.join(NOTES)).unwrap().count(), MAX_NOTES);
+    }
+}

@@ -1,0 +1,107 @@
+//! The snapshot at the end of a session: where somebody can go on who looks at it afterwards (seed agent-record §6).
+//!
+//! The mark is in the recording like any other. The files are kept when everything is written, for a bounded time: a folder that is too
+//! large or too slow leaves a note beside the recording, and nothing else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_record::files::{self, About, DEFAULT_LIMIT, FileStore, Key};
+use nerve_record::snapshots::{self, SnapshotLine};
+use nerve_term::event::TsNs;
+use nerve_term::profile::Profile;
+use tokio::sync::oneshot;
+
+use super::link::Report;
+use super::{EndSnapshot, HostSpec};
+use crate::pump::Pump;
+
+/// Its label, and its kind in the list of snapshots.
+pub const END: &str = "end";
+/// How long the files may take: so long does whoever waits for the session's end wait more.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+impl EndSnapshot {
+    /// For a program with this profile. Without conversations there is nothing to go on with, and no files are kept in `store`.
+    pub fn of(profile: &Profile, store: &std::path::Path) -> EndSnapshot {
+        EndSnapshot { files: profile.session.as_ref().map(|_| store.to_path_buf()) }
+    }
+}
+
+/// The snapshot of a session that is over.
+pub(super) struct Ending {
+    recording: PathBuf,
+    session: String,
+    cwd: Option<PathBuf>,
+    store: Option<PathBuf>,
+    id: u64,
+    at: TsNs,
+    anchor: u64,
+}
+
+impl Ending {
+    /// `last`: the highest number of a snapshot that is known. `None`: there is none to be taken.
+    pub(super) fn of(spec: &HostSpec, last: u64, at: TsNs, anchor: u64) -> Option<Ending> {
+        let (end, recording) = (spec.end.as_ref()?, spec.recording.clone()?);
+        let noted = snapshots::read(&recording).unwrap_or_default();
+        let last = noted.iter().map(|line| line.id).fold(last, u64::max);
+        Some(Ending {
+            recording,
+            session: spec.session_id.clone(),
+            cwd: spec.cwd.clone(),
+            store: end.files.clone(),
+            id: last.saturating_add(1),
+            at,
+            anchor,
+        })
+    }
+
+    /// Puts it into the recording.
+    pub(super) fn mark(&self, pump: &mut Pump) {
+        pump.snapshot(self.at, self.id, END);
+    }
+
+    /// For whoever listens.
+    pub(super) fn report(&self) -> Report {
+        Report::Snapshot { at: self.at, id: self.id, anchor: self.anchor, label: END.to_string() }
+    }
+
+    /// Notes it beside the recording, and keeps the files. Says why they are not kept, should it be so.
+    pub(super) async fn keep(self) -> Option<String> {
+        let (done, result) = oneshot::channel();
+        // Not a task of the runtime, which would not end before it: what is in the making when this process ends is cleared away by the
+        // next snapshot of the session.
+        let working = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
+            let _ = done.send(self.keep_now());
+        });
+        if let Err(error) = working {
+            return Some(format!("no thread could be started: {error}"));
+        }
+        match tokio::time::timeout(PATIENCE, result).await {
+            Ok(result) => result.ok()?.err(),
+            Err(_) => Some(format!("keeping them took longer than {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    fn keep_now(&self) -> Result<(), String> {
+        let line = SnapshotLine {
+            id: self.id,
+            ts_ns: self.at.0,
+            label: Some(END.to_string()),
+            kind: END.to_string(),
+            anchor_byte: self.anchor,
+            files: None,
+        };
+        let noted = |error: std::io::Error| format!("the list of snapshots cannot be written: {error}");
+        snapshots::append(&self.recording, &line).map_err(noted)?;
+        let (Some(store), Some(cwd)) = (&self.store, &self.cwd) else { return Ok(()) };
+        let keep = || {
+            let store = FileStore::new(store);
+            let key = Key::new(&self.session, self.id)?;
+            let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
+            provider.take(&key, &About { at: self.at, label: Some(END) })
+        };
+        let taken = keep().map_err(|error: files::FilesError| error.to_string())?;
+        snapshots::append(&self.recording, &SnapshotLine { files: Some(taken.files), ..line }).map_err(noted)
+    }
+}

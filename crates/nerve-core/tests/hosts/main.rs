@@ -1,0 +1,296 @@
+//! Hosts with several connections: whose window counts, who is told what, who is cut off.
+#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+
+mod stage;
+
+use std::io;
+
+use nerve_core::backend::{Backend, Happened, Hosted, Lease};
+use nerve_core::host::link::{Order, Report, Window};
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use tokio::time::Duration;
+
+use self::stage::{Link, SIZE, Stage, soon};
+
+/// Says its size for each line that it reads.
+const SAYS_SIZE: &str = "while read line; do stty size; done";
+
+#[tokio::test]
+async fn the_smallest_window_counts_and_it_grows_when_its_viewer_leaves() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let mut first = stage.viewer(Window::Shares(Size::new(90, 20))).await;
+    first.resized(90, 20).await;
+    let mut second = stage.viewer(Window::Shares(Size::new(70, 40))).await;
+    first.resized(70, 20).await;
+    second.resized(70, 20).await;
+    first.types("\n").await;
+    first.reads("20 70").await;
+    second.orders(&Order::View(Window::Shares(Size::new(80, 10)))).await;
+    first.resized(80, 10).await;
+    drop(second);
+    first.resized(90, 20).await;
+    drop(first);
+    // Nobody's window counts: the last size stays, and whoever asks for another has it.
+    let mut third = stage.viewer(Window::Keep).await;
+    third.resized(90, 20).await;
+    third.types("\n").await;
+    third.reads("20 90").await;
+    third.orders(&Order::Resize(Size::new(50, 5))).await;
+    third.resized(50, 5).await;
+    third.types("\n").await;
+    third.reads("5 50").await;
+}
+
+#[tokio::test]
+async fn one_that_takes_over_counts_alone_and_nobody_resizes_past_viewers() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let mut shares = stage.viewer(Window::Shares(Size::new(60, 10))).await;
+    shares.resized(60, 10).await;
+    let mine = stage.viewer(Window::Sets(Size::new(120, 50))).await;
+    shares.resized(120, 50).await;
+    shares.orders(&Order::Resize(Size::new(33, 3))).await;
+    // It is answered with the size there is.
+    let told = shares.until(|report| match report {
+        Report::Resized(size) => Some(*size),
+        _ => None,
+    });
+    assert_eq!(told.await, Size::new(120, 50));
+    drop(mine);
+    shares.resized(60, 10).await;
+}
+
+#[tokio::test]
+async fn a_viewer_that_hangs_holds_up_nobody_and_its_window_counts_no_more() {
+    const BYTES: usize = 32 << 20;
+    let script = format!("read line; head -c {BYTES} /dev/zero; echo done; read line");
+    let stage = Stage::new(&script).await;
+    let mut looks = stage.viewer(Window::Shares(Size::new(90, 20))).await;
+    looks.resized(90, 20).await;
+    let hangs = stage.viewer(Window::Shares(Size::new(20, 5))).await;
+    looks.resized(20, 5).await;
+    looks.types("\n").await;
+    let began = tokio::time::Instant::now();
+    let (mut bytes, mut sizes) = (0, Vec::new());
+    while bytes < BYTES || sizes.is_empty() {
+        looks
+            .until(|report| match report {
+                Report::Output { bytes: more, .. } => {
+                    bytes += more.len();
+                    Some(())
+                }
+                Report::Resized(size) => {
+                    sizes.push(*size);
+                    Some(())
+                }
+                _ => None,
+            })
+            .await;
+    }
+    assert_eq!(sizes, [Size::new(90, 20)], "the one that hangs is cut off");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    // All of it was there to be read at its leisure: what it was sent, and then the end of the connection.
+    drop(hangs);
+}
+
+#[tokio::test]
+async fn whoever_types_is_told_to_the_others() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let (mut types, mut looks) = (stage.link().await, stage.link().await);
+    types.types("\n").await;
+    let typed = looks.until(|report| match report {
+        Report::Typed { origin } => Some(*origin),
+        _ => None,
+    });
+    assert_eq!(typed.await, Origin::User);
+    // Answers to the program's questions are nobody's typing.
+    types.orders(&Order::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
+    looks.reads("30 100").await;
+    let told = |report: &Report| match report {
+        Report::Typed { .. } => Some(false),
+        Report::Output { .. } => Some(true),
+        _ => None,
+    };
+    assert!(looks.until(told).await, "only what the program says");
+    types.reads("30 100").await;
+    assert!(types.until(told).await, "not its own");
+}
+
+#[tokio::test]
+async fn prompts_wait_while_a_person_types() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let mut server = Hosted::fresh(stage.host.entry.clone(), stage.folder.path().join("registry"));
+    let now = TsNs(1_000_000_000);
+    while !matches!(soon(server.next()).await, Happened::Resized(_)) {}
+    assert_eq!(server.lease(now), Lease::Free);
+    let mut person = stage.link().await;
+    person.types("\n").await;
+    while !matches!(soon(server.next()).await, Happened::Output) {}
+    let Lease::Held { by, until } = server.lease(now) else { panic!("nobody types") };
+    assert!(by.contains("somebody"), "{by}");
+    assert!(until > now && until <= now + Duration::from_secs(2), "{until:?}");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(server.lease(now), Lease::Free);
+}
+
+#[tokio::test]
+async fn connections_are_bounded_and_one_too_many_is_told_why() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let mut links = Vec::new();
+    let refused = loop {
+        match Link::silent(&stage.host).await {
+            Ok(link) => links.push(link),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((links.len(), refused.kind()), (64, io::ErrorKind::QuotaExceeded));
+    assert!(refused.to_string().contains("64 others"), "{refused}");
+    // A viewer says it and is over; the program knows nothing of it.
+    let mut hosted = stage.hosted(Window::Keep);
+    let Happened::Lost(why) = soon(hosted.next()).await else { panic!("it is let in") };
+    assert!(why.contains("takes no more"), "{why}");
+    drop(links);
+    let back = async {
+        loop {
+            match Link::silent(&stage.host).await {
+                Ok(link) => break link,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded),
+            }
+        }
+    };
+    soon(back).await;
+}
+
+/// What a viewer is told until the program has written this; outputs as text, in one where nothing is between them.
+async fn told(viewer: &mut Hosted, last: &str) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    let mut output = Vec::new();
+    loop {
+        match soon(viewer.next()).await {
+            Happened::Output => output.extend_from_slice(viewer.output()),
+            Happened::CaughtUp => {}
+            other => {
+                told.extend(text(&mut output));
+                told.push(match other {
+                    Happened::Resized(Size { cols, rows }) => format!("{cols}x{rows}"),
+                    Happened::Snapshot(snapshot) => {
+                        format!("snapshot {} at {}", snapshot.id, snapshot.offset)
+                    }
+                    other => format!("{other:?}"),
+                });
+            }
+        }
+        if output.ends_with(last.as_bytes()) {
+            told.extend(text(&mut output));
+            return told;
+        }
+    }
+}
+
+fn text(output: &mut Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(std::mem::take(output)).unwrap();
+    (!text.is_empty()).then_some(text)
+}
+
+#[tokio::test]
+async fn whoever_comes_late_is_told_sizes_and_snapshots_where_they_were() {
+    let stage = Stage::new("echo one; read line; echo two; read line; echo three; read line").await;
+    let mut early = stage.link().await;
+    early.reads("one\r\n").await;
+    stage.snapshot(1).await;
+    early.types("\n").await;
+    early.reads("two\r\n").await;
+    early.orders(&Order::Resize(Size::new(60, 10))).await;
+    early.resized(60, 10).await;
+    early.types("\n").await;
+    early.reads("three\r\n").await;
+    let expected = ["100x30", "one\r\n", "snapshot 1 at 5", "two\r\n", "60x10", "three\r\n"]
+        .map(str::to_string)
+        .to_vec();
+    let mut late = stage.hosted(Window::Keep);
+    assert_eq!(told(&mut late, "three\r\n").await, expected);
+}
+
+/// Waits for the program's end, and says that it was seen.
+async fn sees_the_end(stage: &Stage) {
+    let mut link = stage.link().await;
+    link.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
+    link.orders(&Order::Seen).await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_over_at_once_is_seen_by_the_viewer_that_is_on_its_way() {
+    let mut stage = Stage::viewed("echo hi; exit 3").await;
+    sees_the_end(&stage).await;
+    let mut viewer = stage.hosted(Window::Shares(SIZE));
+    assert_eq!(told(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
+    while soon(viewer.next()).await != Happened::Exited(ExitStatus::Code(3)) {}
+    assert_eq!(soon(viewer.next()).await, Happened::Closed);
+    assert_eq!(soon(stage.host.finished()).await, ExitStatus::Code(3));
+}
+
+#[tokio::test]
+async fn of_a_host_that_is_gone_the_recording_tells_how_its_program_ended() {
+    let mut stage = Stage::recorded("echo hi; exit 3").await;
+    sees_the_end(&stage).await;
+    soon(stage.host.finished()).await;
+    stage.host.forget();
+    let mut entry = stage.host.entry.clone();
+    // As that of another process, which is no more.
+    entry.start = 1;
+    let registry = stage.folder.path().join("registry");
+    let mut viewer = Hosted::view(entry, registry, Window::Keep);
+    assert_eq!(told(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
+    let rest = [soon(viewer.next()).await, soon(viewer.next()).await, soon(viewer.next()).await];
+    assert_eq!(rest, [Happened::CaughtUp, Happened::Exited(ExitStatus::Code(3)), Happened::Closed]);
+}
+
+#[tokio::test]
+async fn without_a_recording_the_oldest_in_memory_is_shown_and_that_is_said() {
+    let stage = Stage::new("head -c 5000000 /dev/zero | tr '\\0' x; echo end; read line").await;
+    let mut early = stage.link().await;
+    early.reads("end\r\n").await;
+    let mut late = stage.hosted(Window::Keep);
+    let told = told(&mut late, "end\r\n").await;
+    let from = 5_000_005 - (4 << 20);
+    assert_eq!(told[0], format!("{}x{}", SIZE.cols, SIZE.rows));
+    assert!(
+        told[1].contains(&format!("the first {from} bytes of output are not known any more")),
+        "{}",
+        told[1]
+    );
+    assert_eq!(told[2], format!("Skipped({from})"));
+    assert_eq!(told[3].len(), 4 << 20);
+    assert_eq!(told.len(), 4);
+}
+
+#[tokio::test]
+async fn with_a_recording_a_viewer_that_was_cut_off_misses_nothing() {
+    const LINES: usize = 200_000;
+    let script = format!(
+        "echo up; read line; seq -f 'line %010.0f padded to be longer' {LINES}; read line; echo end; read line"
+    );
+    let stage = Stage::recorded(&script).await;
+    let mut slow = stage.hosted(Window::Shares(Size::new(90, 20)));
+    let mut looks = stage.link().await;
+    while !matches!(soon(slow.next()).await, Happened::Resized(Size { cols: 90, .. })) {}
+    looks.reads("up\r\n").await;
+    looks.types("\n").await;
+    // It takes nothing meanwhile, so it is cut off; then it is told of by what it has missed.
+    looks.reads(&format!("line {LINES:010}")).await;
+    stage.snapshot(1).await;
+    looks.types("\n").await;
+    looks.reads("end\r\n").await;
+    let told = told(&mut slow, "end\r\n").await;
+    let all: String = told.iter().filter(|told| told.contains('\n')).cloned().collect();
+    let lines: Vec<&str> = all.lines().skip_while(|line| !line.starts_with("line ")).collect();
+    assert!(lines.len() >= LINES, "{:?}", told.iter().map(String::len).collect::<Vec<_>>());
+    assert!(
+        lines[..LINES]
+            .iter()
+            .enumerate()
+            .all(|(at, line)| line.starts_with(&format!("line {:010} ", at + 1)))
+    );
+    let snapshots = told.iter().filter(|told| told.starts_with("snapshot 1 ")).count();
+    assert_eq!(snapshots, 1, "told once");
+}

@@ -1,0 +1,96 @@
+//! The end of a long recording, without reading what is before it.
+
+use std::path::Path;
+
+use nerve_record::ahr::{Body, Record};
+use nerve_record::index::{Index, Position, SPACING};
+use nerve_record::playback::Playback;
+use nerve_term::event::{Size, TsNs};
+
+use crate::{Made, from_the_start, written};
+
+const OUTPUT: u64 = 1 << 20;
+
+/// Plays to the end; gives the first byte that was played.
+fn played(path: &Path) -> (Playback, u64) {
+    let mut play = Playback::open_near_end(path, Size::new(60, 12), OUTPUT).unwrap();
+    let mut first = None;
+    let all = |record: &Record<'_>| {
+        if let Body::Data { off, .. } = record.body {
+            first.get_or_insert(off);
+        }
+    };
+    assert!(!play.play(|_| true, all).unwrap());
+    (play, first.unwrap())
+}
+
+fn long() -> Made {
+    let mut made = Made::new(Size::new(60, 12));
+    while made.segment.end() < SPACING {
+        made.burst();
+    }
+    made.output(b"\x1b[2J\x1b[H\x1b[mthe last screen\r\nof it");
+    made
+}
+
+#[test]
+fn its_last_screen_is_what_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("long.ahr");
+    let mut made = long();
+    let end = made.segment.end();
+    written(&path, &made.bytes());
+    assert!(!Index::is_ready(&path));
+    let (play, first) = played(&path);
+    // At most a block more than was asked for, counted to the begin of the last one.
+    assert!(first > 0 && end - first >= OUTPUT && end - first < OUTPUT + 2 * (300 << 10), "{first} of {end}");
+    let whole = from_the_start(&path, Position::Time(TsNs(u64::MAX)));
+    let (near, whole) = (play.fold().terminal.screen(), whole.terminal.screen());
+    assert_eq!((near.rows, near.cursor, near.offset), (whole.rows, whole.cursor, whole.offset));
+    assert!(play.lost().is_empty());
+    assert!(!Index::path_of(&path).exists(), "nothing is indexed by the way");
+}
+
+#[test]
+fn a_short_one_is_read_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("short.ahr");
+    let mut made = Made::new(Size::new(20, 5));
+    made.output(b"all of it");
+    written(&path, &made.bytes());
+    assert!(Index::is_ready(&path));
+    let (play, first) = played(&path);
+    assert_eq!((first, play.fold().terminal.screen().text()), (0, "all of it".to_string()));
+    assert_eq!(play.fold().terminal.size(), Size::new(20, 5), "its own size");
+}
+
+#[test]
+fn damage_at_the_end_is_passed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.ahr");
+    let mut made = long();
+    let mut bytes = made.bytes();
+    // Something that looks like a block, a stretch of nothing, and a block that was cut off.
+    let at = bytes.len() - 2000;
+    bytes[at..at + 300].fill(0);
+    bytes.extend(b"AHRC is how a block begins, but not this one, which is words alone.");
+    let last = made.blocks.last().unwrap();
+    bytes.extend(&last[..last.len() / 2]);
+    written(&path, &bytes);
+    let (play, first) = played(&path);
+    assert!(first > 0 && !play.lost().is_empty());
+    assert!(play.fold().terminal.offset() > SPACING - (600 << 10));
+}
+
+#[test]
+fn what_has_no_block_near_its_end_is_read_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("garbage.ahr");
+    let mut made = Made::new(Size::new(20, 5));
+    made.output(b"before it");
+    let mut bytes = made.bytes();
+    bytes.resize(bytes.len() + (2 << 20), 7);
+    written(&path, &bytes);
+    let (play, first) = played(&path);
+    assert_eq!((first, play.fold().terminal.screen().text()), (0, "before it".to_string()));
+}
