@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program, string_field};
 
 /// In the order they run; each is in `crates/nerve/benches`.
-const BENCHES: [&str; 15] = [
+const BENCHES: [&str; 16] = [
     "turns",
     "answers",
     "throughput",
@@ -18,6 +18,7 @@ const BENCHES: [&str; 15] = [
     "history",
     "recording",
     "replay",
+    "view",
     "kills",
     "graphs",
     "panes",

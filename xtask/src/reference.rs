@@ -29,7 +29,17 @@ pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
             .with_context(|| format!("cannot write {}", page.file))?;
         println!("wrote {}", page.file);
     }
+    pictures(project)?;
     Ok(true)
+}
+
+/// Makes the pictures of the viewer anew: the test that compares the committed ones writes them then.
+fn pictures(project: &Project) -> anyhow::Result<()> {
+    let mut command = project.command(project::cargo_program());
+    command.args(["test", "--package", "nerve-view", "--test", "it", "--locked", "--", "pictures::"]);
+    project::run(command.env("NERVE_PICTURES", "write"))?;
+    println!("wrote docs/images");
+    Ok(())
 }
 
 /// The committed pages are what the program prints.

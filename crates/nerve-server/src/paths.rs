@@ -124,6 +124,16 @@ impl Places {
         self.state.join("recordings")
     }
 
+    /// The folder of the files that snapshots keep.
+    pub fn snapshots(&self) -> PathBuf {
+        self.state.join("snapshots")
+    }
+
+    /// The folder of the work trees of branches: `<branches>/<session>-<n>/`.
+    pub fn branches(&self) -> PathBuf {
+        self.state.join("branches")
+    }
+
     /// The folder of the journals of graph runs: `<runs>/<server>/<run>.jsonl`.
     pub fn runs(&self) -> PathBuf {
         self.state.join("runs")
@@ -164,6 +174,7 @@ impl Places {
             runtime: self.runtime.join("hosts"),
             registry: self.hosts(),
             recordings: self.recordings(),
+            snapshots: self.snapshots(),
         };
         // The longest socket of a host.
         let deepest = hosting.runtime.join("0123456789ab/hooks/socket");

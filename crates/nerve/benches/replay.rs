@@ -4,6 +4,8 @@
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/corpus.rs"]
 mod corpus;
+#[path = "support/made.rs"]
+mod made;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
@@ -18,11 +20,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nerve_record::ahr::{Body, DEFAULT_QUALITY, Part, Reader, Record, Segment, Writer};
+use made::START;
+use nerve_record::ahr::{Body, Part, Reader};
 use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position};
 use nerve_record::playback::Playback;
-use nerve_term::event::{Size, TsNs};
+use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
 use nerve_testkit::Hermetic;
 use random::Random;
@@ -34,10 +37,8 @@ const LONG: u64 = 1_000_000_000;
 const PLACES: usize = 50;
 /// Places that are opened without an index.
 const WITHOUT: usize = 3;
-/// What is read of a terminal at a time, and how fast it came when it was recorded.
+/// What is read of a terminal at a time.
 const PIECE: usize = 2048;
-const RATE: u64 = 10_000_000;
-const START: TsNs = TsNs(1_766_399_400_000_000_000);
 /// Replays and looks of this many MB in a second of CPU time are wanted.
 const WANTED: Goal = Goal::AtLeast(150.0);
 /// How much more memory, in MiB, a recording ten times as long may take.
@@ -82,20 +83,7 @@ fn about(short: &Path, long: &Path) -> Result<String> {
 fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
     eprintln!("writing a recording of {} MB", bytes / 1_000_000);
     let path = folder.join(format!("{bytes}.ahr"));
-    let (corpus, mut writer) = (corpus::agents()?, Writer::create(&path)?);
-    let mut segment = Segment::new(0);
-    let size = Size::default();
-    segment.push(&Record { at: START, body: Body::Resize { cols: size.cols, rows: size.rows } })?;
-    for piece in corpus::pieces(&corpus, PIECE, bytes) {
-        if segment.is_full() {
-            writer.append(&segment.seal(DEFAULT_QUALITY, false))?;
-            segment = Segment::new(segment.end());
-        }
-        let at = START + Duration::from_micros(segment.end() * 1_000_000 / RATE);
-        segment.push(&Record { at, body: Body::Data { off: segment.end(), bytes: piece } })?;
-    }
-    writer.append(&segment.seal(DEFAULT_QUALITY, true))?;
-    writer.sync()?;
+    made::record(&path, Size::default(), corpus::pieces(&corpus::agents()?, PIECE, bytes))?;
     Ok(path)
 }
 

@@ -6,18 +6,21 @@ mod cli;
 mod cmd;
 mod exit;
 mod out;
+mod own;
 mod repl;
+mod settings;
 mod telemetry;
 mod trace;
+mod tty;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = if cli::ah::is_called() { cli::ah::parse() } else { cli::Cli::parse() };
-    let json = cmd::prints_json(&cli);
-    let code = match cmd::run(cli) {
+    let asked = asked();
+    let json = asked.as_ref().is_ok_and(cmd::prints_json);
+    let code = match asked.and_then(cmd::run) {
         Ok(code) => code,
         Err(error) if error.is::<exit::ReaderGone>() => exit::DONE,
         Err(error) => {
@@ -27,4 +30,13 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(code)
+}
+
+/// What the command line says, under the name that we were called by.
+fn asked() -> anyhow::Result<cli::Cli> {
+    if cmd::exec::tool::is_called() {
+        let args = cmd::exec::tool::arguments()?;
+        return Ok(cli::Cli { command: cli::Command::Exec(args) });
+    }
+    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::Cli::parse() })
 }

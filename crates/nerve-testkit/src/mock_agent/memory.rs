@@ -3,7 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use nerve_record::activity::TsMs;
 use serde_json::{Value, json};
 
 use super::options::MockAgentOptions;
@@ -74,6 +76,7 @@ impl Memory {
                     &mut file,
                     &json!({
                         "type": role, "uuid": uuid, "parentUuid": parent, "sessionId": self.id,
+                        "timestamp": now(),
                         "message": { "role": role, "content": content, "stop_reason": "end_turn" },
                     }),
                 )?;
@@ -81,6 +84,12 @@ impl Memory {
         }
         Ok(())
     }
+}
+
+/// As the agent that it plays writes times.
+fn now() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    TsMs(u64::try_from(since_epoch.as_millis()).unwrap_or_default()).iso()
 }
 
 fn said(line: &Value) -> Option<String> {

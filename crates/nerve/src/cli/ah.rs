@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use super::exec::ShowArgs;
 use super::record::RecordArgs;
 use super::recording::{BranchPointsArgs, ReplayArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
@@ -15,6 +16,7 @@ EXAMPLES
   ah agent record --out-file session.ahr -- claude
   ah agent fs snapshot --label before-the-change
   ah agent replay session.ahr --fast
+  ah show-sandbox-execution 'make test' --id build-1 --session session.ahr
 
 This is 'nerve' under another name; 'nerve --help' shows everything else it does.")]
 struct Ah {
@@ -26,6 +28,8 @@ struct Ah {
 enum AhCommand {
     /// Record agents and look at what was recorded
     Agent(AgentArgs),
+    /// Show what an agent runs, or ran, and type into it
+    ShowSandboxExecution(ShowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -66,7 +70,10 @@ pub(crate) fn is_called() -> bool {
 
 /// What was asked for, in our own words. Exits with a message where it makes no sense.
 pub(crate) fn parse() -> Cli {
-    let AhCommand::Agent(agent) = Ah::parse().command;
+    let agent = match Ah::parse().command {
+        AhCommand::Agent(agent) => agent,
+        AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::ShowSandboxExecution(args) },
+    };
     let command = match agent.command {
         AgentCommand::Record(args) => Command::Record(args),
         AgentCommand::Replay(args) => Command::Replay(args),

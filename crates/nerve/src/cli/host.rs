@@ -25,7 +25,8 @@ pub(crate) enum HostCommand {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A host owns one terminal and its recording. It goes on when its server dies; 'nerve server start' takes it back.
+A host owns one terminal and its recording. It goes on when its server dies; 'nerve server start' takes it back. What 'nerve record' runs
+is a host too, and says 'record' and its session's id. 'nerve attach ID' shows what runs in a host.
 
 EXAMPLES
   nerve host list

@@ -43,6 +43,9 @@ pub(crate) struct AskArgs {
     /// Where the agent works
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
+    /// Run the commands of Claude Code's shell tool in recorded terminals of their own: see 'nerve show-sandbox-execution'
+    #[arg(long)]
+    pub(crate) trace_tools: bool,
     /// Seconds until the answer must be there, start included
     #[arg(short, long, default_value = "1800", value_name = "SECONDS")]
     pub(crate) timeout: Seconds,

@@ -1,7 +1,11 @@
 //! The command line, declared. What the commands do is in [`crate::cmd`].
 
 pub(crate) mod ah;
+pub(crate) mod attach;
+pub(crate) mod branch;
 pub(crate) mod chat;
+pub(crate) mod config;
+pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod graph;
 pub(crate) mod host;
@@ -67,6 +71,12 @@ pub(crate) enum Command {
     Ask(local::AskArgs),
     /// Run a program in this terminal and record it
     Record(Box<record::RecordArgs>),
+    /// Show a program that runs, and type into it: a node, or what is recorded
+    Attach(attach::AttachArgs),
+    /// Run a command in a recorded terminal of its own, as a part of the session around it
+    Exec(exec::ExecArgs),
+    /// Show what an agent runs, or ran, and type into it
+    ShowSandboxExecution(exec::ShowArgs),
     /// Start, stop and use servers
     Server(server::ServerArgs),
     /// Show or renew the token that clients over TCP and HTTP must know
@@ -75,6 +85,8 @@ pub(crate) enum Command {
     Result(result::ResultArgs),
     /// Use nodes and graphs line by line, in this process
     Repl(repl::ReplArgs),
+    /// Show and check the settings
+    Config(config::ConfigArgs),
     /// Let two nodes work on something together: developer and coach, or a debate
     Pattern(pattern::PatternArgs),
     /// Serve nodes as tools to a client of the Model Context Protocol, over standard input and output
@@ -85,6 +97,8 @@ pub(crate) enum Command {
     Host(host::HostArgs),
     /// Take a snapshot of the recorded terminal and the files it works on; restore and list them
     Snapshot(Box<snapshot::SnapshotArgs>),
+    /// Go on from a snapshot of a recorded session, in a new node with its files and its conversation
+    Branch(Box<branch::BranchArgs>),
     /// Show a recording in its time, or its final state at once
     Replay(recording::ReplayArgs),
     /// Look through a recording: scroll, search, go to any time

@@ -165,6 +165,9 @@ pub(crate) struct CreateArgs {
     /// A variable of its environment; may be given more than once
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<EnvPair>,
+    /// Run the commands of Claude Code's shell tool in recorded terminals of their own: see 'nerve show-sandbox-execution'
+    #[arg(long)]
+    pub(crate) trace_tools: bool,
     /// Keep an audit log (the default)
     #[arg(long, overrides_with = "no_history")]
     pub(crate) history: bool,

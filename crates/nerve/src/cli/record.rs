@@ -3,11 +3,17 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
+use nerve_term::event::Size;
+
+use super::recording::GutterArg;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The program runs as if it had been started by the shell: its output, your keys, the window's size and its exit code pass through.
+In a terminal the viewer is in front of the program: all of the window but the last row, and a column where snapshots are marked. What you
+type goes to the program; ctrl+] and then ? says what else there is, and ctrl+] d leaves it running: 'nerve attach' comes back. With
+--plain, and where this is no terminal, output, keys, the window's size and the exit code pass through as if the shell had started it.
+
 Nothing is written to disk unless asked with --out-file or --out-branch-points; the sockets are there always. In the program's
 environment NERVE_RECORDER_SOCKET says where 'nerve snapshot' announces snapshots.
 
@@ -35,28 +41,57 @@ pub(crate) struct RecordArgs {
     /// Where snapshots are announced: 'auto' and 'uds' take a Unix socket, 'tcp:HOST:PORT' one on loopback
     #[arg(long, default_value = "auto", value_name = "auto|uds|tcp:HOST:PORT")]
     pub(crate) ipc: Ipc,
-    /// Where the viewer marks snapshots; the program's own output, as shown now, has no such column
-    #[arg(long, value_enum, default_value_t = Gutter::Right)]
-    pub(crate) gutter: Gutter,
+    /// Where the viewer marks snapshots, whatever the settings say
+    #[arg(long, value_enum, value_name = "SIDE")]
+    pub(crate) gutter: Option<GutterArg>,
     /// Write what the agent does to this inherited descriptor, as length-prefixed SSZ events
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(u32).range(3..))]
     pub(crate) events_pipe_fd: Option<u32>,
     /// Show nothing and read no keys: for programs that are driven from elsewhere
     #[arg(long)]
     pub(crate) headless: bool,
+    /// No viewer: the program's output as it is, in this window without a status row; the program ends with the window
+    #[arg(long, conflicts_with = "headless")]
+    pub(crate) plain: bool,
+    /// Run the commands of Claude Code's shell tool in recorded terminals of their own, to be shown and answered while they run
+    #[arg(long)]
+    pub(crate) trace_tools: bool,
     /// Names the session: 1 to 64 of A-Z a-z 0-9 _ -; a new UUID if not given
     #[arg(long, value_name = "ID")]
     pub(crate) session_id: Option<String>,
+    /// This is the recorder behind a viewer: the descriptor on which it tells where it is, and the size of the program's terminal
+    #[arg(long, hide = true, value_name = "FD:COLSxROWS", conflicts_with_all = ["headless", "plain"])]
+    pub(crate) behind: Option<Behind>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Gutter {
-    Left,
-    Right,
-    None,
+/// What a recorder behind a viewer is told by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// The write end of a pipe that it inherits.
+    pub(crate) fd: u32,
+    /// Of the program's terminal.
+    pub(crate) size: Size,
+}
+
+impl std::str::FromStr for Behind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Behind, String> {
+        let parsed = || {
+            let (fd, size) = text.split_once(':')?;
+            let (cols, rows) = size.split_once('x')?;
+            Some(Behind { fd: fd.parse().ok()?, size: Size::new(cols.parse().ok()?, rows.parse().ok()?) })
+        };
+        parsed().ok_or_else(|| "FD:COLSxROWS".to_string())
+    }
+}
+
+impl std::fmt::Display for Behind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}x{}", self.fd, self.size.cols, self.size.rows)
+    }
 }
 
 /// A transport of the snapshot socket.

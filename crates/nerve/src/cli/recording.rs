@@ -86,21 +86,20 @@ EXAMPLES
 pub(crate) struct ViewArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,
-    /// Where snapshots are marked
-    #[arg(long, value_enum, default_value_t, value_name = "SIDE")]
-    pub(crate) gutter: GutterArg,
+    /// Where snapshots are marked, whatever the settings say
+    #[arg(long, value_enum, value_name = "SIDE")]
+    pub(crate) gutter: Option<GutterArg>,
     /// No colours; also by NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
 }
 
 /// Where snapshots are marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum GutterArg {
     /// Left of the lines.
     Left,
     /// Right of them.
-    #[default]
     Right,
     /// Nowhere.
     None,

@@ -11,6 +11,7 @@ use nerve_term::parse::ParserKind;
 
 use super::node::execute;
 use super::prompt;
+use super::record::trace_tools;
 use crate::cli::local::AskArgs;
 use crate::cli::node::name_of;
 use crate::exit::{Failure, INTERRUPTED};
@@ -29,7 +30,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             server: NAME.to_string(),
             history_dir: Some(places.history.clone()),
             profile_dir: Some(places.profiles()),
-            hook_relay: std::env::current_exe().ok(),
+            hook_relay: crate::own::path().ok(),
             hosting: None,
             panes: Default::default(),
             proxies: Default::default(),
@@ -81,6 +82,7 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
     Ok(NodeSpec {
         cwd: Some(args.cwd.as_ref().map_or(here.clone(), |cwd| here.join(cwd))),
         profile: args.profile.clone(),
+        env: trace_tools(args.trace_tools).into_iter().collect(),
         // The one who asks has the answer; there is no node to look up later.
         history: false,
         record: false,

@@ -40,6 +40,10 @@ struct Shown {
     server: Option<String>,
     session: Option<String>,
     node: Option<String>,
+    /// It is the recorder of 'nerve record'.
+    recorder: bool,
+    /// Names the session in recordings; 'nerve attach' knows it by this too.
+    session_id: String,
     command: Vec<String>,
     cwd: Option<PathBuf>,
     recording: Option<PathBuf>,
@@ -58,6 +62,8 @@ impl Shown {
             server: text("server"),
             session: text("session"),
             node: text("node"),
+            recorder: entry.label.get("recorder").and_then(serde_json::Value::as_bool).unwrap_or_default(),
+            session_id: entry.session_id.clone(),
             command: entry.argv.clone(),
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
@@ -80,6 +86,7 @@ fn list(args: &ListArgs) -> Result<()> {
                 Some(session) => format!("{server}/{session}/{node}"),
                 None => format!("{server}/{node}"),
             },
+            _ if host.recorder => format!("record {}", host.session_id),
             _ => "-".to_string(),
         };
         let state = if host.alive { "running" } else { "gone" };

@@ -1,9 +1,13 @@
 //! What the commands do.
 
 mod ask;
+pub(crate) mod attach;
+mod branch;
+mod config;
 mod demo;
 mod docs;
 mod doctor;
+pub(crate) mod exec;
 mod extract;
 pub(crate) mod graph;
 mod hook;
@@ -16,10 +20,11 @@ mod pattern;
 mod prompt;
 mod proxy;
 mod record;
-mod recording;
+pub(crate) mod recording;
 pub(crate) mod result;
 pub(crate) mod server;
 mod session;
+pub(crate) mod show;
 mod snapshot;
 mod token;
 
@@ -46,6 +51,9 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Demo(args) => on_all_cores(demo::run(args))?,
         Command::Ask(args) => on_all_cores(ask::run(args))?,
         Command::Record(args) => return on_all_cores(record::run(*args)),
+        Command::Attach(args) => return on_one_core(attach::attach(args)),
+        Command::Exec(args) => return on_all_cores(exec::run(args)),
+        Command::ShowSandboxExecution(args) => return show::run(&args),
         Command::Server(ServerArgs { command: ServerCommand::Repl(args) }) => {
             return on_one_core(repl::on_server(args));
         }
@@ -53,11 +61,13 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
         Command::Token(args) => token::run(&args)?,
         Command::Result(args) => on_one_core(interruptible(result::run(args)))?,
         Command::Repl(args) => return on_all_cores(repl::in_process(args)),
+        Command::Config(args) => config::run(args)?,
         Command::Pattern(args) => on_one_core(pattern::run(args))?,
         Command::Mcp(args) => mcp::run(&args)?,
         Command::Proxy(args) => on_all_cores(proxy::run(*args))?,
         Command::Host(args) => host::run(args)?,
         Command::Snapshot(args) => snapshot::run(*args)?,
+        Command::Branch(args) => on_one_core(interruptible(branch::command(*args)))?,
         Command::Replay(args) => return recording::replay(&args),
         Command::View(args) => return recording::view(&args),
         Command::BranchPoints(args) => recording::branch_points(&args)?,
@@ -100,6 +110,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             Some(SnapshotCommand::Restore(args)) => args.json,
             Some(SnapshotCommand::List(args)) => args.json,
         },
+        Command::Branch(args) => args.server.json,
         Command::Replay(args) => args.json,
         Command::BranchPoints(args) => args.json,
         Command::Import(args) => args.json,
@@ -109,6 +120,9 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
             RecordingsCommand::Prune(args) => args.json,
             RecordingsCommand::Repair(args) => args.json,
         },
+        Command::Config(args) => {
+            matches!(&args.command, crate::cli::config::ConfigCommand::Show(args) if args.json)
+        }
         Command::Pattern(args) => args.server.json,
         Command::Mcp(args) => args.listen.json,
         Command::Proxy(args) => args.prints_json(),

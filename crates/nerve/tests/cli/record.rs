@@ -37,8 +37,11 @@ fn ah(home: &Home, args: &[&str]) -> Command {
 fn keys_output_size_and_exit_code_pass_through() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat =
-        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "bash", "--norc", "--noprofile"]);
+    let mut seat = Seat::new(
+        &home,
+        SIZE,
+        &["record", "--plain", "--out-file", &file, "--", "bash", "--norc", "--noprofile"],
+    );
     seat.sees("bash-");
     seat.types("echo two$((1 + 1))words; stty size\r");
     seat.sees("two2words");
@@ -103,7 +106,8 @@ fn a_snapshot_comes_after_all_that_was_written_before_it() {
     assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{done:?}");
     let recorded = Recording::of(&path);
     let before: usize = (1..=20000).map(|n: u32| n.to_string().len() + 2).sum();
-    assert_eq!(recorded.snapshots, [(1, before as u64)]);
+    let end = recorded.output.len() as u64;
+    assert_eq!(recorded.snapshots, [(1, before as u64), (2, end)], "the last one is the session's end");
     let items: Vec<Value> = serde_json::from_str(&fs::read_to_string(points).unwrap()).unwrap();
     let at = items.iter().position(|item| item["kind"] == "snapshot").unwrap();
     assert_eq!(items[at]["label"], "here");
@@ -146,7 +150,7 @@ fn a_snapshot_can_be_announced_over_loopback() {
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     home_types(&home, "over\r");
     child.wait().unwrap();
-    assert_eq!(Recording::of(&path).snapshots.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [5, 6]);
+    assert_eq!(Recording::of(&path).snapshots.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [5, 6, 7]);
     home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).says(2, &["loopback"]);
 }
 
@@ -188,8 +192,11 @@ fn standard_input_that_ends_is_the_end_of_the_programs_input() {
 fn a_signal_ends_the_program_and_the_recording_is_whole() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat =
-        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "sh", "-c", "echo up; sleep 100"]);
+    let mut seat = Seat::new(
+        &home,
+        SIZE,
+        &["record", "--plain", "--out-file", &file, "--", "sh", "-c", "echo up; sleep 100"],
+    );
     seat.sees("up");
     seat.signal(Signal::TERM);
     assert_eq!(seat.left(), Some(128 + Signal::HUP.as_raw()));
@@ -202,7 +209,8 @@ fn a_signal_ends_the_program_and_the_recording_is_whole() {
 fn a_window_that_refuses_another_size_is_reported_and_the_program_has_it_all_the_same() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut command = home.command(&["record", "--cols", "100", "--rows", "30", "--out-file", &file, "--"]);
+    let mut command =
+        home.command(&["record", "--plain", "--cols", "100", "--rows", "30", "--out-file", &file, "--"]);
     command.args(["sh", "-c", "stty size"]);
     let mut seat = Seat::of(command, SIZE);
     seat.sees("30 100");
@@ -275,8 +283,11 @@ fn home_types(home: &Home, keys: &str) {
 fn injected_keys_reach_the_program_as_if_typed() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat =
-        Seat::new(&home, SIZE, &["record", "--out-file", &file, "--", "sh", "-c", "read a; echo got-$a"]);
+    let mut seat = Seat::new(
+        &home,
+        SIZE,
+        &["record", "--plain", "--out-file", &file, "--", "sh", "-c", "read a; echo got-$a"],
+    );
     home_types(&home, "injected\r");
     seat.sees("got-injected");
     assert_eq!(seat.left(), Some(0));

@@ -1,7 +1,7 @@
 //! A terminal with `nerve` at work in it, and somebody in front of it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -33,25 +33,17 @@ impl Seat {
         Seat::of(home.command(args), size)
     }
 
-    /// A command that was made ready, with the terminal as its input and output.
+    /// A command that was made ready, with the terminal as its input and output, and as the terminal of its session.
     pub(crate) fn of(command: Command, size: Size) -> Seat {
-        Seat::with(command, size, |command, slave| {
+        Seat::with(of_its_session(&command), size, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(end()).stdout(end()).stderr(Stdio::null());
         })
     }
 
-    /// The same with the terminal for what it says on the side too, and as the terminal of its session.
-    pub(crate) fn with_stderr(mut command: Command, size: Size) -> Seat {
-        // Only the foreground job of a terminal may ask there: setsid makes the command that.
-        let program = command.get_program().to_os_string();
-        let args: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-        let mut with_terminal = Command::new("setsid");
-        with_terminal.args(["--ctty", "--wait"]).arg(program).args(args).env_clear();
-        with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        with_terminal.current_dir(command.get_current_dir().unwrap());
-        std::mem::swap(&mut command, &mut with_terminal);
-        Seat::with(command, size, |command, slave| {
+    /// The same with the terminal for what it says on the side too.
+    pub(crate) fn with_stderr(command: Command, size: Size) -> Seat {
+        Seat::with(of_its_session(&command), size, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(end()).stdout(end()).stderr(end());
         })
@@ -81,7 +73,11 @@ impl Seat {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut bytes) {
-                fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]);
+                let answers = fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
+                // What it is asked it answers, as terminals do.
+                if screen.write_all(&answers).is_err() {
+                    break;
+                }
             }
         });
         Seat { child: command.spawn().unwrap(), keyboard: master.into(), slave, before, shown }
@@ -103,7 +99,8 @@ impl Seat {
     /// Waits for its end; the terminal is as it was before.
     #[track_caller]
     pub(crate) fn left(&mut self) -> Option<i32> {
-        let status = wait_for(LIMIT, || self.child.try_wait().unwrap()).expect("it ends");
+        let status = wait_for(LIMIT, || self.child.try_wait().unwrap());
+        let status = status.unwrap_or_else(|| panic!("it does not end:\n{}", self.text()));
         let after = tcgetattr(&self.slave).unwrap();
         assert_eq!(
             (after.local_modes, after.input_modes, after.output_modes),
@@ -129,6 +126,16 @@ impl Drop for Seat {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What asks `/dev/tty` must not ask the terminal of whoever runs the tests; and only the foreground job of a terminal may ask there.
+/// setsid makes the command that, and becomes it.
+fn of_its_session(command: &Command) -> Command {
+    let mut with_terminal = Command::new("setsid");
+    with_terminal.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
+    with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    with_terminal.current_dir(command.get_current_dir().unwrap());
+    with_terminal
 }
 
 pub(crate) fn resize(terminal: impl AsFd, size: Size) {

@@ -5,7 +5,7 @@ use nerve_term::event::Size;
 use nerve_testkit::wait_until;
 use rustix::process::Signal;
 
-use crate::harness::Home;
+use crate::harness::{Home, NERVE};
 use crate::recordings::{data, record};
 use crate::seat::{LIMIT, Seat, resize};
 
@@ -29,16 +29,29 @@ fn home() -> (Home, String) {
     (home, path.to_str().unwrap().to_string())
 }
 
+/// It is there from the begin, and has the keys.
+fn close_entry(seat: &Seat) {
+    seat.sees("branch from the end");
+    seat.types("\x1b");
+    seat.sees("Esc once more to leave");
+}
+
+/// A task that was sent is away.
+fn close_entry_if_shown(seat: &Seat) {
+    assert!(wait_until(LIMIT, || !seat.text().contains("branch from")), "{}", seat.text());
+}
+
 #[test]
 fn the_end_is_shown_in_a_frame_and_everything_before_can_be_reached() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["view", &path]);
     seat.sees("│line 60");
-    seat.sees("1:00 / 1:00 · 2 snapshots · line 61 of 61 · end");
+    seat.sees("2 snapshots · line 61 of 61 · end");
     let text = seat.text();
     let frame = text.lines().find(|line| line.contains('┌')).unwrap();
     assert_eq!(frame.trim_start().chars().count(), 43, "40 columns, the gutter and the frame: {text}");
     assert!(frame.starts_with("                  ┌"), "in the middle: {text}");
+    close_entry(&seat);
     seat.types("g");
     seat.sees("│line 1 ");
     seat.types("]");
@@ -72,22 +85,26 @@ fn any_moment_can_be_looked_at_and_played_from() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["replay", "--viewer", &path]);
     seat.sees("line 61 of 61");
+    close_entry(&seat);
     seat.types("3,");
-    seat.sees("0:45 / 1:00");
+    seat.sees("\n0:45 ━");
     seat.sees("│line 45");
     assert!(!seat.text().contains("│line 46"), "{}", seat.text());
     seat.types(".");
-    seat.sees("0:50 / 1:00");
+    seat.sees("\n0:50 ━");
     seat.types("++++p");
     seat.sees("│line 52");
-    seat.sees("1:00 / 1:00");
+    seat.sees("\n1:00 ━");
     seat.sees("end");
     seat.types("99,");
-    seat.sees("0:00 / 1:00");
+    seat.sees("\n0:00 ●");
     assert!(!seat.text().contains("│line"), "{}", seat.text());
     seat.types("p");
-    seat.sees("▶ 16× ");
-    seat.sees("1:00 / 1:00");
+    seat.sees("16×");
+    seat.sees("\n1:00 ━");
+    // A click on the timeline's middle.
+    seat.types("\x1b[<0;40;11M\x1b[<0;40;11m");
+    seat.sees("\n0:29 ━");
     seat.types("\x1b");
     seat.sees("Esc once more to leave");
     seat.types("\x1b");
@@ -99,6 +116,7 @@ fn another_window_another_frame() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
     seat.sees("line 61 of 61");
+    close_entry(&seat);
     seat.types("g");
     seat.sees("│line 6 ");
     let small = Size::new(20, 5);
@@ -117,7 +135,7 @@ fn another_window_another_frame() {
 fn however_it_is_left_the_terminal_is_given_back() {
     let (home, path) = home();
     let leave: [(&str, Option<Signal>, i32); 3] =
-        [("\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
+        [("\x03\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
     for (keys, signal, code) in leave {
         let mut seat = Seat::new(&home, SIZE, &["view", &path]);
         seat.sees("line 61 of 61");
@@ -125,6 +143,50 @@ fn however_it_is_left_the_terminal_is_given_back() {
         signal.into_iter().for_each(|signal| seat.signal(signal));
         assert_eq!(seat.left(), Some(code), "{keys:?} {signal:?}");
     }
+}
+
+#[test]
+fn a_task_that_cannot_become_a_branch_is_told_and_kept() {
+    let (home, path) = home();
+    let mut seat = Seat::new(&home, Size::new(150, 14), &["view", &path]);
+    seat.sees("branch from the end");
+    seat.types("\r");
+    seat.types("do it\r");
+    seat.sees("sixty.meta.json is not there");
+    seat.sees("│do it");
+    close_entry(&seat);
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
+    let home = Home::new();
+    let folder = home.hermetic.work().join("project");
+    std::fs::create_dir(&folder).unwrap();
+    let claude = home.hermetic.work().join("claude");
+    std::fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.ok(&["server", "start"]);
+    let (claude, cwd) = (claude.to_str().unwrap(), folder.to_str().unwrap());
+    home.ok(&["server", "node", "create", "me", "-c", claude, "-b", "claude", "--cwd", cwd]);
+    home.ok(&["server", "node", "execute", "me", "the first thing"]);
+    let recording = home.recording_of("me");
+    home.ok(&["server", "node", "stop", "me"]);
+    let mut seat =
+        Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    seat.sees("branch from");
+    seat.types("the second thing\r");
+    seat.sees("has it now");
+    close_entry_if_shown(&seat);
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("branched: 'nerve attach ");
+    let nodes = home.nerve(&["server", "node", "list", "--json"]).json();
+    let id =
+        nodes["nodes_info"].as_array().unwrap().iter().find(|node| node["id"] != "me").unwrap()["id"].clone();
+    let name = id.as_str().unwrap();
+    assert!(wait_until(LIMIT, || home.read(name).contains("the second thing")), "{}", home.read(name));
 }
 
 #[test]

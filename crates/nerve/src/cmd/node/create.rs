@@ -11,6 +11,7 @@ use super::{Target, proxied};
 use crate::cli::chat::ChatOptions;
 use crate::cli::node::{Backend, CreateArgs, name_of};
 use crate::cli::result::ConversationArgs;
+use crate::cmd::record::trace_tools;
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
@@ -26,7 +27,8 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         Some(_) => None,
         None => Some(directory(args.cwd.as_deref())?),
     };
-    let env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
+    let mut env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
+    env.extend(trace_tools(args.trace_tools));
     let params = CreateNodeParams {
         session_id: target.session.clone(),
         command: args.command.map(CommandLine::Text),
@@ -110,6 +112,7 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
         ("--command", args.command.is_some(), "runs its program already"),
         ("--cwd", args.cwd.is_some(), "works where its program does"),
         ("--env", !args.env.is_empty(), "has its environment already"),
+        ("--trace-tools", args.trace_tools, "was started without it"),
         ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
         ("--proxy", args.proxy.proxy.is_some(), "has its environment already"),
     ];

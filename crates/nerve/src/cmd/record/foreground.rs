@@ -7,17 +7,17 @@ use std::pin::pin;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report};
+use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
-use nerve_term::event::{ExitStatus, Origin};
+use nerve_term::event::{ExitStatus, Origin, Size};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::tty::{self, RawMode};
 use crate::out;
+use crate::tty::{self, RawMode};
 
 /// Keys are read in pieces of this size; a paste is several.
 const KEYS: usize = 16 * 1024;
@@ -31,6 +31,10 @@ const END_OF_FILE: u8 = 0x04;
 pub(super) struct Front {
     /// Nothing of it.
     pub(super) headless: bool,
+    /// A viewer before it tells what went wrong.
+    pub(super) behind: bool,
+    /// The size that was asked for: it counts whatever the windows are.
+    pub(super) fixed: Option<Size>,
     /// The window's size counts.
     pub(super) follow_size: bool,
 }
@@ -45,6 +49,11 @@ pub(super) async fn run(
     let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &Order::From { off: 0, whatever: true });
+    // Others may look too: the smallest window counts.
+    let shared = tty::window().filter(|_| front.follow_size).map(Window::Shares);
+    if let Some(window) = front.fixed.map(Window::Sets).or(shared) {
+        push(&mut orders, &Order::View(window));
+    }
     let raw = (!front.headless).then(RawMode::enter).flatten();
     let mut keys = if front.headless { mpsc::channel(1).1 } else { read_keys() };
     let mut sizes = signal(SignalKind::window_change()).context("cannot follow the window's size")?;
@@ -65,7 +74,11 @@ pub(super) async fn run(
                 Report::Fault(message) => faults.push(message),
                 Report::Exited(_) => push(&mut orders, &Order::Seen),
                 Report::Closed => over = true,
-                Report::Hello(_) | Report::Resized(_) | Report::Snapshot { .. } | Report::Behind { .. } => {}
+                Report::Hello(_)
+                | Report::Resized(_)
+                | Report::Snapshot { .. }
+                | Report::Behind { .. }
+                | Report::Typed { .. } => {}
             }
         }
         if over && shown.is_none() {
@@ -90,7 +103,7 @@ pub(super) async fn run(
             }
             Some(()) = sizes.recv(), if front.follow_size && orders.len() < MAX_ORDERS => {
                 if let Some(size) = tty::window() {
-                    push(&mut orders, &Order::Resize(size));
+                    push(&mut orders, &Order::View(Window::Shares(size)));
                 }
             }
             () = &mut stop, if !stopping => {
@@ -103,8 +116,8 @@ pub(super) async fn run(
     let exit = host.finished().await;
     let written = showing.await.context("cannot write to this terminal")?;
     drop(raw);
-    for fault in faults {
-        out::warning(fault);
+    if !front.behind {
+        faults.iter().for_each(out::warning);
     }
     written.context("cannot write to this terminal")?;
     Ok(exit)

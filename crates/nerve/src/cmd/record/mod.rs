@@ -1,9 +1,9 @@
-//! `nerve record`: a host in this process, with this terminal in front of it.
+//! `nerve record`: a host in this process, with this terminal in front of it; or in a process behind this one, which is a viewer.
 
+mod behind;
 mod foreground;
-pub(crate) mod tty;
+mod viewed;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,10 +14,11 @@ use anyhow::{Context, Result};
 use nerve_core::activity::pipe::EventsPipe;
 use nerve_core::clock::Clock;
 use nerve_core::command::{EngineEvent, EventKind, StateName};
-use nerve_core::host::HostSpec;
+use nerve_core::executions::trace;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
 use nerve_core::host::watch::Watch;
+use nerve_core::host::{EndSnapshot, HostSpec};
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
@@ -31,15 +32,29 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use self::foreground::Front;
 use crate::cli::record::{Ipc, RecordArgs};
 use crate::exit::{FAILED, Failure, USAGE};
-use crate::out;
+use crate::{out, tty};
 
 /// How long the last event is waited for after the program has ended.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
 /// Runs the program and gives back its exit code; 128 and the signal's number if one ended it.
 pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
-    let pipe = args.events_pipe_fd.map(events_pipe).transpose()?;
-    let size = tty::wanted_size(args.cols, args.rows).await;
+    let headless = args.headless || args.behind.is_some();
+    let is_seat = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let is_seat = is_seat && std::env::var_os("TERM").is_none_or(|name| name != "dumb");
+    if is_seat && !headless && !args.plain {
+        return viewed::run(&args).await;
+    }
+    record(args, headless).await
+}
+
+async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
+    let starter = args.behind.map(|behind| write_end("--behind", behind.fd)).transpose()?;
+    let pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
+    let size = match args.behind {
+        Some(behind) => behind.size,
+        None => tty::wanted_size(args.cols, args.rows).await,
+    };
     let places = Places::from_env();
     // Branch points come out of a recording: one that nobody asked to keep is thrown away.
     let scratch = match (&args.out_file, &args.out_branch_points) {
@@ -51,11 +66,19 @@ pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
     // Signals are waited for before there is anything that they must not leave behind.
     let stop = nerve_server::stop_signal();
     // Where no terminal answers the program's questions, ours does.
-    let unseen = args.headless || !std::io::stdout().is_terminal();
-    let relay = std::env::current_exe().ok();
-    let watch = (unseen || pipe.is_some())
+    let unseen = headless || !std::io::stdout().is_terminal();
+    let relay = crate::own::path().ok();
+    // It also learns which conversation the agent has: what goes on from the recording has to know.
+    let wanted = unseen || pipe.is_some() || args.trace_tools;
+    let watch = (wanted || spec.recording.is_some())
         .then(|| Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen))
-        .flatten();
+        .flatten()
+        .filter(|watch| wanted || watch.knows_conversations());
+    if args.trace_tools && !watch.as_ref().is_some_and(Watch::hears_hooks) {
+        out::warning(
+            "no tools are traced: that is for Claude Code, started without -p and without --settings",
+        );
+    }
     let recording = spec.recording.clone();
     let mut host = Host::start(spec).await.map_err(|error| {
         Failure::new(FAILED, format!("nothing was started: {error}"))
@@ -66,7 +89,12 @@ pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
     let watching = watch.map(|watch| watch.start(&host));
     let telling =
         watching.as_ref().zip(pipe).map(|(watching, pipe)| tokio::spawn(tell(watching.events(), pipe)));
-    let front = Front { headless: args.headless, follow_size: args.cols.is_none() && args.rows.is_none() };
+    if let Some(starter) = starter {
+        behind::tell(&host.entry, starter);
+    }
+    let fixed = (args.cols.is_some() || args.rows.is_some()).then_some(size);
+    let follow_size = !headless && fixed.is_none();
+    let front = Front { headless, behind: args.behind.is_some(), fixed, follow_size };
     let exit = foreground::run(&mut host, stream, front, stop).await;
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
@@ -90,8 +118,9 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
     check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let hosting = places.hosting(PathBuf::new())?;
     // Recorders that were killed could not clear away what they left.
-    let left =
-        entries(&hosting.registry).into_iter().filter(|entry| entry.label == label() && !entry.is_alive());
+    let left = entries(&hosting.registry)
+        .into_iter()
+        .filter(|entry| entry.label.get("recorder") == label().get("recorder") && !entry.is_alive());
     left.for_each(|entry| entry.forget(&hosting.registry));
     let recording = match &args.out_file {
         Some(Some(path)) => Some(std::path::absolute(path).context("cannot find the current directory")?),
@@ -104,7 +133,7 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
         session_id,
         argv: args.command.clone(),
         cwd: Some(std::env::current_dir().context("cannot find the current directory")?),
-        env: BTreeMap::new(),
+        env: trace_tools(args.trace_tools).into_iter().collect(),
         env_remove: Vec::new(),
         cols: 0,
         rows: 0,
@@ -117,7 +146,14 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
             Ipc::Tcp(addr) => Some(addr),
         },
         label: label(),
+        end: Some(EndSnapshot { files: args.out_file.is_some().then(|| places.snapshots()) }),
+        viewed: args.behind.is_some(),
     })
+}
+
+/// The variable that asks for tools in terminals of their own.
+pub(crate) fn trace_tools(wanted: bool) -> Option<(String, String)> {
+    wanted.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
 }
 
 /// What is written on hosts that are recorders: no server takes them over.
@@ -125,12 +161,12 @@ fn label() -> serde_json::Value {
     json!({ "recorder": true })
 }
 
-/// The write end of the pipe that we were given, opened once more: it is closed with us, whoever else holds it.
-fn events_pipe(fd: u32) -> Result<File> {
+/// The write end of a pipe that we were given, opened once more: it is closed with us, whoever else holds it.
+fn write_end(option: &str, fd: u32) -> Result<File> {
     let path = format!("/proc/self/fd/{fd}");
     let open = std::fs::OpenOptions::new().write(true).open(&path);
     let bad = |error: std::io::Error| {
-        Failure::new(USAGE, format!("--events-pipe-fd {fd} is no descriptor to write to: {error}"))
+        Failure::new(USAGE, format!("{option} {fd} is no descriptor to write to: {error}"))
             .hint("give the number of a pipe's write end that this program inherits")
     };
     Ok(open.map_err(bad)?)

@@ -45,8 +45,13 @@ fn store() -> Store {
 
 /// The recording that is meant: a file, an id or its beginning, else the newest there is.
 fn find(of: &OfRecording) -> Result<PathBuf> {
+    named(of.named())
+}
+
+/// The same, by what was typed.
+pub(crate) fn named(named: Option<&str>) -> Result<PathBuf> {
     let store = store();
-    let Some(named) = of.named() else {
+    let Some(named) = named else {
         let newest = store.all().into_iter().next().ok_or_else(|| {
             let message = format!("there are no recordings in {}", store.root().display());
             Failure::new(NOT_FOUND, message).hint("name a file, or make one with 'nerve record --out-file'")
@@ -147,7 +152,7 @@ pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
 }
 
 /// Standard output that nobody reads any more is the end, and no failure.
-fn unwritten(error: io::Error) -> anyhow::Error {
+pub(crate) fn unwritten(error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ReaderGone.into(),
         _ => anyhow::Error::new(error).context("cannot write"),

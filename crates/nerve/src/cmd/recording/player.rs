@@ -11,7 +11,6 @@ use nerve_record::index::Position;
 use nerve_record::playback::Playback;
 use nerve_record::shelf::Shelved;
 use nerve_term::event::TsNs;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,6 +19,7 @@ use super::replay::{Pace, last_screen};
 use super::stage::{Stage, put};
 use super::{unreadable, unwritten, words};
 use crate::exit::{DONE, INTERRUPTED};
+use crate::tty::signals::{Signalled, Signals};
 
 /// How far the arrows go.
 const JUMP: Duration = Duration::from_secs(5);
@@ -219,7 +219,7 @@ impl Player<'_> {
 }
 
 /// What the user does.
-pub(super) enum Told {
+enum Told {
     Keys(Vec<u8>),
     /// The terminal has another size.
     Size,
@@ -247,39 +247,12 @@ impl User {
             }
         };
         tokio::select! {
-            told = signals.told() => told,
+            signalled = signals.next() => match signalled {
+                Signalled::Size => Told::Size,
+                Signalled::End(number) => Told::Left(Left::Signal(number)),
+            },
             Some(bytes) = typed => Told::Keys(bytes),
         }
-    }
-}
-
-/// The signals that end it, and the one that tells a new size.
-pub(super) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hangup: tokio::signal::unix::Signal,
-    size: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    pub(super) fn listen() -> Result<Signals> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Signals {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-            size: listen(SignalKind::window_change())?,
-        })
-    }
-
-    pub(super) async fn told(&mut self) -> Told {
-        let kind = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hangup.recv() => SignalKind::hangup(),
-            _ = self.size.recv() => return Told::Size,
-        };
-        Told::Left(Left::Signal(u8::try_from(kind.as_raw_value()).unwrap_or(0)))
     }
 }
 

@@ -13,18 +13,14 @@ use nerve_term::event::TsNs;
 use nerve_term::terminal::{LineIndex, TerminalState};
 
 use super::{Losses, facts, find, meta, player, size, stream, unreadable, unwritten, view};
-use crate::cli::recording::{From, GutterArg, ReplayArgs, ViewArgs};
+use crate::cli::recording::{From, ReplayArgs, ViewArgs};
 use crate::exit::DONE;
 use crate::out;
 
 /// Shows a recording and gives back the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if args.viewer {
-        return view(&ViewArgs {
-            of: args.of.clone(),
-            gutter: GutterArg::default(),
-            no_colors: args.no_colors,
-        });
+        return view(&ViewArgs { of: args.of.clone(), gutter: None, no_colors: args.no_colors });
     }
     let recording = find(&args.of)?;
     if args.print_meta {

@@ -145,7 +145,7 @@ fn without_files(error: FilesError, id: u64, confirmed: &Confirmed) -> Failure {
 }
 
 /// `hint`: what to do if the error itself has nothing better to say.
-fn failed(error: FilesError, hint: &str) -> Failure {
+pub(crate) fn failed(error: FilesError, hint: &str) -> Failure {
     let (code, hint) = match &error {
         FilesError::Key(_) => (USAGE, ""),
         FilesError::NotFound { .. } => (NOT_FOUND, "see 'nerve snapshot list'"),

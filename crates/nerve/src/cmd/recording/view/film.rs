@@ -4,20 +4,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::{AhrError, Lost};
-use nerve_record::index::Position;
+use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
 use nerve_record::shelf::{Shelved, is_live};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
+use nerve_view::timeline::Timeline;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::replay::Pace;
 use super::super::size;
+use super::reading::{self, Marks, Whole};
 
 /// The longest time in which nothing happens while it plays.
-const IDLE: Duration = Duration::from_secs(2);
+pub(super) const IDLE: Duration = Duration::from_secs(2);
 /// How long records are applied before what they have made is shown, however fast it goes.
 const FRAME: Duration = Duration::from_millis(30);
 /// Slowest and fastest.
@@ -31,7 +33,12 @@ pub(super) struct Film {
     end: TsNs,
     /// Its end: at first the last screens only, then with all lines.
     last: Playback,
-    whole: Option<oneshot::Receiver<Result<Playback, AhrError>>>,
+    whole: Option<oneshot::Receiver<Result<Whole, AhrError>>>,
+    /// Moments can be gone to at once.
+    is_indexed: bool,
+    /// A moment to go to as soon as they can be.
+    wanted: Option<TsNs>,
+    marks: Marks,
     /// A moment before the end, if one is looked at.
     moment: Option<Moment>,
     speed: f64,
@@ -51,35 +58,59 @@ impl Film {
     /// Opens it and begins to read all of it on a thread of its own. Must be called before a runtime is entered or within one.
     pub(super) fn open(path: &Path, meta: &Meta) -> Result<Film, AhrError> {
         let size = size(meta);
-        let mut last = Playback::open(path, size)?;
-        let start = last.next_at()?.unwrap_or_default();
-        last.seek(Position::Time(TsNs(u64::MAX)))?;
+        let start = Playback::open(path, size)?.next_at()?.unwrap_or_default();
+        let is_indexed = Index::is_ready(path);
+        let mut last = if is_indexed {
+            let mut play = Playback::open(path, size)?;
+            play.seek(Position::Time(TsNs(u64::MAX)))?;
+            play
+        } else {
+            // Making the index would take as long as reading all of it: for now, what can be told from the end alone.
+            let mut play = Playback::open_near_end(path, size, SPACING)?;
+            play.play(|_| true, |_| {})?;
+            play
+        };
         last.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
         let shown = Shelved::look(path).ok().and_then(|shelved| shelved.duration);
         let end = shown
             .map_or(last.fold().clock(), |duration| start + duration)
             .max(last.fold().clock().max(start));
-        let (sender, whole) = oneshot::channel();
-        let path = path.to_path_buf();
-        let recording = path.clone();
-        std::thread::spawn(move || {
-            // Nobody waits for it any more once the viewer is left.
-            let _ = sender.send(read(&recording, size));
-        });
-        let live = is_live(&path);
-        Ok(Film { path, size, start, end, last, whole: Some(whole), moment: None, speed: 1.0, live })
+        Ok(Film {
+            path: path.to_path_buf(),
+            size,
+            start,
+            end,
+            last,
+            whole: Some(reading::begin(path, size, end)),
+            is_indexed,
+            wanted: None,
+            marks: Marks::default(),
+            moment: None,
+            speed: 1.0,
+            live: is_live(path),
+        })
     }
 
-    /// Ends when all lines are there; never if they are already.
-    pub(super) async fn is_whole(&mut self) -> Result<(), AhrError> {
+    /// Ends when all lines are there; never if they are already. Says by how much the numbers of the lines at the end have grown: what was
+    /// before them may not have been known.
+    pub(super) async fn is_whole(&mut self) -> Result<i64, AhrError> {
         let Some(whole) = &mut self.whole else { return std::future::pending().await };
         let read = whole.await;
         self.whole = None;
+        let is_seen = !std::mem::replace(&mut self.is_indexed, true) && self.moment.is_none();
+        let before = self.last.fold().terminal.line_count();
         match read {
-            Ok(read) => self.last = read?,
+            Ok(read) => {
+                let Whole { play, marks } = read?;
+                (self.last, self.marks) = (play, marks);
+            }
             Err(_) => tracing::warn!("the reader of the recording failed: only its end is shown"),
         }
-        Ok(())
+        if let Some(time) = self.wanted.take() {
+            self.go_to(time)?;
+        }
+        let after = self.last.fold().terminal.line_count();
+        Ok(if is_seen { after.cast_signed() - before.cast_signed() } else { 0 })
     }
 
     pub(super) fn terminal(&self) -> &TerminalState {
@@ -91,10 +122,22 @@ impl Film {
         self.last.lost()
     }
 
+    /// When it began.
+    pub(super) fn begin(&self) -> TsNs {
+        self.start
+    }
+
     /// The time that is shown, and how long it is.
     pub(super) fn time(&self) -> Option<(Duration, Duration)> {
         let at = self.moment.as_ref().map_or(self.end, |moment| moment.clock);
         Some((at.since(self.start), self.end.since(self.start)))
+    }
+
+    /// The same, with what there is to be found in it as soon as all of it is read.
+    pub(super) fn timeline(&self) -> Option<Timeline> {
+        let (at, of) = self.time()?;
+        let Marks { snapshots, idle, .. } = self.marks.clone();
+        Some(Timeline { at, of, snapshots, idle })
     }
 
     /// How fast it plays.
@@ -109,7 +152,13 @@ impl Film {
         if self.live {
             return Some("still being recorded: this is what there was when it was opened".to_string());
         }
-        self.whole.as_ref().map(|_| "reading the lines before …".to_string())
+        let reading = match (&self.whole, self.is_indexed, self.wanted) {
+            (None, _, _) => return None,
+            (Some(_), true, _) => "reading the lines before …",
+            (Some(_), false, None) => "reading all of it: this is what its end alone tells …",
+            (Some(_), false, Some(_)) => "reading all of it: that moment is shown then …",
+        };
+        Some(reading.to_string())
     }
 
     // ---- Time ----
@@ -147,11 +196,17 @@ impl Film {
 
     /// So many seconds on; back, if negative.
     pub(super) fn skip(&mut self, seconds: i64) -> Result<(), AhrError> {
-        let at = self.moment.as_ref().map_or(self.end, |moment| moment.clock);
+        let at = self.wanted.or(self.moment.as_ref().map(|moment| moment.clock)).unwrap_or(self.end);
         let nanoseconds = seconds.saturating_mul(1_000_000_000);
         let to = TsNs(at.0.saturating_add_signed(nanoseconds)).max(self.start);
+        self.seek(to.since(self.start))
+    }
+
+    /// To a moment, counted from the begin.
+    pub(super) fn seek(&mut self, to: Duration) -> Result<(), AhrError> {
+        let to = self.start + to;
         if to >= self.end {
-            self.moment = None;
+            (self.moment, self.wanted) = (None, None);
             return Ok(());
         }
         self.go_to(to)
@@ -164,16 +219,26 @@ impl Film {
     }
 
     fn go_to(&mut self, time: TsNs) -> Result<(), AhrError> {
+        let is_start = time <= self.start;
+        if !is_start && !self.is_indexed {
+            self.wanted = Some(time);
+            return Ok(());
+        }
+        self.wanted = None;
         let mut moment = match self.moment.take() {
-            Some(moment) => moment,
-            None => Moment {
+            Some(moment) if !is_start => moment,
+            old => Moment {
                 play: Playback::open(&self.path, self.size)?,
                 clock: time,
-                plays: false,
+                plays: old.is_some_and(|moment| moment.plays),
                 due: Instant::now(),
             },
         };
-        moment.play.seek(Position::Time(time))?;
+        if is_start {
+            moment.reach(time)?;
+        } else {
+            moment.play.seek(Position::Time(time))?;
+        }
         moment.clock = time;
         self.moment = Some(moment);
         self.plan()
@@ -211,10 +276,5 @@ impl Moment {
     }
 }
 
-/// All of it, from the start.
-fn read(path: &Path, size: Size) -> Result<Playback, AhrError> {
-    let mut play = Playback::open(path, size)?;
-    play.play(|_| true, |_| {})?;
-    play.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
-    Ok(play)
-}
+#[cfg(test)]
+mod tests;

@@ -19,19 +19,11 @@ pub(crate) fn window() -> Option<Size> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
 }
 
-/// The size of the program's terminal. Where one is asked for, the window is asked to take it on (xterm's window operations); a
-/// window that does not is reported.
+/// The size of the program's terminal. Where one is asked for, the window is asked to take it on; a window that does not is reported.
 pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
-    if wanted == now || !std::io::stdout().is_terminal() {
-        return wanted;
-    }
-    let Ok(mut changes) = signal(SignalKind::window_change()) else { return wanted };
-    let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
-    let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
-    let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
-    if asked.is_err() || tokio::time::timeout(RESIZE_PATIENCE, taken).await.is_err() {
+    if !takes(wanted).await {
         let Size { cols, rows } = wanted;
         out::warning(format_args!(
             "this window stays at {}x{}; the program's terminal is {cols}x{rows} and may look torn here",
@@ -39,6 +31,18 @@ pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
         ));
     }
     wanted
+}
+
+/// Asks the window to have another size (xterm's window operations). False if it has not, after a while; what is no window is not asked.
+pub(crate) async fn takes(wanted: Size) -> bool {
+    if window().unwrap_or_default() == wanted || !std::io::stdout().is_terminal() {
+        return true;
+    }
+    let Ok(mut changes) = signal(SignalKind::window_change()) else { return true };
+    let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
+    let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
+    let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
+    asked.is_ok() && tokio::time::timeout(RESIZE_PATIENCE, taken).await.is_ok()
 }
 
 /// Keys come one by one and unchanged until this is dropped.

@@ -1,0 +1,30 @@
+//! Recordings that are made to be measured.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
+use nerve_term::event::{Size, TsNs};
+
+pub(crate) const START: TsNs = TsNs(1_766_399_400_000_000_000);
+
+/// How fast the output came: a second for so many bytes.
+pub(crate) const RATE: u64 = 10_000_000;
+
+/// Writes a recording of a terminal of `size` with these pieces of output.
+pub(crate) fn record(path: &Path, size: Size, pieces: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<()> {
+    let (mut writer, mut segment) = (Writer::create(path)?, Segment::new(0));
+    segment.push(&Record { at: START, body: Body::Resize { cols: size.cols, rows: size.rows } })?;
+    for piece in pieces {
+        if segment.is_full() {
+            writer.append(&segment.seal(DEFAULT_QUALITY, false))?;
+            segment = Segment::new(segment.end());
+        }
+        let at = START + Duration::from_micros(segment.end() * 1_000_000 / RATE);
+        segment.push(&Record { at, body: Body::Data { off: segment.end(), bytes: piece.as_ref() } })?;
+    }
+    writer.append(&segment.seal(DEFAULT_QUALITY, true))?;
+    writer.sync()?;
+    Ok(())
+}

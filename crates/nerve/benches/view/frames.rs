@@ -1,0 +1,101 @@
+//! What a frame costs: the lines of the window, looked up and drawn, and what is different from the last one as bytes for a terminal.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::Result;
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::TerminalState;
+use nerve_view::bindings::Bindings;
+use nerve_view::document::Document;
+use nerve_view::draw::{Facts, Gutter, Layout, draw};
+use nerve_view::places::Scene;
+use nerve_view::viewer::{Kind, Viewer};
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+
+use crate::WINDOW;
+use crate::support::{Goal, Report, Samples};
+
+const FRAMES: usize = 500;
+/// More rows than the window has: all of it is another.
+const CHANGES: [u16; 3] = [1, 40, 200];
+
+pub(crate) fn measure(report: &mut Report) -> Result<()> {
+    for rows in CHANGES {
+        eprintln!("frames with {rows} changed rows");
+        let (times, bytes) = frames(rows)?;
+        let what = format!("frame, {rows} changed rows");
+        let goal = Goal::AtMost(2.0);
+        report.goal(&format!("{what}: CPU"), &Samples::new(times).median("ms"), goal);
+        report.row(&format!("{what}: written to the terminal"), &Samples::new(bytes).median("bytes"));
+    }
+    Ok(())
+}
+
+/// Milliseconds and bytes of each frame.
+fn frames(rows: u16) -> Result<(Vec<f64>, Vec<f64>)> {
+    let size = Layout::room(WINDOW.cols, WINDOW.rows, Gutter::Right);
+    let mut terminal = TerminalState::new(size);
+    let mut viewer = Viewer::new(Kind::Live, Bindings::default());
+    let area = Rect::new(0, 0, WINDOW.cols, WINDOW.rows);
+    let options = TerminalOptions { viewport: Viewport::Fixed(area) };
+    let written = Counted::default();
+    let mut window = Terminal::with_options(CrosstermBackend::new(written.clone()), options)?;
+    let (mut times, mut bytes) = (Vec::new(), Vec::new());
+    for nth in 0..FRAMES as u64 {
+        terminal.process_data(TsNs(nth), &changed(size, rows, nth));
+        let start = Instant::now();
+        let document = Document::live(&terminal);
+        let facts = Facts { name: "bench".to_string(), recorded: Some(nth), ..Facts::default() };
+        window.draw(|frame| {
+            let layout = Layout::of(Kind::Live, frame.area(), size, Gutter::Right);
+            let places = layout.places(&viewer, None, facts.abilities);
+            viewer.arrange(&places);
+            viewer.sees(&document);
+            draw(&viewer, &Scene::of(&document, places), &facts, &layout, frame.buffer_mut());
+        })?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        bytes.push(written.0.take() as f64);
+    }
+    // The first one draws everything.
+    Ok((times.split_off(1), bytes.split_off(1)))
+}
+
+/// Output that changes so many rows: in place, or by scrolling where the screen has fewer.
+fn changed(size: Size, rows: u16, nth: u64) -> Vec<u8> {
+    let mut output = Vec::new();
+    for row in 0..rows {
+        let place = if rows < size.rows { format!("\x1b[{};1H\x1b[K", row + 1) } else { "\r\n".to_string() };
+        let number = nth * 1000 + u64::from(row);
+        output.extend(format!("{place}{}", line(number, size.cols.into())).into_bytes());
+    }
+    output
+}
+
+/// A full row in six looks.
+fn line(number: u64, cols: usize) -> String {
+    let words = "the quick brown fox jumps over the lazy dog 日本語 while five boxing wizards jump quickly ";
+    let text: String = words.chars().cycle().skip(number as usize % 80).take(cols - 60).collect();
+    format!(
+        "\x1b[2m12:00:00\x1b[0m \x1b[32mINFO\x1b[0m \x1b[1;36mserver\x1b[0m \x1b[38;2;200;120;40m{number:09}\x1b[0m {text}"
+    )
+}
+
+/// How many bytes were written.
+#[derive(Clone, Default)]
+struct Counted(Rc<Cell<usize>>);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(|so_far| so_far + bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! `nerve record` with its viewer in front: how long a byte of the program takes to the screen, and what the viewer costs while the
+//! program writes.
+
+use std::io::{Write, stdout};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use nerve_testkit::Hermetic;
+
+use crate::random::Random;
+use crate::seat::Seat;
+use crate::support::{self, Figure, Goal, Report, Samples};
+use crate::{corpus, process};
+
+/// Marks that are timed.
+const MARKS: usize = 1000;
+/// Between two frames, at 60 in a second.
+const FRAME: Duration = Duration::from_micros(16_667);
+/// Bytes that a program writes in a second, and in how many pieces.
+const RATE: usize = 100_000;
+const PIECES: usize = 50;
+/// Seconds of it: at first the viewer starts, then it is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_secs(20);
+
+pub(crate) fn measure(report: &mut Report) -> Result<()> {
+    latency(report, "alone", "a mark now and then, as an echo comes")?;
+    latency(report, "among", "a mark 60 times a second, with 1.7 kB of output each")?;
+    cpu(report)
+}
+
+/// What the program in the viewer does.
+pub(crate) fn act(what: &str) -> Result<()> {
+    match what {
+        "alone" => marks(|random| Duration::from_millis(20 + random.below(60)), 0),
+        "among" => marks(|_| FRAME, RATE / 60),
+        "stream" => stream(),
+        other => bail!("unknown: {other}"),
+    }
+}
+
+fn viewed(home: &Hermetic, what: &str) -> Result<Seat> {
+    let program = support::fresh_process(&[what])?;
+    let mut command: Command = home.command(env!("CARGO_BIN_EXE_nerve"));
+    command.args(["record", "--"]).arg(program.get_program()).args(program.get_args());
+    Seat::start(&mut command)
+}
+
+fn latency(report: &mut Report, what: &str, about: &str) -> Result<()> {
+    eprintln!("latency: {about}");
+    let home = Hermetic::new()?;
+    let mut seat = viewed(&home, what)?;
+    let (mut times, mut last) = (Vec::new(), 0);
+    while let Some(screen) = seat.next()? {
+        let now = unix_nanoseconds()?;
+        let Some(written) = screen.rows.first().and_then(|row| read_mark(&row.text)) else { continue };
+        if written != last {
+            times.push(now.saturating_sub(written) as f64 / 1e6);
+            last = written;
+        }
+    }
+    seat.end()?;
+    // While the viewer starts, what is written waits for it.
+    let times = Samples::new(times.split_off(times.len().min(20)));
+    report.row(&format!("byte to cell, {about}"), &times.median("ms"));
+    let (p99, goal) = (Figure::one(times.quantile(0.99), "ms"), Goal::AtMost(10.0));
+    report.goal(&format!("byte to cell, {about}: p99 of {}", times.len()), &p99, goal);
+    Ok(())
+}
+
+fn cpu(report: &mut Report) -> Result<()> {
+    eprintln!("CPU at {RATE} bytes a second");
+    let home = Hermetic::new()?;
+    let mut seat = viewed(&home, "stream")?;
+    let pid = seat.pid();
+    let mut from = None;
+    let (mut at, mut bytes) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let used = loop {
+        seat.next()?.context("the program ended too early")?;
+        match from {
+            None if begun.elapsed() > WARM_UP => {
+                from = Some(process::cpu(&pid)?);
+                (at, bytes) = (Instant::now(), seat.bytes());
+            }
+            Some(from) if at.elapsed() > MEASURED => break process::cpu(&pid)? - from,
+            _ => {}
+        }
+    };
+    let seconds = at.elapsed().as_secs_f64();
+    let share = Figure::one(used / seconds * 100.0, "%");
+    report.goal("viewer while an agent writes 100 kB/s: CPU of its process", &share, Goal::AtMost(5.0));
+    let written = Figure::one((seat.bytes() - bytes) as f64 / 1e3 / seconds, "kB/s");
+    report.row("viewer while an agent writes 100 kB/s: written to the terminal", &written);
+    Ok(())
+}
+
+// ---- The program ----
+
+/// Writes the time into the first row, again and again, with output below it.
+fn marks(pause: impl Fn(&mut Random) -> Duration, output: usize) -> Result<()> {
+    let log = corpus::log(1 << 20);
+    let mut pieces = log.chunks(output.max(1)).cycle();
+    let mut random = Random(1);
+    // The first row does not scroll.
+    print(b"\x1b[2J\x1b[2;40r\x1b[40;1H")?;
+    for _ in 0..MARKS {
+        let mut bytes = if output > 0 { pieces.next().unwrap_or_default().to_vec() } else { Vec::new() };
+        bytes.extend(format!("\x1b7\x1b[0m\x1b[1;1H{}\x1b8", mark(unix_nanoseconds()?)).into_bytes());
+        print(&bytes)?;
+        sleep(pause(&mut random));
+    }
+    Ok(())
+}
+
+/// Writes as an agent that streams: what agents wrote, in pieces.
+fn stream() -> Result<()> {
+    let agents = corpus::agents()?;
+    let begun = Instant::now();
+    let mut due = begun;
+    for piece in agents.chunks(RATE / PIECES).cycle() {
+        if begun.elapsed() > WARM_UP + MEASURED + Duration::from_secs(3) {
+            break;
+        }
+        print(piece)?;
+        due += Duration::from_secs(1) / PIECES as u32;
+        sleep(due.saturating_duration_since(Instant::now()));
+    }
+    Ok(())
+}
+
+fn print(bytes: &[u8]) -> Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
+}
+
+fn unix_nanoseconds() -> Result<u64> {
+    Ok(u64::try_from(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos())?)
+}
+
+/// A time, and what shows that all of it is there: of two marks only what differs is drawn.
+fn mark(at: u64) -> String {
+    format!("@{at}:{:03}@", at % 997)
+}
+
+fn read_mark(row: &str) -> Option<u64> {
+    let (at, check) = row.trim_end().strip_prefix('@')?.strip_suffix('@')?.split_once(':')?;
+    let at: u64 = at.parse().ok()?;
+    (check.parse::<u64>().ok()? == at % 997).then_some(at)
+}

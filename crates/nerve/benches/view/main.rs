@@ -1,0 +1,51 @@
+//! The viewer: what a frame costs, how soon a program's byte is seen, what it takes to open a long recording.
+#![expect(clippy::print_stdout, reason = "the report goes to stdout")]
+
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/corpus.rs"]
+mod corpus;
+mod frames;
+mod live;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/made.rs"]
+mod made;
+mod opening;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/process.rs"]
+mod process;
+#[path = "../support/random.rs"]
+mod random;
+mod seat;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/mod.rs"]
+mod support;
+
+use anyhow::{Context, Result};
+use nerve_term::event::Size;
+use support::Report;
+
+/// The window that is looked at.
+const WINDOW: Size = Size { cols: 200, rows: 60 };
+
+fn main() -> Result<()> {
+    if let Some(arguments) = support::fresh_process_arguments() {
+        return live::act(arguments.first().context("which program?")?);
+    }
+    if support::is_debug_build() {
+        return Ok(());
+    }
+    let about = format!(
+        "A window of {} × {}. *Frame*: the lines looked up and drawn, and what is different from the last frame as bytes, \
+         through ratatui into memory. *Byte to cell*: `nerve record` in a pseudo-terminal; the program writes the time, and whoever \
+         reads the terminal compares it with his when he sees it whole: pump, recorder, socket, viewer, frame. *100 kB/s*: agents' \
+         output in 50 pieces a second. *First frame*: from the start of the process until the end of the recording is on the \
+         screen, files in the page cache.",
+        WINDOW.cols, WINDOW.rows
+    );
+    let mut report = Report::new("Viewer", &about);
+    frames::measure(&mut report)?;
+    live::measure(&mut report)?;
+    opening::measure(&mut report)?;
+    report.print();
+    Ok(())
+}

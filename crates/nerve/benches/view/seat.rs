@@ -1,0 +1,112 @@
+//! A pseudo-terminal with `nerve` at work in it, and somebody in front of it who sees each frame as it comes.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nerve_term::event::TsNs;
+use nerve_term::screen::Screen;
+use nerve_term::terminal::TerminalState;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::WINDOW;
+
+/// A program that takes longer than this is stuck.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A terminal and the program in it. Dropping it closes the window.
+pub(crate) struct Seat {
+    child: Child,
+    master: File,
+    terminal: TerminalState,
+    bytes: u64,
+    _guard: Sender<()>,
+}
+
+impl Seat {
+    /// Starts a program in a window of [`WINDOW`].
+    pub(crate) fn start(command: &mut Command) -> Result<Seat> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let slave = File::options().read(true).write(true).open(name.to_str()?)?;
+        tcsetwinsize(
+            &master,
+            Winsize { ws_col: WINDOW.cols, ws_row: WINDOW.rows, ws_xpixel: 0, ws_ypixel: 0 },
+        )?;
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        command.stdin(slave.try_clone()?).stdout(slave).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("{}", command.get_program().display()))?;
+        // Its ends of the terminal go with it, so that nothing is there to be read when it has ended.
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let (terminal, guard) = (TerminalState::new(WINDOW), guard(Pid::from_child(&child)));
+        Ok(Seat { child, master: master.into(), terminal, bytes: 0, _guard: guard })
+    }
+
+    /// The process in front.
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Bytes that were written to the terminal so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What is on the screen when something has been written; `None` when the program has closed it.
+    pub(crate) fn next(&mut self) -> Result<Option<Screen>> {
+        let mut bytes = [0; 1 << 16];
+        // Linux says EIO where nobody has the other end any more.
+        let Ok(len @ 1..) = self.master.read(&mut bytes) else { return Ok(None) };
+        self.bytes += len as u64;
+        let replies = self.terminal.process_data(TsNs(0), &bytes[..len]).replies;
+        self.master.write_all(&replies)?;
+        Ok(Some(self.terminal.screen()))
+    }
+
+    /// The first screen for which that holds.
+    pub(crate) fn until(&mut self, wanted: impl Fn(&Screen) -> bool) -> Result<Screen> {
+        while let Some(screen) = self.next()? {
+            if wanted(&screen) {
+                return Ok(screen);
+            }
+        }
+        ensure!(false, "it ended; the screen was\n{}", self.terminal.screen().text());
+        unreachable!("it was ensured")
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Result<()> {
+        while self.next()?.is_some() {}
+        let status = self.child.wait()?;
+        ensure!(status.success(), "it failed: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // One that has ended is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends the program when it takes too long, so that what waits for it goes on; not any more once what it gives is dropped.
+fn guard(program: Pid) -> Sender<()> {
+    let (guard, dropped) = channel::<()>();
+    thread::spawn(move || {
+        if dropped.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            // It may just have ended.
+            let _ = kill_process(program, Signal::KILL);
+        }
+    });
+    guard
+}

@@ -1,0 +1,386 @@
+//! What a live viewer shows: a host's terminal, kept here from the bytes that everybody gets.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_core::backend::{Backend, Happened, Hosted, Memory};
+use nerve_core::clock::Clock;
+use nerve_core::host::link::Window;
+use nerve_core::host::registry::Entry;
+use nerve_term::driver::{AgentState, Driver, Foreground, View};
+use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_term::profile::{Profile, Profiles};
+use nerve_term::terminal::{Notice, TerminalState};
+
+/// Output that is taken at once: more is shown with the next frame, so that keys are heard in between.
+const AT_ONCE: usize = 512 * 1024;
+/// How long the last keys may take to the host.
+const LAST_KEYS: Duration = Duration::from_secs(1);
+/// How often the state is looked for on a screen that changes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How a viewer's window counts for the size of the program's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum SizeRule {
+    /// The smallest of all viewers' windows
+    #[default]
+    Smallest,
+    /// This window's, whoever else looks
+    Mine,
+    /// It stays as it is
+    Keep,
+}
+
+impl SizeRule {
+    fn window(self, size: Size) -> Window {
+        match self {
+            SizeRule::Smallest => Window::Shares(size),
+            SizeRule::Mine => Window::Sets(size),
+            SizeRule::Keep => Window::Keep,
+        }
+    }
+}
+
+/// Something to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The terminal or the agent's state is another than before.
+    Changed,
+    /// The program's title is another one.
+    Title,
+    /// The program has ended, and everything it wrote is there. Comes once.
+    Ended(ExitStatus),
+    /// Something went wrong that the session outlives, in words.
+    Fault(String),
+}
+
+/// See the module.
+pub(crate) struct Source {
+    entry: Entry,
+    host: Hosted,
+    rule: SizeRule,
+    /// As whose what is typed here is recorded.
+    origin: Origin,
+    clock: Clock,
+    terminal: TerminalState,
+    driver: Driver,
+    looks_at_foreground: bool,
+    title: String,
+    /// What was before we came is still read.
+    catching_up: bool,
+    last_look: TsNs,
+    look_due: Option<TsNs>,
+    changed: bool,
+    told: VecDeque<Seen>,
+    exit: Option<ExitStatus>,
+    /// [`Seen::Ended`] was told, or waits to be.
+    over: bool,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("host", &self.entry.id)
+            .field("over", &self.over)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Looks at a host, whose entry is in `registry`, through a window with room for a program of `size`. `profiles`: the user's own
+    /// ones. The connection is made by [`Source::next`]. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// No profile fits the program.
+    pub(crate) fn open(
+        entry: Entry,
+        registry: &Path,
+        profiles: Option<&Path>,
+        rule: SizeRule,
+        size: Option<Size>,
+    ) -> Result<Source> {
+        let (profiles, errors) = nerve_core::profiles::load(profiles);
+        let clock = Clock::start();
+        let profile = profile_of(&entry, &profiles).context("no profile fits the program")?;
+        let window = size.map_or(Window::Keep, |size| rule.window(size));
+        Ok(Source {
+            host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
+            rule,
+            origin: Origin::User,
+            clock,
+            terminal: TerminalState::new(Size::new(entry.cols, entry.rows)),
+            looks_at_foreground: profile.foreground,
+            driver: driver(profile, &entry, clock.now()),
+            title: String::new(),
+            catching_up: true,
+            last_look: TsNs(0),
+            look_due: None,
+            changed: false,
+            told: errors.iter().map(|error| Seen::Fault(error.to_string())).collect(),
+            exit: None,
+            over: false,
+            entry,
+        })
+    }
+
+    /// The same for somebody who sits in front of another terminal: what is typed is recorded as injected.
+    #[must_use]
+    pub(crate) fn injecting(self) -> Source {
+        Source { origin: Origin::Injected, ..self }
+    }
+
+    /// Waits for what is to be seen next; several outputs are one. May be dropped and called again: nothing is lost. Waits for ever
+    /// after [`Seen::Ended`].
+    ///
+    /// # Errors
+    /// None today: what breaks is told as [`Seen::Fault`], and [`Seen::Ended`] if there is nothing more to come.
+    pub(crate) async fn next(&mut self) -> Result<Seen> {
+        loop {
+            if let Some(seen) = self.seen() {
+                return Ok(seen);
+            }
+            if self.over {
+                return std::future::pending().await;
+            }
+            let due = self.due();
+            let timer = tokio::time::sleep_until(self.clock.instant(due.unwrap_or_default()));
+            tokio::select! {
+                happened = self.host.next() => self.happened(happened),
+                () = timer, if due.is_some() => self.timer(),
+            }
+            self.take_what_is_there().await;
+        }
+    }
+
+    /// What was found and not told yet.
+    fn seen(&mut self) -> Option<Seen> {
+        // The end is seen after what came before it.
+        let ended = matches!(self.told.front(), Some(Seen::Ended(_)));
+        if (ended || self.told.is_empty()) && std::mem::take(&mut self.changed) {
+            return Some(Seen::Changed);
+        }
+        self.told.pop_front()
+    }
+
+    /// What else has happened already, to a limit.
+    async fn take_what_is_there(&mut self) {
+        let limit = self.terminal.offset() + AT_ONCE as u64;
+        while !self.over && self.terminal.offset() < limit {
+            tokio::select! {
+                biased;
+                happened = self.host.next() => self.happened(happened),
+                () = std::future::ready(()) => return,
+            }
+        }
+    }
+
+    fn happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Output => self.output(),
+            Happened::Resized(size) => {
+                self.changed |= self.terminal.size() != size;
+                self.terminal.resize(size);
+                self.look_soon();
+            }
+            Happened::Snapshot(snapshot) => {
+                self.terminal.record_snapshot(snapshot);
+                self.changed = true;
+            }
+            Happened::CaughtUp => self.caught_up(),
+            Happened::Skipped(offset) => self.terminal.skip_to(offset),
+            Happened::Exited(exit) => {
+                self.exit = Some(exit);
+                self.driver.exited(self.clock.now(), exit);
+                self.changed = true;
+            }
+            Happened::Closed => self.ended(),
+            Happened::Fault(message) => self.told.push_back(Seen::Fault(message)),
+            Happened::Lost(message) | Happened::Gone(message) => {
+                self.told.push_back(Seen::Fault(message));
+                self.ended();
+            }
+            // Of panes, which have no host.
+            Happened::Moved | Happened::Left(_) | Happened::Lease => {}
+        }
+    }
+
+    fn output(&mut self) {
+        let now = self.clock.now();
+        // Its questions are for whoever drives it.
+        let changes = self.terminal.process_data(now, self.host.output());
+        self.driver.output(now, self.terminal.offset());
+        let mut urgent = false;
+        for notice in &changes.notices {
+            self.driver.notice(notice);
+            urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
+        }
+        if self.terminal.title() != self.title {
+            self.title = self.terminal.title().to_string();
+            if !self.catching_up {
+                self.told.push_back(Seen::Title);
+            }
+        }
+        self.changed = true;
+        match urgent {
+            true => self.look_due = Some(now),
+            false => self.look_soon(),
+        }
+    }
+
+    fn caught_up(&mut self) {
+        self.catching_up = false;
+        let memory: Memory = serde_json::from_value(self.entry.memory.clone()).unwrap_or_default();
+        if memory.was_ready {
+            self.driver.taken_over(self.clock.now());
+        }
+        if !self.title.is_empty() {
+            self.told.push_back(Seen::Title);
+        }
+        self.changed = true;
+        self.look_due = Some(self.clock.now());
+    }
+
+    fn ended(&mut self) {
+        if !std::mem::replace(&mut self.over, true) {
+            self.catching_up = false;
+            self.terminal.expire_frame(TsNs(u64::MAX));
+            self.changed = true;
+            self.told.push_back(Seen::Ended(self.exit.unwrap_or(ExitStatus::Unknown)));
+        }
+    }
+
+    // ---- Time ----
+
+    fn due(&self) -> Option<TsNs> {
+        let look = self.look_due.filter(|_| !self.catching_up);
+        [look, self.driver.deadline().filter(|_| !self.catching_up), self.terminal.frame_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn timer(&mut self) {
+        let now = self.clock.now();
+        let due = |at: Option<TsNs>| at.is_some_and(|at| at <= now);
+        if due(self.terminal.frame_deadline()) {
+            self.terminal.expire_frame(now);
+            self.changed = true;
+            self.look_soon();
+        }
+        if !self.catching_up && (due(self.look_due) || due(self.driver.deadline())) {
+            self.look(now);
+        }
+    }
+
+    fn look_soon(&mut self) {
+        self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
+    }
+
+    fn look(&mut self, now: TsNs) {
+        self.last_look = now;
+        self.look_due = None;
+        let foreground = match self.looks_at_foreground {
+            true => self.host.foreground(!self.driver.trusts_marks(), &self.driver.profile().programs),
+            false => Foreground::Unknown,
+        };
+        let screen = self.terminal.screen();
+        let cursor_line = self.terminal.cursor_line().0;
+        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
+        while let Some(effect) = self.driver.poll_effect() {
+            // It has no turn, so there is nothing that it would type.
+            self.changed |= matches!(effect, nerve_term::driver::Effect::StateChanged);
+        }
+    }
+
+    // ---- What is shown ----
+
+    /// The terminal.
+    pub(crate) fn terminal(&self) -> &TerminalState {
+        &self.terminal
+    }
+
+    /// What was before we came is still read.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.catching_up
+    }
+
+    /// What the agent does, and how that is known, in words.
+    pub(crate) fn state(&self) -> (&'static str, String) {
+        let evidence = self.driver.evidence();
+        let text = match evidence.text.is_empty() {
+            true => evidence.source.as_str().to_string(),
+            false => format!("{}: {}", evidence.source.as_str(), evidence.text),
+        };
+        (word(self.driver.state()), text)
+    }
+
+    /// What is known of the host.
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    // ---- What is asked of it ----
+
+    /// What the person at this window types. `false` if too much waits already, or nobody is there to read: nothing was taken.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+        self.send_as(bytes, self.origin)
+    }
+
+    /// The same for what comes from somewhere else.
+    pub(crate) fn send_as(&mut self, bytes: &[u8], origin: Origin) -> bool {
+        bytes.is_empty() || (!self.over && self.host.write(self.clock.now(), bytes, origin))
+    }
+
+    /// Waits until what was typed is with the host: before a viewer leaves that has just been typed into. Not for long, if the host does
+    /// not take it.
+    pub(crate) async fn flush(&mut self) {
+        let flushed = async {
+            while self.host.waiting() > 0 && !self.over {
+                tokio::select! {
+                    biased;
+                    happened = self.host.next() => self.happened(happened),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LAST_KEYS, flushed).await;
+    }
+
+    /// The window has room for a program of this size now.
+    pub(crate) fn view(&mut self, size: Size) {
+        self.host.set_window(self.rule.window(size));
+    }
+
+    /// Orders the end of the program; [`Source::next`] sends it, and tells when it has ended.
+    pub(crate) fn stop(&mut self) {
+        self.host.stop();
+    }
+}
+
+fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
+    let named = entry.label.get("profile").and_then(serde_json::Value::as_str);
+    named.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
+}
+
+fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
+    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let driver = Driver::new(profile, now);
+    if goes_on { driver.going_on() } else { driver }
+}
+
+fn word(state: &AgentState) -> &'static str {
+    match state {
+        AgentState::Starting => "starting",
+        AgentState::Ready => "ready",
+        AgentState::Busy => "busy",
+        AgentState::Blocked { .. } => "blocked",
+        AgentState::Suspended { .. } => "suspended",
+        AgentState::Exited(_) => "exited",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! `nerve branch`: a new node that goes on from a snapshot of a recorded session. The viewer does the same on submit.
+//!
+//! [`plan_as`] looks and changes nothing; [`run`] does it. Neither writes to the terminal.
+
+mod plan;
+mod restore;
+mod run;
+mod told;
+
+use anyhow::Result;
+
+pub(crate) use self::plan::{At, Wishes, plan_as};
+pub(crate) use self::run::{Wait, run};
+use crate::cli::branch::BranchArgs;
+use crate::cli::local::Prompt;
+use crate::cmd::node::execute;
+use crate::cmd::{prompt, recording};
+use crate::exit::{Failure, USAGE};
+use crate::out;
+
+/// Does what the command line says.
+pub(crate) async fn command(args: BranchArgs) -> Result<()> {
+    let Some((recording, instruction)) = args.named() else {
+        let message = "a recording and an instruction are all that is taken";
+        return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
+    };
+    let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
+    let recording = recording::named(recording)?;
+    let wishes = Wishes {
+        node: args.node,
+        to: args.to,
+        in_place: args.in_place,
+        dir: args.dir,
+        server: args.server.server,
+        session: args.session,
+    };
+    let at = At::parse(&args.at, &recording)?;
+    // Reads transcripts, which can be large, and asks git.
+    let plan = tokio::task::spawn_blocking(move || plan_as(&recording, at, wishes)).await??;
+    let json = args.server.json;
+    if args.dry_run {
+        let name = run::name(&plan).await?;
+        return told::planned(&plan, &name, &text, json);
+    }
+    if !json {
+        told::cautions(&plan);
+    }
+    let wait = match args.no_wait {
+        true => Wait::Delivered,
+        false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
+    };
+    let branched = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
+    told::done(&branched, json)?;
+    branched.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
+}

@@ -1,0 +1,266 @@
+//! A planned branch is made: server, files, conversation, node, instruction, in this order. What fails before the node is there leaves
+//! nothing behind; a node that is there stays, whatever comes of its first turn.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
+use nerve_core::fork::branch::Branch;
+use nerve_proto::data::ExecuteData;
+use nerve_proto::params::{CommandLine, CreateNodeParams, NodeChoice};
+
+use super::plan::{Files, Plan};
+use super::restore::restore;
+use crate::cmd::server;
+use crate::exit::{FAILED, Failure};
+
+/// A node's name has at most so many characters.
+const NAME_LIMIT: usize = 32;
+/// How long an agent may take until it can be given an instruction.
+const READY: Duration = Duration::from_secs(60);
+/// How long until it has taken it, when nobody waits for the answer.
+const TAKEN: Duration = Duration::from_secs(60);
+/// Dialogs that may come one after the other before the first prompt.
+const DIALOGS: usize = 3;
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For the answer; so long, or the node's limit.
+    Answer(Option<Duration>),
+    /// Until the agent has taken the instruction.
+    Delivered,
+}
+
+/// A branch that was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Branched {
+    pub(crate) plan: Plan,
+    /// The node.
+    pub(crate) node: String,
+    /// What of the files could not be restored, and why.
+    pub(crate) left_out: Vec<String>,
+    /// The branch of git that the files are on, if they are on one.
+    pub(crate) git: Option<String>,
+    /// The answer, if it was waited for.
+    pub(crate) answer: Option<ExecuteData>,
+}
+
+/// Makes the branch and gives the agent `instruction`. `told` hears what is being done, in words.
+///
+/// # Errors
+/// [`Failure`] or a client's error: what could not be done.
+pub(crate) async fn run(
+    plan: Plan,
+    instruction: &str,
+    wait: Wait,
+    told: &mut (dyn FnMut(&str) + Send),
+) -> Result<Branched> {
+    if instruction.trim().is_empty() {
+        return Err(Failure::new(crate::exit::USAGE, "the instruction is empty").into());
+    }
+    let client = connected(&plan.server, told).await?;
+    let node = free(&client, &plan).await?;
+    told("restoring the files");
+    let (plan, restored, undo) = blocking(move || {
+        let (restored, undo) = restore(&plan)?;
+        Ok((plan, restored, undo))
+    })
+    .await?;
+    told("preparing the conversation");
+    let branch = plan.branch.clone();
+    let undo =
+        blocking(move || Ok(undo.with(branch.place().context("the conversation cannot be copied")?))).await?;
+    told(&format!("starting node '{node}'"));
+    let params = params(&plan, &node)?;
+    // From here on a node may be there that needs it all, whether or not anybody hears of it.
+    let undo = undo.disarmed();
+    let made = match client.create_node(&params).await {
+        Ok(made) => made,
+        Err(error) => {
+            blocking(move || {
+                undo.now();
+                Ok(())
+            })
+            .await?;
+            return Err(error.into());
+        }
+    };
+    let is_new_folder = matches!(plan.files, Files::Restored { .. });
+    let answer = instruct(&made, instruction, wait, is_new_folder, told).await;
+    let answer = answer.map_err(|error| with_place(error, &node, &plan.cwd))?;
+    Ok(Branched { plan, node, left_out: restored.left_out, git: restored.branch, answer })
+}
+
+/// The name that the node would get now.
+///
+/// # Errors
+/// A name that was asked for is taken.
+pub(super) async fn name(plan: &Plan) -> Result<String> {
+    match server::connect(&plan.server).await {
+        Ok(client) => free(&client, plan).await,
+        // No server, no nodes.
+        Err(_) => Ok(plan.node.clone().unwrap_or_else(|base| named(&base, |_| false))),
+    }
+}
+
+/// A connection to the server, which is started if it does not run.
+async fn connected(name: &str, told: &mut (dyn FnMut(&str) + Send)) -> Result<NerveClient> {
+    if let Ok(client) = server::connect(name).await {
+        return Ok(client);
+    }
+    told(&format!("starting server '{name}'"));
+    let program = crate::own::path()?;
+    let mut command = tokio::process::Command::new(program);
+    command.args(["server", "start", "--name", name]).stdin(Stdio::null());
+    let done = command.output().await.context("cannot start this program again")?;
+    // Somebody else may have started it meanwhile.
+    match server::connect(name).await {
+        Ok(client) => Ok(client),
+        Err(_) if !done.status.success() => {
+            let said = String::from_utf8_lossy(&done.stderr).trim().to_string();
+            let message = format!("server '{name}' does not run and cannot be started: {said}");
+            Err(Failure::new(FAILED, message).into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The name that was asked for, if it is free; else one that is.
+async fn free(client: &NerveClient, plan: &Plan) -> Result<String> {
+    let nodes = client.list_nodes(plan.session.as_deref()).await;
+    let nodes = match nodes {
+        Ok(nodes) => nodes,
+        Err(error) => return Err(error.into()),
+    };
+    match &plan.node {
+        Err(base) => Ok(named(base, |name| nodes.iter().any(|node| node.id == name))),
+        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != "stopped") => {
+            let message = format!("node '{name}' exists already on server '{}'", plan.server);
+            Err(Failure::new(FAILED, message).hint("stop it first, or take another name with --node").into())
+        }
+        Ok(name) => Ok(name.clone()),
+    }
+}
+
+/// `BASE-branch`, `BASE-branch-2` and so on; branches of branches are counted with them.
+fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    let base = match base.rsplit_once("-branch") {
+        Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
+        _ => base,
+    };
+    let plain: String =
+        base.to_ascii_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let mut number = 1_u64;
+    loop {
+        let end = if number == 1 { "-branch".to_string() } else { format!("-branch-{number}") };
+        let base: String = plain.trim_matches('-').chars().take(NAME_LIMIT - end.len()).collect();
+        let name = format!("{}{end}", base.trim_end_matches('-'));
+        let name = name.trim_start_matches('-').to_string();
+        if !is_taken(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+fn params(plan: &Plan, node: &str) -> Result<CreateNodeParams> {
+    let Branch { command, env, .. } = &plan.branch;
+    let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
+    Ok(CreateNodeParams {
+        session_id: plan.session.clone(),
+        command: Some(CommandLine::Argv(command.clone())),
+        cwd: Some(cwd.to_string()),
+        env: env.clone(),
+        cols: Some(plan.size.cols),
+        rows: Some(plan.size.rows),
+        profile: Some(plan.profile.clone()),
+        ..CreateNodeParams::new(node)
+    })
+}
+
+/// Brings the agent to a prompt and gives it the instruction.
+async fn instruct(
+    node: &RemoteNode,
+    instruction: &str,
+    wait: Wait,
+    is_new_folder: bool,
+    told: &mut (dyn FnMut(&str) + Send),
+) -> Result<Option<ExecuteData>> {
+    told("waiting for the agent");
+    let settled = ["ready", "blocked", "suspended", "stopped"];
+    let mut state = node.wait(&settled, Some(READY)).await?;
+    for _ in 0..DIALOGS {
+        // The files are those of a folder that its user had it work in: the same files get the same answer.
+        let trust = match state == "blocked" && is_new_folder {
+            true => trusting(node).await?,
+            false => None,
+        };
+        let Some(choice) = trust else { break };
+        told("the agent asks whether it may trust the copy of the files it worked on: it may");
+        node.answer(choice).await?;
+        state = node.wait(&settled, Some(READY)).await?;
+    }
+    told("sending the instruction");
+    let options = ExecuteOptions {
+        timeout: match wait {
+            Wait::Answer(timeout) => timeout,
+            Wait::Delivered => None,
+        },
+        traceparent: crate::trace::parent(),
+        tracestate: crate::trace::state(),
+        ..ExecuteOptions::default()
+    };
+    let answer = node.execute(instruction, &options);
+    if wait != Wait::Delivered {
+        return Ok(Some(answer.await?));
+    }
+    let taken = node.wait(&["busy", "blocked", "suspended"], Some(TAKEN));
+    tokio::select! {
+        // It answers at once, or it cannot be told.
+        answer = answer => answer.map(Some).map_err(Into::into),
+        taken = taken => taken.map(|_| None).map_err(Into::into),
+    }
+}
+
+/// The choice that trusts the folder, if that is what the agent asks.
+async fn trusting(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
+    let kind = node.info().await?.metadata.get("blocked").and_then(|kind| kind.as_str().map(str::to_string));
+    if kind.as_deref() != Some("trust") {
+        return Ok(None);
+    }
+    let choices = node.why().await?.choices;
+    let trusts = |label: &String| ["yes", "trust"].iter().any(|word| label.to_lowercase().starts_with(word));
+    Ok(choices.iter().position(trusts).map(|at| NodeChoice::Number(at + 1)))
+}
+
+/// The node is there, and so are its files.
+fn with_place(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+    let failure = Failure::from_error(&error);
+    let hint = failure.hint.clone().map(|hint| format!("{hint}; ")).unwrap_or_default();
+    let there = format!("node '{node}' is there all the same, with its files in {}", cwd.display());
+    failure.hint(format!("{hint}{there}")).into()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.context("a thread ended early")?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_name_is_made_of_the_recorded_nodes_and_is_free() {
+        let name = |base: &str, taken: &[&str]| named(base, |name| taken.contains(&name));
+        assert_eq!(name("me", &[]), "me-branch");
+        assert_eq!(name("me", &["me-branch"]), "me-branch-2");
+        assert_eq!(name("me-branch-2", &["me-branch", "me-branch-2"]), "me-branch-3");
+        assert_eq!(name("My Agent_", &[]), "myagent-branch");
+        assert_eq!(name("ä", &[]), "branch");
+        assert_eq!(name(&"x".repeat(40), &[]), format!("{}-branch", "x".repeat(25)));
+    }
+}

@@ -1,0 +1,151 @@
+//! A branch in words, and as JSON.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use nerve_core::fork::branch::Conversation;
+use serde_json::{Value, json};
+
+use super::plan::{Files, Plan};
+use super::run::Branched;
+use crate::cmd::node::execute;
+use crate::out;
+
+/// Prints what would be done.
+pub(super) fn planned(plan: &Plan, node: &str, instruction: &str, as_json: bool) -> Result<()> {
+    if as_json {
+        let mut data = data(plan, node);
+        data["dry_run"] = true.into();
+        data["instruction"] = instruction.into();
+        return out::json(&data);
+    }
+    let (from, to) = files(plan);
+    out::facts(&[
+        ("recording", plan.recording.display().to_string()),
+        ("snapshot", snapshot(plan)),
+        ("files from", from),
+        ("files to", to),
+        ("conversation", conversation(plan)),
+        ("command", out::harmless(&shell_words::join(&plan.branch.command))),
+        ("directory", plan.cwd.display().to_string()),
+        ("node", format!("{node} on server '{}'", plan.server)),
+        ("instruction", out::preview(instruction, 200)),
+    ])
+}
+
+/// Tells what is not as one would expect.
+pub(super) fn cautions(plan: &Plan) {
+    match &plan.branch.conversation {
+        Conversation::Cut { .. } => {}
+        Conversation::Whole { .. } | Conversation::New(_) => {
+            out::note(format_args!("conversation: {}", conversation(plan)))
+        }
+    }
+    if matches!(plan.files, Files::InPlace) {
+        out::note(format_args!("the files in {} are as they are now", plan.cwd.display()));
+    }
+}
+
+/// Prints what was done.
+pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
+    let Branched { plan, node, left_out, git, answer } = branched;
+    if as_json {
+        let mut data = data(plan, node);
+        data["git_branch"] = json!(git);
+        data["left_out"] = json!(left_out);
+        if let Some(answer) = answer {
+            data["response"] = serde_json::to_value(&answer.response)?;
+        }
+        return out::json(&data);
+    }
+    for what in left_out {
+        out::warning(format_args!("not restored: {what}"));
+    }
+    match answer {
+        None => out::line(node),
+        Some(answer) => {
+            let on = git.as_ref().map(|git| format!(", on branch '{git}'")).unwrap_or_default();
+            out::note(format_args!("node '{node}' works in {}{on}", plan.cwd.display()));
+            execute::print(answer, false)
+        }
+    }
+}
+
+fn data(plan: &Plan, node: &str) -> Value {
+    let (kind, why) = match &plan.branch.conversation {
+        Conversation::Cut { .. } => ("cut", None),
+        Conversation::Whole { .. } => ("whole", None),
+        Conversation::New(why) => ("new", Some(why)),
+    };
+    let mut talk = json!({ "kind": kind, "about": conversation(plan), "why": why });
+    if let Conversation::Cut { from, to, turns, of } = &plan.branch.conversation {
+        talk["from"] = json!(from);
+        talk["to"] = json!(to);
+        talk["turns"] = json!(turns);
+        talk["of"] = json!(of);
+    }
+    let files = match &plan.files {
+        Files::InPlace => Value::Null,
+        Files::Restored { files, to, .. } => json!({
+            "provider": files.provider, "source": files.source, "reference": files.reference, "to": to,
+        }),
+    };
+    let snapshot = plan.snapshot.as_ref();
+    json!({
+        "recording": plan.recording,
+        "snapshot": snapshot.map(|line| json!({
+            "id": line.id, "label": line.label, "ts_ns": line.ts_ns, "anchor_byte": line.anchor_byte,
+        })),
+        "files": files,
+        "conversation": talk,
+        "command": plan.branch.command,
+        "cwd": plan.cwd,
+        "node_id": node,
+        "session_id": plan.session,
+        "server": plan.server,
+    })
+}
+
+fn snapshot(plan: &Plan) -> String {
+    match &plan.snapshot {
+        None => "none: the end of the recording".to_string(),
+        Some(line) => {
+            let label = line.label.as_ref().map(|label| format!(" '{}'", out::harmless(label)));
+            format!("{}{} at byte {}", line.id, label.unwrap_or_default(), line.anchor_byte)
+        }
+    }
+}
+
+fn files(plan: &Plan) -> (String, String) {
+    match &plan.files {
+        Files::InPlace => ("as they are now".to_string(), "the recorded directory itself".to_string()),
+        Files::Restored { files, to, branch } => {
+            let from = format!("{} of {}", files.reference, files.source.display());
+            let on = if files.provider == "git" {
+                format!(", a work tree on branch '{branch}'")
+            } else {
+                String::new()
+            };
+            (format!("{} {from}", files.provider), format!("{}{on}", to.display()))
+        }
+    }
+}
+
+/// What the new node knows of what was said.
+fn conversation(plan: &Plan) -> String {
+    match &plan.branch.conversation {
+        Conversation::Cut { turns, of, from, to } => {
+            let path = |path: &PathBuf| path.display().to_string();
+            let some = if turns == of { "all" } else { "the first" };
+            format!("{some} {turns} of {of} turns: {} copied to {}", path(from), path(to))
+        }
+        Conversation::Whole { id } => {
+            let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
+                true => ", what came after the snapshot too: this agent's cannot be cut",
+                false => "",
+            };
+            format!("a fork of {id} with all that was said in it{later}")
+        }
+        Conversation::New(why) => format!("a new one: {why}"),
+    }
+}

@@ -1,0 +1,235 @@
+//! `nerve exec`: a command in a terminal of its own, recorded beside the session that it is run in.
+
+mod front;
+mod lines;
+pub(crate) mod session;
+pub(crate) mod tool;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nerve_core::backend::SpawnError;
+use nerve_core::clock::Clock;
+use nerve_core::host::hosting::QUALITY;
+use nerve_core::host::process::Host;
+use nerve_core::host::registry::entries;
+use nerve_core::host::{EXECUTION, HostSpec, OF};
+use nerve_record::activity::Status;
+use nerve_record::executions::{self, ClaimError, ExecutionLine};
+use nerve_record::store::{Store, check_id};
+use nerve_server::paths::Places;
+use nerve_term::event::{ExitStatus, Size};
+use serde_json::json;
+use tokio::net::UnixStream;
+
+use self::front::{Front, Signals};
+use crate::cli::exec::ExecArgs;
+use crate::exit::{FAILED, Failure, USAGE};
+use crate::{out, tty};
+
+/// The terminal of a command where there is no window.
+const SIZE: Size = Size { cols: 120, rows: 40 };
+/// A longer command is not repeated on its host; the list has it.
+const LABEL: usize = 4096;
+/// As a shell has it: no such command.
+const NO_COMMAND: u8 = 127;
+/// Programs that would wait for keys where nobody presses any.
+const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
+
+/// Runs the command and gives back its exit code; 128 and the signal's number if one ended it.
+pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
+    // Signals are waited for before there is anything that they must not leave behind.
+    let signals = Signals::listen()?;
+    let announced = args.announced.is_some().then(|| args.command.clone());
+    let clock = Clock::start();
+    let Execution { id, session, mut host, stream, front } = match start(args, clock).await {
+        Ok(execution) => execution,
+        Err(error) => {
+            let Some(argv) = announced else { return Err(error) };
+            // An agent's command runs whatever becomes of its record.
+            out::warning(format_args!("this command is not recorded: {error:#}"));
+            return Err(tool::replace(&argv));
+        }
+    };
+    let ended = front::run(&mut host, stream, front, signals).await;
+    host.forget();
+    let exit = ended?;
+    let code = code_of(exit);
+    end(session.as_deref(), &id, Some(code.into()).filter(|_| exit != ExitStatus::Unknown), clock);
+    Ok(code)
+}
+
+/// A command that runs.
+struct Execution {
+    id: String,
+    /// The recording of the session that it is a part of.
+    session: Option<PathBuf>,
+    host: Host,
+    stream: UnixStream,
+    front: Front,
+}
+
+async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
+    let places = Places::from_env();
+    let (host_id, new_id) = HostSpec::new_ids();
+    let id = args.id.clone().unwrap_or(new_id);
+    check_id(&id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    let session = session::recording(args.session.as_deref(), &places)?;
+    let argv = argv(&args);
+    let command = args.announced.clone().or(args.line.clone()).unwrap_or_else(|| shell_words::join(&argv));
+    let hosting = places.hosting(PathBuf::new())?;
+    forget_dead(&hosting.registry);
+    let recording = match &session {
+        Some(session) => executions::recording_of(session, &id)?,
+        None => Store::new(hosting.recordings.clone()).path_for(&id, clock.now())?,
+    };
+    if recording.exists() {
+        return Err(taken(&id).into());
+    }
+    let mut must_record = true;
+    if let Some(session) = &session {
+        let line = ExecutionLine {
+            id: id.clone(),
+            command: Some(command.clone()),
+            started_ns: Some(clock.now().0),
+            status: Some(Status::Running.as_str().into()),
+            anchor_byte: session::anchor(session, &places).await,
+            host: Some(host_id.clone()),
+            ..ExecutionLine::default()
+        };
+        match executions::claim(session, line) {
+            Ok(()) => {}
+            Err(ClaimError::Taken(id)) => return Err(taken(&id).into()),
+            // A full disk keeps nobody from working.
+            Err(ClaimError::Io(error)) => {
+                must_record = false;
+                out::warning(format_args!("the execution is not listed: {error}"));
+            }
+        }
+    }
+    let to_terminal = std::io::stdout().is_terminal();
+    let from_terminal = std::io::stdin().is_terminal();
+    let size = tty::window().filter(|_| to_terminal).unwrap_or(SIZE);
+    let pagers = PAGERS.iter().filter(|_| !to_terminal).map(|name| ((*name).to_string(), "cat".to_string()));
+    let mut label = json!({ "recorder": true, EXECUTION: id });
+    if command.len() <= LABEL {
+        label["command"] = json!(command);
+    }
+    if let Some(session) = &session {
+        label[OF] = json!(session);
+    }
+    let spec = HostSpec {
+        runtime: hosting.runtime.join(&host_id),
+        id: host_id,
+        session_id: id.clone(),
+        argv: argv.clone(),
+        cwd: Some(std::env::current_dir().context("cannot find the current directory")?),
+        env: BTreeMap::from_iter(pagers),
+        env_remove: Vec::new(),
+        cols: args.cols.unwrap_or(size.cols),
+        rows: args.rows.unwrap_or(size.rows),
+        recording: Some(recording),
+        must_record,
+        quality: QUALITY,
+        registry: hosting.registry,
+        snapshots_at: None,
+        label,
+        end: None,
+        viewed: false,
+    };
+    let front = Front {
+        keys: from_terminal,
+        follow_size: to_terminal && args.cols.is_none() && args.rows.is_none(),
+        plain_lines: !to_terminal,
+        // Where no terminal answers the command's questions, ours does.
+        answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
+    };
+    let stdin = (!from_terminal && !args.interactive).then(own_input).transpose()?;
+    let started = Host::start_in_front(spec, stdin).await;
+    let (host, stream) = started.map_err(|error| {
+        let failure = not_started(&error, &argv);
+        end(session.as_deref(), &id, Some(failure.code.into()), clock);
+        failure
+    })?;
+    if let Some(session) = &session {
+        let runs =
+            ExecutionLine { id: id.clone(), host: Some(host.entry.id.clone()), ..ExecutionLine::default() };
+        // Whoever follows the list looks again: its host can be found now. The end is told, whatever becomes of this.
+        let _ = executions::append(session, runs);
+    }
+    Ok(Execution { id, session, host, stream, front })
+}
+
+/// Lists the end of an execution.
+fn end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
+    let Some(session) = session else { return };
+    let status = if code == Some(0) { Status::Completed } else { Status::Failed };
+    let line = ExecutionLine {
+        id: id.to_string(),
+        ended_ns: Some(clock.now().0),
+        exit_code: code,
+        status: Some(status.as_str().into()),
+        ..ExecutionLine::default()
+    };
+    if let Err(error) = executions::append(session, line) {
+        out::warning(format_args!("the execution's end is not listed: {error}"));
+    }
+}
+
+/// What is started: the command, or a shell with the line.
+fn argv(args: &ExecArgs) -> Vec<String> {
+    match &args.line {
+        Some(line) => vec![shell(), "-c".to_string(), line.clone()],
+        None => args.command.clone(),
+    }
+}
+
+/// The user's shell, if it is one that every such line is written for.
+pub(super) fn shell() -> String {
+    let known = ["sh", "bash", "dash", "ksh", "zsh"];
+    let is_known = |path: &String| {
+        let name = Path::new(path).file_name().and_then(std::ffi::OsStr::to_str);
+        name.is_some_and(|name| known.contains(&name)) && Path::new(path).is_file()
+    };
+    std::env::var("SHELL").ok().filter(is_known).unwrap_or_else(|| "/bin/sh".to_string())
+}
+
+fn own_input() -> Result<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().context("cannot pass standard input on")
+}
+
+/// Entries of executions that were killed: nobody else clears them away.
+fn forget_dead(registry: &Path) {
+    let dead =
+        |entry: &nerve_core::host::registry::Entry| entry.label.get(EXECUTION).is_some() && !entry.is_alive();
+    entries(registry).into_iter().filter(dead).for_each(|entry| entry.forget(registry));
+}
+
+fn taken(id: &str) -> Failure {
+    Failure::new(USAGE, format!("there is an execution '{id}' already"))
+        .hint("leave out --id to get a new one, or show it with 'nerve show-sandbox-execution --id'")
+}
+
+fn not_started(error: &SpawnError, argv: &[String]) -> Failure {
+    match error {
+        SpawnError::NoProgram { .. } => Failure::new(NO_COMMAND, error.to_string())
+            .hint("a line with pipes or variables is for a shell: give it with -c"),
+        _ => {
+            let name = argv.first().map_or("", String::as_str);
+            Failure::new(FAILED, format!("'{name}' was not started: {error}"))
+        }
+    }
+}
+
+/// As a shell gives it.
+fn code_of(exit: ExitStatus) -> u8 {
+    let code = match exit {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => 128 + signal,
+        ExitStatus::Unknown => i32::from(FAILED),
+    };
+    u8::try_from(code).unwrap_or(FAILED)
+}

@@ -1,0 +1,51 @@
+//! This program in the place of an agent's shell: what is a command of a tool runs as an execution, all else as it would without us.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nerve_core::executions::trace::{Announced, LINK};
+
+use super::shell;
+use crate::cli::exec::ExecArgs;
+use crate::exit::{FAILED, Failure};
+
+/// Whether the program was called by an agent that wants a line run.
+pub(crate) fn is_called() -> bool {
+    own_name().is_some_and(|name| name.file_name().is_some_and(|name| name == LINK))
+}
+
+/// The execution that was asked for. Anything else is run in this process's place.
+///
+/// # Errors
+/// What was not to be traced could not be run.
+pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
+    let line = std::env::args_os().next_back().unwrap_or_default();
+    let line = line.into_string().map_err(|_| Failure::new(FAILED, "the line to be run is no UTF-8"))?;
+    let argv = vec![shell(), "-c".to_string(), line];
+    let folder = own_name().and_then(|name| name.parent().map(Path::to_path_buf));
+    match folder.and_then(|folder| Announced::take(&folder, &argv[2])) {
+        Some(Announced { id, command }) => Ok(ExecArgs {
+            id: Some(id),
+            session: None,
+            line: None,
+            interactive: false,
+            cols: None,
+            rows: None,
+            command: argv,
+            announced: Some(command),
+        }),
+        None => Err(replace(&argv)),
+    }
+}
+
+/// Runs it in this process's place. Returns only if that cannot be.
+pub(super) fn replace(argv: &[String]) -> anyhow::Error {
+    let (program, args) = argv.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
+    let error = Command::new(program).args(args).exec();
+    Failure::new(FAILED, format!("cannot run {program}: {error}")).into()
+}
+
+fn own_name() -> Option<PathBuf> {
+    std::env::args_os().next().map(PathBuf::from)
+}

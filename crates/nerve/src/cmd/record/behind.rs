@@ -1,0 +1,173 @@
+//! The recorder behind a viewer: a process of its own in a session of its own, which goes on when the viewer is left.
+//!
+//! It is this program again, with the same arguments. On a pipe it says one line, the host's entry, when the program runs; what it says on
+//! standard error is for when the screen was given back, and its exit code is the program's.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::future::Future;
+use std::io::Write;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nerve_core::backend::apart;
+use nerve_core::host::registry::Entry;
+use nerve_term::event::Size;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use crate::cli::record::Behind;
+use crate::exit::{FAILED, Failure};
+
+/// A machine that needs longer than this to start a process is stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest line it says when the program runs, in bytes.
+const MAX_ENTRY: u64 = 1 << 20;
+/// So much of what it says is kept, in bytes.
+const MAX_SAID: u64 = 64 << 10;
+/// How long the rest of it is waited for when it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A recorder behind this process.
+pub(super) struct Recorder {
+    pub(super) entry: Entry,
+    child: Child,
+    said: JoinHandle<Vec<u8>>,
+}
+
+/// What came of starting one.
+pub(super) enum Started {
+    /// The program runs.
+    Runs(Box<Recorder>),
+    /// Nothing was started; why was said on standard error. With the exit code.
+    Refused(u8),
+}
+
+/// Says to the one who started this process that the program runs.
+pub(super) fn tell(entry: &Entry, mut starter: File) {
+    let mut line = serde_json::to_vec(entry).unwrap_or_default();
+    line.push(b'\n');
+    // The one who started us may be gone: the program runs all the same, and is found by 'nerve host list'.
+    let _ = starter.write_all(&line);
+}
+
+impl Recorder {
+    /// Starts this program again as a recorder. `inherited`: a descriptor that it is to have.
+    pub(super) async fn start(size: Size, inherited: Option<u32>) -> Result<Started> {
+        let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+        let behind = Behind { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
+        let keep: Vec<RawFd> = inherited.into_iter().filter_map(|fd| RawFd::try_from(fd).ok()).collect();
+        let mut args = std::env::args_os();
+        let mut command = Command::new(crate::own::path()?);
+        // It also says under which name it was called.
+        command.arg0(args.next().unwrap_or_default()).args(with_behind(args, behind));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(false);
+        apart(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
+        let mut child = command.spawn().context("cannot start the recorder")?;
+        drop(writer);
+        let said = tokio::spawn(listen(child.stderr.take()));
+        let told = pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
+        let mut line = String::new();
+        let mut told = BufReader::new(told.take(MAX_ENTRY));
+        let read = tokio::time::timeout(PATIENCE, told.read_line(&mut line)).await;
+        let Ok(entry) = serde_json::from_str::<Entry>(&line) else {
+            if read.is_err() || !line.is_empty() {
+                // It must not start anything after nothing was started.
+                let _ = child.start_kill();
+            }
+            let status = child.wait().await.context("cannot wait for the recorder")?;
+            return Ok(Started::Refused(code(status, said).await?));
+        };
+        Ok(Started::Runs(Box::new(Recorder { entry, child, said })))
+    }
+
+    /// Asks for the program's end.
+    pub(super) fn stop(&self) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // Not reaped yet, so it is nobody else.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Waits until all is written, says what there was to say, and gives back the program's exit code. `stop` ends the program.
+    pub(super) async fn ended(mut self, stop: impl Future<Output = ()>) -> Result<u8> {
+        let mut stop = pin!(stop);
+        let mut stopped = false;
+        let status = loop {
+            tokio::select! {
+                status = self.child.wait() => break status.context("cannot wait for the recorder")?,
+                () = &mut stop, if !stopped => {
+                    stopped = true;
+                    self.stop();
+                }
+            }
+        };
+        code(status, self.said).await
+    }
+}
+
+/// The arguments of this program, made those of the recorder behind it.
+fn with_behind(args: impl Iterator<Item = OsString>, behind: Behind) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    // Nothing but commands can be before it.
+    let command = args.iter().position(|arg| arg == "record").map_or(args.len(), |at| at + 1);
+    args.splice(command..command, ["--behind".into(), behind.to_string().into()]);
+    args
+}
+
+/// Keeps the first of what it says, and takes the rest so that it is not held up.
+async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut said = Vec::new();
+    if let Some(mut stderr) = stderr {
+        let _ = (&mut stderr).take(MAX_SAID).read_to_end(&mut said).await;
+        let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    }
+    said
+}
+
+/// Its exit code, when it was said what it has said.
+async fn code(status: ExitStatus, said: JoinHandle<Vec<u8>>) -> Result<u8> {
+    if let Ok(Ok(said)) = tokio::time::timeout(LAST_WORDS, said).await {
+        let _ = std::io::stderr().write_all(&said);
+    }
+    match status.code() {
+        Some(code) => Ok(u8::try_from(code).unwrap_or(FAILED)),
+        None => {
+            let signal = status.signal().unwrap_or_default();
+            let message =
+                format!("the recorder was ended by signal {signal}, and its program lost its terminal");
+            Err(Failure::new(FAILED, message)
+                .hint("a recording has everything up to 250 ms before; 'nerve recordings repair' closes it")
+                .into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_arguments_go_to_the_recorder() {
+        let behind = Behind { fd: 5, size: Size::new(79, 23) };
+        let with = |args: &[&str]| with_behind(args.iter().map(OsString::from), behind);
+        assert_eq!(
+            with(&["record", "--out-file", "record", "--", "record"]),
+            ["record", "--behind", "5:79x23", "--out-file", "record", "--", "record"]
+        );
+        assert_eq!(
+            with(&["agent", "record", "--", "x"]),
+            ["agent", "record", "--behind", "5:79x23", "--", "x"]
+        );
+        assert_eq!("5:79x23".parse(), Ok(behind));
+        assert!("5:79".parse::<Behind>().is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! A long recording that nobody has opened before: its end at once, the rest when it is there.
+
+use std::path::PathBuf;
+
+use nerve_record::ahr::{Body, Record, Segment, Writer};
+use nerve_term::terminal::LineIndex;
+use tempfile::TempDir;
+
+use super::*;
+
+const START: TsNs = TsNs(1_700_000_000_000_000_000);
+const LINES: u64 = 120_000;
+/// A line a millisecond, and a pause before the last.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// Lines that compress little, more of them than are read at first.
+fn recording() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.ahr");
+    let (mut writer, mut segment) = (Writer::create(&path).unwrap(), Segment::new(0));
+    let mut at = START;
+    segment.push(&Record { at, body: Body::Resize { cols: 100, rows: 10 } }).unwrap();
+    let mut number = 7u64;
+    for line in 0..LINES {
+        if segment.is_full() {
+            writer.append(&segment.seal(1, false)).unwrap();
+            segment = Segment::new(segment.end());
+        }
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let text = format!("line {line} {number:016x} {:016x}{:016x}\r\n", number.rotate_left(9), number / 3);
+        at = at + Duration::from_millis(1);
+        if line == LINES - 1 {
+            at = at + PAUSE;
+            let body = Body::Snapshot { id: 1, anchor: segment.end(), label: b"here" };
+            segment.push(&Record { at, body }).unwrap();
+        }
+        segment
+            .push(&Record { at, body: Body::Data { off: segment.end(), bytes: text.as_bytes() } })
+            .unwrap();
+    }
+    writer.append(&segment.seal(1, true)).unwrap();
+    (folder, path)
+}
+
+fn last_line(film: &Film) -> (u64, String) {
+    let last = film.terminal().line_count() - 2;
+    (last, film.terminal().line_text(LineIndex(last)).unwrap())
+}
+
+fn is_last(text: &str) -> bool {
+    text.starts_with(&format!("line {} ", LINES - 1))
+}
+
+#[tokio::test]
+async fn its_end_is_there_before_it_is_read() {
+    let (_folder, path) = recording();
+    let mut film = Film::open(&path, &Meta::default()).unwrap();
+    assert!(!film.is_indexed, "there is no index yet");
+    let (number, text) = last_line(&film);
+    assert!(is_last(&text) && number < LINES / 2, "{number}: {text}");
+    assert!(film.timeline().unwrap().snapshots.is_empty());
+    let fault = film.fault().unwrap();
+    assert!(fault.contains("its end alone"), "{fault}");
+    // As it will be seen then, in the numbers of then.
+    let moved = film.is_whole().await.unwrap();
+    assert_eq!(last_line(&film), (LINES - 1, text));
+    assert_eq!(number.saturating_add_signed(moved), LINES - 1);
+    assert_eq!((film.fault(), film.is_indexed), (None, true));
+    // Opened once more, nothing has to be made good.
+    let mut again = Film::open(&path, &Meta::default()).unwrap();
+    assert!(again.is_indexed && again.terminal().line_count() == film.terminal().line_count());
+    assert_eq!(again.is_whole().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_moment_waits_for_the_index_and_the_start_does_not() {
+    let (_folder, path) = recording();
+    let mut film = Film::open(&path, &Meta::default()).unwrap();
+    film.seek(Duration::from_secs(60)).unwrap();
+    assert!(is_last(&last_line(&film).1), "the end is still shown");
+    let fault = film.fault().unwrap();
+    assert!(fault.contains("that moment"), "{fault}");
+    // What is asked last counts: from the start it plays at once.
+    film.play_or_stop().unwrap();
+    assert_eq!((film.time().unwrap().0, film.terminal().line_count()), (Duration::ZERO, 1));
+    assert!(film.speed().is_some());
+    film.seek(Duration::from_secs(50)).unwrap();
+    film.skip(10).unwrap();
+    assert_eq!(film.is_whole().await.unwrap(), 0, "another document is shown");
+    assert_eq!(film.time().unwrap().0, Duration::from_secs(60));
+    let (_, text) = last_line(&film);
+    assert!(text.starts_with("line 59999 "), "{text}");
+}
+
+#[tokio::test]
+async fn the_timeline_knows_snapshots_and_pauses() {
+    let (_folder, path) = recording();
+    let mut film = Film::open(&path, &Meta::default()).unwrap();
+    film.is_whole().await.unwrap();
+    let timeline = film.timeline().unwrap();
+    let end = Duration::from_millis(LINES) + PAUSE;
+    assert_eq!((timeline.at, timeline.of, timeline.snapshots), (end, end, vec![end]));
+    assert_eq!(timeline.idle, [Duration::from_millis(LINES - 1)..end]);
+    film.seek(Duration::from_secs(1_000_000)).unwrap();
+    assert_eq!(film.time(), Some((end, end)));
+}

@@ -1,0 +1,141 @@
+//! Which execution is meant, and where it can be seen.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nerve_core::host::registry::{Entry, entries};
+use nerve_core::host::{EXECUTION, OF};
+use nerve_record::executions::{self, ExecutionLine, Executions};
+use nerve_record::store::{Store, check_id, id_of};
+use nerve_server::paths::Places;
+use serde_json::Value;
+
+use crate::cmd::exec::session;
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+
+/// Ids that an error names.
+const NAMED: usize = 5;
+
+/// An execution that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// What is listed of it.
+    pub(crate) line: ExecutionLine,
+    /// The recording of its session; none if it was run outside of one.
+    pub(crate) session: Option<PathBuf>,
+    pub(crate) at: At,
+}
+
+/// Where an execution can be seen.
+#[derive(Debug, Clone)]
+pub(crate) enum At {
+    /// Its terminal runs.
+    Host(Box<Entry>),
+    /// Its terminal was recorded here.
+    Recording(PathBuf),
+    /// It has no terminal of its own. It goes on, as far as is known, or has ended.
+    Agent { running: bool },
+}
+
+impl Found {
+    /// What is listed with where it is now.
+    fn of(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> Found {
+        let own = executions::recording_of(&session, &line.id).ok().filter(|path| path.is_file());
+        let at = match (host_of(&line, hosts), own) {
+            (Some(host), _) => At::Host(Box::new(host.clone())),
+            (None, Some(recording)) => At::Recording(recording),
+            (None, None) => At::Agent {
+                // An agent that is gone ends nothing any more.
+                running: !line.has_ended() && !line.has_terminal() && is_written(&session, hosts),
+            },
+        };
+        Found { line, session: Some(session), at }
+    }
+
+    /// One that was run outside of a session.
+    fn alone(id: &str, at: At, command: Option<String>) -> Found {
+        let line = ExecutionLine { id: id.to_string(), command, ..ExecutionLine::default() };
+        Found { line, session: None, at }
+    }
+}
+
+/// The host of an execution's terminal, if it is at work.
+pub(super) fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
+    hosts.iter().find(|host| Some(&host.id) == line.host.as_ref() && host.is_alive())
+}
+
+/// Somebody writes this recording.
+pub(super) fn is_written(recording: &Path, hosts: &[Entry]) -> bool {
+    hosts.iter().any(|host| host.recording.as_deref() == Some(recording) && host.is_alive())
+}
+
+/// Finds the execution in the session with this recording.
+///
+/// # Errors
+/// There is none of that id, or the list cannot be read.
+pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<Found> {
+    let known = list(recording)?;
+    let line = known.get(id).ok_or_else(|| unknown(id, Some((recording, &known))))?;
+    Ok(Found::of(line.clone(), recording.to_path_buf(), hosts))
+}
+
+/// Finds the execution in the session that is named, else in the one this runs in, else where its id is known, the newest first.
+///
+/// # Errors
+/// The id cannot be one; there is no such session, or no such execution.
+pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Found> {
+    check_id(id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    let hosts = entries(&places.hosts());
+    if let Some(recording) = session::recording(named, places)? {
+        let found = in_session(id, &recording, &hosts);
+        if found.is_ok() || named.is_some() {
+            return found;
+        }
+    }
+    if let Some(found) = running(id, &hosts) {
+        return Ok(found);
+    }
+    let store = Store::new(places.recordings());
+    for recording in store.all() {
+        if id_of(&recording) == Some(id) {
+            return Ok(Found::alone(id, At::Recording(recording), None));
+        }
+        // One list that cannot be read hides no other.
+        if let Some(line) = list(&recording).ok().and_then(|known| known.get(id).cloned()) {
+            return Ok(Found::of(line, recording, &hosts));
+        }
+    }
+    Err(unknown(id, None).into())
+}
+
+/// One that runs: its session's recording may be anywhere.
+fn running(id: &str, hosts: &[Entry]) -> Option<Found> {
+    let text = |host: &Entry, key: &str| host.label.get(key).and_then(Value::as_str).map(str::to_string);
+    let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
+    let host = hosts.iter().rev().find(is_it)?;
+    let listed = text(host, OF).map(PathBuf::from).and_then(|session| {
+        let line = list(&session).ok()?.get(id)?.clone();
+        Some(Found::of(line, session, hosts))
+    });
+    let alone = || Found::alone(id, At::Host(Box::new(host.clone())), text(host, "command"));
+    Some(listed.unwrap_or_else(alone))
+}
+
+fn list(recording: &Path) -> Result<Executions> {
+    let path = executions::path_of(recording);
+    executions::read(recording).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn unknown(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
+    let Some((recording, known)) = session else {
+        return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
+            .hint("say in which session with --session; a recording outside of the folder of recordings is named by its file");
+    };
+    let message = format!("the session {} has no execution '{id}'", recording.display());
+    let ids: Vec<&str> = known.iter().rev().take(NAMED).map(|line| line.id.as_str()).collect();
+    let hint = match ids[..] {
+        [] => "nothing that was run in it is known".to_string(),
+        _ => format!("the last it ran: {}", ids.join(", ")),
+    };
+    Failure::new(NOT_FOUND, message).hint(hint)
+}

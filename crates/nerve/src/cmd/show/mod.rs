@@ -1,0 +1,172 @@
+//! `nerve show-sandbox-execution`: what an agent ran, or runs, from another terminal.
+
+mod agent;
+mod find;
+pub(crate) mod tools;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use nerve_core::backend::{Backend, Happened, Hosted};
+use nerve_core::host::link::Window;
+use nerve_core::host::registry::Entry;
+use nerve_record::ahr::{Body, Part, Reader};
+use nerve_server::paths::Places;
+use nerve_term::event::ExitStatus;
+use nerve_view::layout::Gutter;
+
+use self::find::{At, Found, find};
+use super::attach::{self, Left, Options};
+use super::on_one_core;
+use super::recording::{self, Losses, unreadable, unwritten};
+use crate::cli::exec::ShowArgs;
+use crate::cli::recording::{GutterArg, OfRecording, ReplayArgs, Speed, ViewArgs};
+use crate::exit::{DONE, FAILED, Failure};
+use crate::out;
+use crate::settings::Settings;
+
+/// Shows it and gives back the exit code.
+pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
+    let places = Places::from_env();
+    let found = find(&args.id, args.session.as_deref(), &places)?;
+    compare(args.command.as_deref(), &found);
+    let to_terminal = io::stdout().is_terminal();
+    let Found { line, session, at } = found;
+    match at {
+        At::Host(entry) if to_terminal && io::stdin().is_terminal() => {
+            let recording = entry.recording.clone();
+            let code = on_one_core(live(*entry, &places))?;
+            match (args.follow, recording) {
+                (true, Some(recording)) if code == DONE => view(&recording),
+                _ => Ok(code),
+            }
+        }
+        At::Host(entry) => on_one_core(stream(*entry, &places)),
+        At::Recording(recording) => {
+            if session.is_some() && !line.has_ended() {
+                out::warning("its end is not known: it was killed, and what it had written is shown");
+            }
+            match (to_terminal, args.follow) {
+                (true, true) => view(&recording),
+                (true, false) => last(&recording),
+                (false, _) => bytes(&recording),
+            }
+        }
+        At::Agent { running } => {
+            let output = match (running, &session) {
+                (true, Some(session)) => on_one_core(agent::wait(session, &line, &places))?,
+                _ => line.output,
+            };
+            match output {
+                Some(output) => out::text(&output).map(|()| DONE),
+                None => {
+                    let message = format!("nothing is known of what execution '{}' wrote", args.id);
+                    Err(Failure::new(FAILED, message)
+                        .hint("it was killed, or its agent tells nothing; the session's recording shows what the agent showed")
+                        .into())
+                }
+            }
+        }
+    }
+}
+
+/// A command that is another one than was said is still the one with that id.
+fn compare(said: Option<&str>, found: &Found) {
+    let bare = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let (Some(said), Some(ran)) = (said, &found.line.command)
+        && bare(said) != bare(ran)
+    {
+        let (id, ran) = (&found.line.id, out::preview(ran, 200));
+        out::warning(format_args!("execution '{id}' ran something else: {ran}"));
+    }
+}
+
+/// What runs, in the viewer.
+async fn live(entry: Entry, places: &Places) -> Result<u8> {
+    let settings = Settings::load()?;
+    let options = Options {
+        name: entry.session_id.clone(),
+        gutter: Gutter::None,
+        bindings: settings.bindings(),
+        read_only: false,
+        coloured: coloured(),
+    };
+    let outcome = attach::run(tools::source(entry, places)?, options).await?;
+    outcome.faults.iter().for_each(out::warning);
+    Ok(match outcome.left {
+        Left::Ended(ExitStatus::Unknown) => {
+            out::warning("nobody knows how it ended: it was killed");
+            FAILED
+        }
+        Left::Detached | Left::Ended(_) => DONE,
+        Left::Gone(code) => code,
+    })
+}
+
+fn coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// What runs, as bytes, from its begin to its end.
+async fn stream(entry: Entry, places: &Places) -> Result<u8> {
+    let mut host = Hosted::view(entry, places.hosts(), Window::Keep);
+    loop {
+        match host.next().await {
+            Happened::Output => out::bytes(host.output())?,
+            Happened::Closed => return Ok(DONE),
+            Happened::Fault(message) => out::warning(message),
+            Happened::Lost(message) | Happened::Gone(message) => {
+                let failure = Failure::new(FAILED, format!("it was cut off: {message}"));
+                return Err(failure.hint("show it once more: what it had written is recorded").into());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What has ended, as bytes.
+fn bytes(recording: &Path) -> Result<u8> {
+    let mut reader = Reader::open(recording).map_err(unreadable)?;
+    let (mut losses, mut out) = (Losses::of(recording), io::stdout().lock());
+    while let Some(part) = reader.next().map_err(unreadable)? {
+        match part {
+            Part::Block(block) => {
+                for record in block.records() {
+                    if let Body::Data { bytes, .. } = record.body {
+                        out.write_all(bytes).map_err(unwritten)?;
+                    }
+                }
+                block.damage().into_iter().for_each(|lost| losses.note(lost));
+            }
+            Part::Lost(lost) => losses.note(&lost),
+        }
+    }
+    out.flush().map_err(unwritten)?;
+    losses.tell();
+    Ok(DONE)
+}
+
+fn of(recording: &Path) -> OfRecording {
+    OfRecording { recording: Some(recording.display().to_string()), session: None }
+}
+
+/// What has ended, to scroll in.
+fn view(recording: &Path) -> Result<u8> {
+    recording::view(&ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false })
+}
+
+/// All lines of what has ended.
+fn last(recording: &Path) -> Result<u8> {
+    recording::replay(&ReplayArgs {
+        of: of(recording),
+        speed: Speed(1.0),
+        idle_limit: None,
+        from: None,
+        fast: true,
+        viewer: false,
+        no_colors: false,
+        print_meta: false,
+        json: false,
+    })
+}

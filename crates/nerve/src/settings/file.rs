@@ -1,0 +1,262 @@
+//! What is written in `config.toml`, and what is wrong with it, with the place of each fault.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use nerve_view::bindings::{BadBinding, Bindings};
+use nerve_view::draw::Gutter;
+use nerve_view::keys::{Key, OPERATIONS};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Settings;
+
+/// Words that are this near to one that is known are taken for it.
+const NEAR: usize = 3;
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Faults(Vec<Fault>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault {
+    /// 1-based.
+    line: usize,
+    /// 1-based, in characters.
+    column: usize,
+    message: String,
+}
+
+impl Faults {
+    /// In a file of that name, one a line.
+    pub(crate) fn of(&self, path: &Path) -> String {
+        let line = |fault: &Fault| format!("{}:{fault}", path.display());
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+type Table<'a> = DeTable<'a>;
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// A file as it is read.
+struct Reading<'a> {
+    text: &'a str,
+    faults: Vec<Fault>,
+}
+
+pub(super) fn parse(text: &str) -> Result<Settings, Faults> {
+    let mut reading = Reading { text, faults: Vec::new() };
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let at = error.span().unwrap_or_default();
+            reading.fault(at, error.message().to_string());
+            return Err(Faults(reading.faults));
+        }
+    };
+    let settings = reading.settings(table.get_ref());
+    reading.faults.sort_by_key(|fault| (fault.line, fault.column));
+    if reading.faults.is_empty() { Ok(settings) } else { Err(Faults(reading.faults)) }
+}
+
+impl Reading<'_> {
+    fn settings(&mut self, file: &Table<'_>) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in file.iter() {
+            match name.get_ref().as_ref() {
+                "agent" => self.agent(value, &mut settings),
+                "keys" => self.keys(value, &mut settings),
+                other => self.unknown(name.span(), "section", other, &["agent", "keys"]),
+            }
+        }
+        settings
+    }
+
+    fn agent(&mut self, value: &Value<'_>, settings: &mut Settings) {
+        let Some(agent) = self.table("agent", value) else { return };
+        for (name, value) in agent.iter() {
+            match name.get_ref().as_ref() {
+                "record" => self.record(value, settings),
+                other => self.unknown(name.span(), "section", other, &["record"]),
+            }
+        }
+    }
+
+    fn record(&mut self, value: &Value<'_>, settings: &mut Settings) {
+        let Some(record) = self.table("agent.record", value) else { return };
+        for (name, value) in record.iter() {
+            match (name.get_ref().as_ref(), value.get_ref()) {
+                ("gutter", DeValue::String(side)) => match side.as_ref() {
+                    "left" => settings.gutter = Gutter::Left,
+                    "right" => settings.gutter = Gutter::Right,
+                    "none" => settings.gutter = Gutter::None,
+                    other => self.unknown(value.span(), "side", other, &["left", "right", "none"]),
+                },
+                ("gutter", other) => {
+                    let kind = other.type_str();
+                    self.fault(
+                        value.span(),
+                        format!("the gutter is \"left\", \"right\" or \"none\", and no {kind}"),
+                    );
+                }
+                (other, _) => self.unknown(name.span(), "setting", other, &["gutter"]),
+            }
+        }
+    }
+
+    fn keys(&mut self, value: &Value<'_>, settings: &mut Settings) {
+        let Some(keys) = self.table("keys", value) else { return };
+        let known: Vec<&str> = OPERATIONS.iter().map(|entry| entry.name).collect();
+        // As they stand in the file, so that the second of two is the one further down.
+        let mut stated: Vec<_> = keys.iter().collect();
+        stated.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in stated {
+            if !known.contains(&name.get_ref().as_ref()) {
+                self.unknown(name.span(), "operation", name.get_ref(), &known);
+                continue;
+            }
+            let given = self.given(value);
+            settings.keys.push((name.get_ref().to_string(), given));
+        }
+        // The place of an operation's name.
+        let place = |operation: &str| {
+            let found = keys.iter().find(|(name, _)| name.get_ref() == operation);
+            found.map_or(value.span(), |(name, _)| name.span())
+        };
+        if let Err(bad) = Bindings::with(&settings.keys) {
+            let at = match &bad {
+                BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => place(name),
+                _ => value.span(),
+            };
+            self.fault(at, bad.to_string());
+        }
+    }
+
+    /// The keys of an operation: one, or a list of them. Those that are none are left out and told.
+    fn given(&mut self, value: &Value<'_>) -> Vec<String> {
+        let one = |reading: &mut Self, value: &Value<'_>| {
+            let Some(name) = value.get_ref().as_str() else {
+                let kind = value.get_ref().type_str();
+                reading.fault(
+                    value.span(),
+                    format!("a key is a text such as \"ctrl+t\" or \"j\", and no {kind}"),
+                );
+                return None;
+            };
+            match name.parse::<Key>() {
+                Ok(_) => Some(name.to_string()),
+                Err(error) => {
+                    reading.fault(value.span(), error.to_string());
+                    None
+                }
+            }
+        };
+        match value.get_ref() {
+            DeValue::Array(keys) => keys.iter().filter_map(|value| one(self, value)).collect(),
+            _ => one(self, value).into_iter().collect(),
+        }
+    }
+
+    fn table<'t, 'd>(&mut self, name: &str, value: &'t Value<'d>) -> Option<&'t Table<'d>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.fault(value.span(), format!("'{name}' is a section: write [{name}] and settings below it"));
+        }
+        table
+    }
+
+    fn unknown(&mut self, at: Range<usize>, what: &str, found: &str, known: &[&str]) {
+        let shown: String = found.chars().take(40).collect();
+        let near = known
+            .iter()
+            .map(|known| (strsim::damerau_levenshtein(known, &shown), known))
+            .filter(|(distance, known)| *distance <= NEAR && *distance < known.len())
+            .min();
+        let message = match near {
+            Some((_, near)) => format!("no {what} is called '{shown}'; did you mean '{near}'?"),
+            None => format!("no {what} is called '{shown}'; there are {}", known.join(", ")),
+        };
+        self.fault(at, message);
+    }
+
+    fn fault(&mut self, at: Range<usize>, message: String) {
+        let before = self.text.get(..at.start).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        self.faults.push(Fault { line, column, message });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        parse(text).expect_err("there is something wrong").of(Path::new("config.toml"))
+    }
+
+    #[test]
+    fn nothing_set_is_the_usual() {
+        assert_eq!(parse("").unwrap(), Settings::default());
+        assert_eq!(parse("# mine\n[agent.record]\n[keys]\n").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn a_gutter_and_keys_are_read() {
+        let settings =
+            parse("agent.record.gutter = 'left'\n[keys]\nhelp = 'f1'\nline-down = ['j', 'ctrl+j']\n");
+        let keys = [("help", &["f1"][..]), ("line-down", &["j", "ctrl+j"])];
+        let keys =
+            keys.map(|(name, keys)| (name.to_string(), keys.iter().map(ToString::to_string).collect()));
+        assert_eq!(settings.unwrap(), Settings { gutter: Gutter::Left, keys: keys.to_vec() });
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_place() {
+        let text = "[agent.record]\ngutter = \"rigth\"\n\n[keys]\nhelpp = \"f1\"\nquit = \"ctrl+shft+x\"\n\
+                    ready = [\"a\", 7]\nabcdefghijk = \"a\"\n[viewer]\n";
+        let told = told(text);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], "config.toml:2:10: no side is called 'rigth'; did you mean 'right'?");
+        assert_eq!(lines[1], "config.toml:5:1: no operation is called 'helpp'; did you mean 'help'?");
+        assert!(lines[2].starts_with("config.toml:6:8: no key is called \"ctrl+shft+x\""), "{told}");
+        assert!(lines[4].starts_with("config.toml:8:1: no operation is called 'abcdefghijk'; there are "));
+        assert_eq!(lines[5], "config.toml:9:2: no section is called 'viewer'; there are agent, keys");
+    }
+
+    #[test]
+    fn what_is_no_toml_and_what_is_no_section_is_told() {
+        assert!(told("[keys\n").starts_with("config.toml:1:"), "{}", told("[keys\n"));
+        assert_eq!(
+            told("keys = 3\n"),
+            "config.toml:1:8: 'keys' is a section: write [keys] and settings below it"
+        );
+        assert_eq!(
+            told("agent.record.gutter = 3\n"),
+            "config.toml:1:23: the gutter is \"left\", \"right\" or \"none\", and no integer"
+        );
+        assert_eq!(
+            told("[keys]\n'ä' = 1\n").lines().next(),
+            Some("config.toml:2:1: no operation is called 'ä'; there are ".to_string() + &names()).as_deref()
+        );
+    }
+
+    fn names() -> String {
+        OPERATIONS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn one_key_for_two_operations_is_told_at_the_second() {
+        assert_eq!(
+            told("[keys]\nquit = \"x\"\n\nhelp = [\"h\", \"x\"]\n"),
+            "config.toml:4:1: the key 'x' is wanted for both 'quit' and 'help' while looking through lines: take it from one of them",
+        );
+    }
+}

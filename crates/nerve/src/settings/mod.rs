@@ -1,0 +1,97 @@
+//! The user's settings: the viewer's gutter and keys, from `config.toml`.
+
+mod file;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use nerve_server::paths::Places;
+use nerve_view::bindings::Bindings;
+use nerve_view::draw::Gutter;
+
+pub(crate) use self::file::Faults;
+use crate::cli::recording::GutterArg;
+use crate::exit::{FAILED, Failure, USAGE};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What is set; what is not has its usual value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Settings {
+    /// Where the viewer marks snapshots.
+    pub(crate) gutter: Gutter,
+    /// Operations of the viewer by name, and the keys each has instead of its usual ones.
+    pub(crate) keys: Vec<(String, Vec<String>)>,
+}
+
+impl Settings {
+    /// Those of the user. Without a file the usual ones.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read, or there are faults in it: with line and column.
+    pub(crate) fn load() -> Result<Settings> {
+        Settings::read(&path(), false)
+    }
+
+    /// Those in a file; a file that must be there, or need not be.
+    ///
+    /// # Errors
+    /// See [`Settings::load`].
+    pub(crate) fn read(path: &Path, must_be_there: bool) -> Result<Settings> {
+        let text = match text(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_be_there => {
+                return Ok(Settings::default());
+            }
+            Err(error) => {
+                let message = format!("cannot read the settings in {}: {error}", path.display());
+                return Err(Failure::new(FAILED, message).into());
+            }
+        };
+        Settings::parse(&text).map_err(|faults| {
+            let failure = Failure::new(USAGE, faults.of(path));
+            failure.hint("'nerve config check' looks again; 'nerve config show' says what can be set").into()
+        })
+    }
+
+    /// Those in a text.
+    ///
+    /// # Errors
+    /// All faults that are in it.
+    pub(crate) fn parse(text: &str) -> Result<Settings, Faults> {
+        file::parse(text)
+    }
+
+    /// The gutter that was asked for on the command line, else the one that is set.
+    pub(crate) fn gutter(&self, asked: Option<GutterArg>) -> Gutter {
+        match asked {
+            Some(GutterArg::Left) => Gutter::Left,
+            Some(GutterArg::Right) => Gutter::Right,
+            Some(GutterArg::None) => Gutter::None,
+            None => self.gutter,
+        }
+    }
+
+    /// The viewer's keys with these.
+    pub(crate) fn bindings(&self) -> Bindings {
+        // What could not be was told when they were read.
+        Bindings::with(&self.keys).unwrap_or_default()
+    }
+}
+
+/// Where the settings are, whether there are any or not.
+pub(crate) fn path() -> PathBuf {
+    Places::from_env().config.join("config.toml")
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}

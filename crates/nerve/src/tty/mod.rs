@@ -1,0 +1,211 @@
+//! The user's terminal while the viewer has it: frames of cells out; keys, pastes and the mouse in. Given back whatever happens.
+
+mod back;
+mod input;
+pub(crate) mod pacing;
+mod screen;
+pub(crate) mod signals;
+pub(crate) mod window;
+mod writer;
+
+use std::io;
+use std::time::Duration;
+
+use nerve_term::keys::Input;
+use nerve_view::facts::Abilities;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::Event;
+use ratatui::crossterm::terminal::supports_keyboard_enhancement;
+use ratatui::style::Color;
+use tokio::sync::mpsc;
+
+use self::back::Back;
+pub(crate) use self::screen::Cursor;
+use self::screen::Screen;
+pub(crate) use self::window::{RawMode, wanted_size, window};
+use self::writer::Writer;
+
+/// Events that may wait.
+const EVENTS: usize = 256;
+/// How long a terminal is waited for that may never answer.
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// What the user did, or the terminal.
+#[derive(Debug)]
+pub(crate) enum Typed {
+    /// Something to be looked at.
+    Input(Input),
+    /// Another size, or it is known now what the terminal can do: to be drawn again.
+    Changed,
+    /// There is room for a frame.
+    Free,
+    /// Nobody can type any more.
+    Gone,
+}
+
+/// What its thread hears of the terminal.
+enum Heard {
+    /// It says whether it knows the kitty keyboard protocol.
+    Kitty(bool),
+    Event(Event),
+}
+
+/// The terminal. Dropping it gives it back.
+pub(crate) struct Tty {
+    screen: Screen,
+    writer: Writer,
+    heard: mpsc::Receiver<Heard>,
+    /// It has said that it knows the kitty keyboard protocol: keys come with all their modifiers.
+    kitty: bool,
+    back: Back,
+}
+
+impl Tty {
+    /// Takes it: raw, on the alternate screen, with pastes, the mouse and focus reported.
+    ///
+    /// # Errors
+    /// It is none, or gone.
+    pub(crate) fn enter() -> io::Result<Tty> {
+        let writer = Writer::start();
+        let back = Back::take()?;
+        writer.write(back::ENTER.to_vec());
+        let (heard, asked) = listen();
+        // A frame must not come in the middle of what it is asked, and is drawn with what it can do where it says so at once.
+        let _ = asked.recv_timeout(ANSWER);
+        Ok(Tty { screen: Screen::new(), writer, heard, kitty: false, back })
+    }
+
+    /// What happens next; with `wants_room`, that there is room for a frame too. May be dropped and called again.
+    pub(crate) async fn next(&mut self, wants_room: bool) -> Typed {
+        loop {
+            let heard = tokio::select! {
+                biased;
+                heard = self.heard.recv() => heard,
+                free = self.writer.free(), if wants_room => return if free { Typed::Free } else { Typed::Gone },
+            };
+            match heard {
+                None => return Typed::Gone,
+                Some(Heard::Kitty(kitty)) => {
+                    self.kitty = kitty;
+                    if kitty {
+                        self.back.with_kitty();
+                        self.writer.write(back::KITTY_ON.to_vec());
+                    }
+                    return Typed::Changed;
+                }
+                Some(Heard::Event(Event::Resize(..))) => return Typed::Changed,
+                Some(Heard::Event(event)) => {
+                    if let Some(input) = input::of(event, self.kitty) {
+                        return Typed::Input(input);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The terminal has taken all it was given: a frame can be drawn.
+    pub(crate) fn is_free(&self) -> bool {
+        self.writer.is_free()
+    }
+
+    /// Draws a frame of the window's size, in colours or without: what is different from the last one is written. False if nothing was.
+    pub(crate) fn draw(
+        &mut self,
+        coloured: bool,
+        draw: impl FnOnce(&mut Buffer) -> Option<Cursor>,
+    ) -> io::Result<bool> {
+        let bytes = self.screen.frame(window().unwrap_or_default(), |buffer| {
+            let cursor = draw(buffer);
+            if !coloured {
+                for cell in &mut buffer.content {
+                    (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
+                }
+            }
+            cursor
+        })?;
+        let is_some = !bytes.is_empty();
+        if is_some {
+            self.writer.write(bytes);
+        }
+        Ok(is_some)
+    }
+
+    /// Names the window.
+    pub(crate) fn title(&mut self, title: &str) {
+        if let Some(bytes) = self.screen.title(title) {
+            self.writer.write(bytes);
+        }
+    }
+
+    /// Gives a text to the clipboard (OSC 52, where the terminal lets programs do that).
+    pub(crate) fn copy(&self, text: &str) {
+        self.writer.write(screen::copied(text));
+    }
+
+    /// The next frame is written whole: something else may be on the screen.
+    pub(crate) fn redraw(&mut self) {
+        self.screen.forget();
+    }
+
+    /// What it can do, as far as it is known.
+    pub(crate) fn abilities(&self) -> Abilities {
+        Abilities { kitty_keyboard: self.kitty, mouse: true, colours: colours(), paste: true }
+    }
+
+    /// Gives it back, stops this process as the shell's Ctrl+Z does, and takes it again when the process goes on.
+    ///
+    /// # Errors
+    /// It cannot be taken again.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        self.writer.finish();
+        self.back.give();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
+        self.back = Back::take()?;
+        self.writer = Writer::start();
+        self.writer.write(back::ENTER.to_vec());
+        if self.kitty {
+            self.back.with_kitty();
+            self.writer.write(back::KITTY_ON.to_vec());
+        }
+        self.screen.forget();
+        Ok(())
+    }
+}
+
+impl Drop for Tty {
+    fn drop(&mut self) {
+        // What is on its way would come behind what gives it back.
+        self.writer.finish();
+    }
+}
+
+/// What the environment says of its colours, as other programs read it.
+fn colours() -> &'static str {
+    let says = |name: &str, words: &[&str]| {
+        std::env::var(name).is_ok_and(|value| words.iter().any(|word| value.contains(word)))
+    };
+    if says("COLORTERM", &["truecolor", "24bit"]) {
+        "16 million"
+    } else if says("TERM", &["256color", "kitty", "ghostty", "alacritty"]) {
+        "256"
+    } else {
+        "16"
+    }
+}
+
+/// Reads the terminal on a thread of its own: such a read cannot be given up. It ends with the process. And something that says when the
+/// terminal has answered what it was asked.
+fn listen() -> (mpsc::Receiver<Heard>, std::sync::mpsc::Receiver<()>) {
+    let (sender, heard) = mpsc::channel(EVENTS);
+    let (answered, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // What is typed meanwhile is kept. A terminal that does not answer does not know it.
+        let kitty = supports_keyboard_enhancement().unwrap_or(false);
+        let mut told = sender.blocking_send(Heard::Kitty(kitty)).is_ok();
+        let _ = answered.send(());
+        while told && let Ok(event) = ratatui::crossterm::event::read() {
+            told = sender.blocking_send(Heard::Event(event)).is_ok();
+        }
+    });
+    (heard, asked)
+}

@@ -1,0 +1,80 @@
+//! When frames are drawn: the first change at once, those that follow it together, sixty times a second at most.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// The shortest time between two frames.
+pub(crate) const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
+
+/// What is to be drawn when. It reads no clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pacing {
+    drawn: Option<Instant>,
+    is_changed: bool,
+}
+
+impl Pacing {
+    /// There is something new to be seen.
+    pub(crate) fn change(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// When the next frame is due: not later than `now` if nothing was drawn lately; `None` as long as nothing has changed.
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
+        self.is_changed.then(|| self.drawn.map_or(now, |drawn| drawn + FRAME))
+    }
+
+    /// All that has changed up to `now` was drawn.
+    pub(crate) fn drew(&mut self, now: Instant) {
+        (self.drawn, self.is_changed) = (Some(now), false);
+    }
+}
+
+/// Until it is time; for ever if nothing is due.
+pub(crate) async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_change_is_drawn_at_once_and_the_others_together() {
+        let begin = Instant::now();
+        let at = |milliseconds: u64| begin + Duration::from_millis(milliseconds);
+        let mut pacing = Pacing::default();
+        assert_eq!(pacing.due(at(0)), None, "nothing to draw");
+        pacing.change();
+        assert_eq!(pacing.due(at(0)), Some(at(0)));
+        pacing.drew(at(0));
+        assert_eq!(pacing.due(at(5)), None, "nothing has changed since");
+        pacing.change();
+        pacing.change();
+        assert_eq!(pacing.due(at(5)), Some(at(0) + FRAME), "not so soon after the last one");
+        assert_eq!(pacing.due(at(100)), Some(at(0) + FRAME), "it is late");
+        pacing.drew(at(100));
+        pacing.change();
+        assert_eq!(pacing.due(at(500)), Some(at(100) + FRAME), "in the past: at once");
+        pacing.drew(at(500));
+    }
+
+    #[test]
+    fn a_second_of_changes_is_sixty_frames() {
+        let begin = Instant::now();
+        let (mut pacing, mut frames) = (Pacing::default(), 0);
+        for microseconds in (0..1_000_000).step_by(100) {
+            let now = begin + Duration::from_micros(microseconds);
+            pacing.change();
+            if pacing.due(now).is_some_and(|due| due <= now) {
+                pacing.drew(now);
+                frames += 1;
+            }
+        }
+        assert!((59..=60).contains(&frames), "{frames}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Frames of cells as the bytes that change one into the next.
+
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use nerve_term::event::Size;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// The longest title that is passed on, in characters.
+const TITLE: usize = 200;
+
+/// Where a cursor is shown, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// Column of the window, 0-based.
+    pub(crate) col: u16,
+    /// Row of the window, 0-based.
+    pub(crate) row: u16,
+    /// As DECSCUSR has it, 0–6; 0 is the terminal's own.
+    pub(crate) style: u16,
+}
+
+/// What the terminal shows, as far as it was told.
+pub(super) struct Screen {
+    shown: Buffer,
+    next: Buffer,
+    /// What it shows is not known: everything is to be written.
+    is_unknown: bool,
+    cursor: Option<Cursor>,
+    style: u16,
+    title: String,
+}
+
+impl Screen {
+    pub(super) fn new() -> Screen {
+        let buffer = Buffer::empty(Rect::ZERO);
+        Screen {
+            shown: buffer.clone(),
+            next: buffer,
+            is_unknown: true,
+            cursor: None,
+            style: 0,
+            title: String::new(),
+        }
+    }
+
+    /// Somebody else has written on it.
+    pub(super) fn forget(&mut self) {
+        (self.is_unknown, self.style) = (true, 0);
+        self.title.clear();
+    }
+
+    /// The bytes for the next frame, in one synchronized update; none if nothing is different.
+    pub(super) fn frame(
+        &mut self,
+        size: Size,
+        draw: impl FnOnce(&mut Buffer) -> Option<Cursor>,
+    ) -> io::Result<Vec<u8>> {
+        let area = Rect::new(0, 0, size.cols, size.rows);
+        self.is_unknown |= area != self.shown.area;
+        if area == self.next.area {
+            self.next.reset()
+        } else {
+            self.next = Buffer::empty(area)
+        }
+        let cursor = draw(&mut self.next);
+        if self.is_unknown {
+            self.shown = Buffer::empty(area);
+        }
+        let mut changes = self.shown.diff_iter(&self.next).peekable();
+        let has_changes = changes.peek().is_some();
+        if !has_changes && !self.is_unknown && cursor == self.cursor {
+            return Ok(Vec::new());
+        }
+        // The cursor does not run over what is drawn.
+        let mut bytes = b"\x1b[?2026h\x1b[?25l".to_vec();
+        if self.is_unknown {
+            bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
+        }
+        if has_changes {
+            CrosstermBackend::new(&mut bytes).draw(changes)?;
+        } else {
+            drop(changes);
+        }
+        if let Some(Cursor { col, row, style }) = cursor {
+            if style != self.style {
+                bytes.extend_from_slice(format!("\x1b[{style} q").as_bytes());
+                self.style = style;
+            }
+            bytes.extend_from_slice(format!("\x1b[{};{}H\x1b[?25h", row + 1, col + 1).as_bytes());
+        }
+        bytes.extend_from_slice(b"\x1b[?2026l");
+        std::mem::swap(&mut self.shown, &mut self.next);
+        (self.cursor, self.is_unknown) = (cursor, false);
+        Ok(bytes)
+    }
+
+    /// The bytes that name the window, if it has another name. Nothing in it can drive the terminal.
+    pub(super) fn title(&mut self, title: &str) -> Option<Vec<u8>> {
+        let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE).collect();
+        if title == self.title {
+            return None;
+        }
+        let bytes = format!("\x1b]2;{title}\x1b\\").into_bytes();
+        self.title = title;
+        Some(bytes)
+    }
+}
+
+/// The bytes that give a text to the clipboard (OSC 52).
+pub(super) fn copied(text: &str) -> Vec<u8> {
+    format!("\x1b]52;c;{}\x1b\\", STANDARD.encode(text)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_term::event::TsNs;
+    use nerve_term::terminal::TerminalState;
+
+    use super::*;
+
+    const SIZE: Size = Size { cols: 20, rows: 3 };
+
+    fn text(text: &'static str) -> impl FnOnce(&mut Buffer) -> Option<Cursor> {
+        move |buffer| {
+            buffer.set_string(0, 0, text, ratatui::style::Style::new());
+            Some(Cursor { col: 2, row: 1, style: 5 })
+        }
+    }
+
+    #[test]
+    fn only_what_is_different_is_written() {
+        let (mut screen, mut terminal) = (Screen::new(), TerminalState::new(SIZE));
+        terminal.process_data(TsNs(0), b"something else\r\nand more");
+        let mut shows = |screen: &mut Screen, size, words| {
+            let bytes = screen.frame(size, text(words)).unwrap();
+            terminal.process_data(TsNs(0), &bytes);
+            (bytes.len(), terminal.screen().text().trim_end().to_string(), terminal.screen().cursor)
+        };
+        let (_, shown, cursor) = shows(&mut screen, SIZE, "世界 and so on");
+        assert_eq!((shown.as_str(), cursor.row, cursor.col), ("世界 and so on", 1, 2));
+        let (first, ..) = shows(&mut screen, SIZE, "世界 and so on");
+        assert_eq!(first, 0, "nothing has changed");
+        let (second, shown, _) = shows(&mut screen, SIZE, "世界 and so up");
+        assert!(second < 100 && shown == "世界 and so up", "{second} bytes: {shown}");
+        screen.forget();
+        let (third, ..) = shows(&mut screen, SIZE, "世界 and so up");
+        assert!(third > second, "all of it once more");
+    }
+
+    #[test]
+    fn a_title_cannot_drive_the_terminal() {
+        let mut screen = Screen::new();
+        let bytes = screen.title("a\x1b]0;b\x07c\u{9c}d").unwrap();
+        assert_eq!(bytes, b"\x1b]2;a]0;bcd\x1b\\");
+        assert_eq!(screen.title("a]0;bcd"), None, "it has that name");
+        assert!(screen.title(&"x".repeat(10_000)).unwrap().len() < 300);
+    }
+
+    #[test]
+    fn a_text_is_copied_as_osc_52_has_it() {
+        assert_eq!(copied("hello"), b"\x1b]52;c;aGVsbG8=\x1b\\");
+    }
+}

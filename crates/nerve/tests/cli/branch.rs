@@ -1,0 +1,373 @@
+//! `nerve branch`: from snapshots and ends of recorded sessions, over the mock agent under the name of the agent it looks like.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nerve_record::meta::Meta;
+use nerve_record::snapshots;
+use serde_json::Value;
+
+use crate::harness::{Done, Home, NERVE};
+
+const ID: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+
+/// A node `me` that works in a folder of its own.
+struct Stage {
+    home: Home,
+    recording: PathBuf,
+}
+
+/// The mock agent as a program of this name, with these arguments.
+fn agent(home: &Home, name: &str, args: &str) -> String {
+    let path = home.hermetic.work().join(name);
+    fs::write(&path, format!("#!/bin/sh\nexec '{NERVE}' mock-agent {args} \"$@\"\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_string()
+}
+
+fn put(folder: &Path, name: &str, content: &str) {
+    fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+    fs::write(folder.join(name), content).unwrap();
+}
+
+fn git(home: &Home, folder: &Path, args: &[&str]) -> String {
+    let mut command = home.hermetic.command("git");
+    let me = ["-c", "user.name=Me", "-c", "user.email=me@example.org"];
+    let output = command.current_dir(folder).args(me).args(args).output().unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_string()
+}
+
+impl Stage {
+    /// In a plain folder; nothing is said yet.
+    fn new() -> Stage {
+        Stage::working_in(|_, _| {})
+    }
+
+    fn working_in(prepare: impl Fn(&Home, &Path)) -> Stage {
+        let home = Home::new();
+        let folder = home.hermetic.work().canonicalize().unwrap().join("project");
+        put(&folder, "file", "old\n");
+        prepare(&home, &folder);
+        home.ok(&["server", "start"]);
+        let claude = agent(&home, "claude", "");
+        let cwd = folder.to_str().unwrap();
+        home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
+        let recording = home.recording_of("me");
+        Stage { home, recording }
+    }
+
+    fn with_git() -> Stage {
+        Stage::working_in(|home, folder| {
+            git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
+            git(home, folder, &["add", "--all"]);
+            git(home, folder, &["commit", "--quiet", "--message", "first"]);
+        })
+    }
+
+    /// Two turns, a snapshot after each, a change before each: `one` and `two` in `file`.
+    fn with_two_turns(self) -> Stage {
+        for turn in ["one", "two"] {
+            put(&self.folder(), "file", &format!("{turn}\n"));
+            put(&self.folder(), "new/untracked", turn);
+            self.say(turn);
+            self.snapshot(&["--label", turn]);
+        }
+        self
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.home.hermetic.work().canonicalize().unwrap().join("project")
+    }
+
+    fn say(&self, text: &str) -> String {
+        self.home.ok(&["server", "node", "execute", "me", text])
+    }
+
+    /// A snapshot as a program in the node's terminal takes it.
+    fn snapshot(&self, args: &[&str]) {
+        let host = self.home.host_of("me");
+        let socket = self.home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
+        let mut command = self.home.command(&[&["snapshot"], args].concat());
+        command.current_dir(self.folder()).env("NERVE_RECORDER_SOCKET", socket.join("snapshot"));
+        command.env("NERVE_RECORDING", &self.recording);
+        let done = self.home.run(command);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+
+    fn branch(&self, args: &[&str]) -> Done {
+        self.home.nerve(&[&["branch", self.recording.to_str().unwrap()], args].concat())
+    }
+
+    fn branch_json(&self, args: &[&str]) -> Value {
+        let done = self.branch(&[args, &["--json"]].concat());
+        assert_eq!(done.code, 0, "{done:?}");
+        done.json()
+    }
+
+    fn stop(&self) {
+        self.home.ok(&["server", "node", "stop", "me"]);
+    }
+
+    fn nodes(&self) -> Value {
+        self.home.nerve(&["server", "node", "list", "--json"]).json()["nodes"].clone()
+    }
+
+    fn branches(&self) -> PathBuf {
+        self.home.hermetic.nerve_home().join("branches")
+    }
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn a_snapshot_of_a_running_session_gives_its_files_and_its_conversation() {
+    let stage = Stage::new().with_two_turns();
+    let done = stage.branch(&["RECALL", "--at", "1"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
+    assert!(done.stderr.contains("node 'me-branch' works in "), "{done:?}");
+    let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
+    assert!(cwd.starts_with(stage.branches().canonicalize().unwrap()), "{}", cwd.display());
+    assert_eq!((text(cwd.join("file")), text(cwd.join("new/untracked"))), ("one\n".into(), "one".into()));
+    assert_eq!(text(stage.folder().join("file")), "two\n", "the source is as it was");
+    // It is a session of its own, in the size of the other, and can be branched again.
+    for fact in ["cols", "rows", "profile"] {
+        assert_eq!(stage.home.fact("me-branch", fact), stage.home.fact("me", fact));
+    }
+    assert_ne!(stage.home.fact("me-branch", "agent_session"), stage.home.fact("me", "agent_session"));
+    assert_eq!(stage.say("RECALL"), "You said: one | two\n");
+    let again = stage.branch_json(&["RECALL", "--at", "two", "--no-wait"]);
+    assert_eq!((&again["node_id"], &again["conversation"]["turns"]), (&"me-branch-2".into(), &2.into()));
+}
+
+#[test]
+fn a_git_snapshot_is_a_work_tree_on_a_branch_of_its_own() {
+    let stage = Stage::with_git().with_two_turns();
+    let folder = stage.folder();
+    let before = git(&stage.home, &folder, &["status", "--porcelain"]);
+    let done = stage.branch_json(&["RECALL", "--at", "one"]);
+    let cwd = PathBuf::from(done["cwd"].as_str().unwrap());
+    assert_eq!(git(&stage.home, &cwd, &["status", "--porcelain"]), " M file\n?? new/");
+    assert_eq!(git(&stage.home, &cwd, &["log", "--format=%s"]), "first");
+    let branch = done["git_branch"].as_str().unwrap();
+    assert_eq!(git(&stage.home, &cwd, &["branch", "--show-current"]), branch);
+    assert!(branch.starts_with("nerve/"), "{branch}");
+    assert_eq!((text(cwd.join("file")), text(folder.join("file"))), ("one\n".into(), "two\n".into()));
+    assert_eq!(git(&stage.home, &folder, &["status", "--porcelain"]), before);
+    assert_eq!(git(&stage.home, &folder, &["branch", "--show-current"]), "main");
+    // Work that is committed there can be merged here.
+    git(&stage.home, &cwd, &["commit", "--quiet", "--all", "--message", "second"]);
+    assert_eq!(git(&stage.home, &folder, &["log", "--format=%s", branch]), "second\nfirst");
+    // The next one is another one.
+    assert_ne!(stage.branch_json(&["RECALL", "--at", "one"])["git_branch"], *branch);
+}
+
+#[test]
+fn the_end_of_a_session_is_a_snapshot_with_files() {
+    let stage = Stage::new().with_two_turns();
+    put(&stage.folder(), "file", "last\n");
+    stage.branch(&["RECALL"]).says(1, &["is still being recorded", "--at"]);
+    stage.stop();
+    let lines = snapshots::read(&stage.recording).unwrap();
+    let end = lines.last().unwrap();
+    assert_eq!((end.id, end.label.as_deref(), &*end.kind), (3, Some("end"), "end"));
+    let done = stage.branch(&["RECALL"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one | two\n"), "{done:?}");
+    let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
+    assert_eq!(text(cwd.join("file")), "last\n");
+    // The server is started where it does not run.
+    stage.home.ok(&["server", "stop"]);
+    let done = stage.branch(&["RECALL", "--at", "2", "--node", "other"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one | two\n"), "{done:?}");
+    assert_eq!(text(PathBuf::from(stage.home.fact("other", "cwd")).join("file")), "two\n");
+}
+
+#[test]
+fn a_dry_run_tells_every_step_and_does_none() {
+    let stage = Stage::new().with_two_turns();
+    let nodes = stage.nodes();
+    let told = stage.branch(&["Go on", "--at", "1", "--dry-run"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    for part in
+        ["the first 1 of 2 turns", "--resume", "me-branch on server 'default'", "copy", "Go on", "1 'one'"]
+    {
+        assert!(told.stdout.contains(part), "{part}: {told:?}");
+    }
+    let data = stage.branch_json(&["Go on", "--at", "1", "--dry-run"]);
+    let talk = &data["conversation"];
+    assert_eq!((&talk["kind"], &talk["turns"], &talk["of"]), (&"cut".into(), &1.into(), &2.into()));
+    assert!(!Path::new(talk["to"].as_str().unwrap()).exists());
+    assert_eq!((stage.nodes(), stage.branches().exists()), (nodes, false));
+}
+
+#[test]
+fn without_waiting_the_name_is_printed_when_the_agent_has_the_instruction() {
+    let stage = Stage::new().with_two_turns();
+    let done = stage.branch(&["SLOW down", "--at", "1", "--no-wait", "--node", "mine"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "mine\n"), "{done:?}");
+    stage.home.ok(&["server", "node", "wait", "mine"]);
+    let history = stage.home.ok(&["server", "node", "history", "mine", "--inputs-only"]);
+    assert!(history.contains("SLOW down"), "{history}");
+    let taken = stage.branch(&["RECALL", "--at", "1", "--node", "mine"]);
+    taken.says(1, &["node 'mine' exists already", "--node"]);
+    assert_eq!(fs::read_dir(stage.branches()).unwrap().count(), 1, "nothing is left of what failed");
+    stage.branch(&["RECALL", "--at", "1", "--node", "Not a name"]).says(2, &["Not a name"]);
+    assert_eq!(fs::read_dir(stage.branches()).unwrap().count(), 1, "nothing is left of what failed");
+}
+
+#[test]
+fn a_copy_that_the_agent_asks_about_is_trusted_as_its_source_was() {
+    let stage = Stage::new().with_two_turns();
+    // From now on it asks at each start.
+    agent(&stage.home, "claude", "--onboarding");
+    let done = stage.branch(&["RECALL", "--at", "1"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_to_do() {
+    let stage = Stage::new().with_two_turns();
+    stage.branch(&["x", "--at", "9"]).says(3, &["no snapshot 9", "1 'one', 2 'two'"]);
+    stage.branch(&["x", "--at", "three"]).says(3, &["with the label 'three'", "1 'one'"]);
+    stage.branch(&[" ", "--at", "1"]).says(2, &["empty"]);
+    stage.home.nerve(&["branch", "nothing", "x"]).says(3, &["nothing"]);
+    let full = stage.home.hermetic.work().join("full");
+    put(&full, "there", "");
+    stage.branch(&["x", "--at", "1", "--to", full.to_str().unwrap()]).says(2, &["is not empty", "--to"]);
+    let inside = stage.folder().join("inside");
+    stage.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).says(2, &["stay as they are"]);
+    stage.branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"]).says(2, &["on this machine"]);
+    let meta = Meta::path_of(&stage.recording);
+    let whole = text(meta.clone());
+    fs::write(&meta, "{").unwrap();
+    stage.branch(&["x", "--at", "1"]).says(1, &["does not describe a session"]);
+    fs::remove_file(&meta).unwrap();
+    stage.branch(&["x", "--at", "1"]).says(3, &["is not there", "meta.json"]);
+    fs::write(&meta, whole).unwrap();
+    let to = stage.home.hermetic.work().join("here");
+    let done = stage.branch(&["RECALL", "--at", "1", "--to", to.to_str().unwrap()]);
+    assert_eq!((done.code, text(to.join("file"))), (0, "one\n".into()), "{done:?}");
+}
+
+#[test]
+fn a_snapshot_without_files_is_gone_on_with_only_in_place() {
+    let stage = Stage::new();
+    stage.say("one");
+    stage.snapshot(&["--no-files", "--label", "bare"]);
+    stage.say("two");
+    put(&stage.folder(), "file", "now\n");
+    stage.branch(&["RECALL", "--at", "bare"]).says(1, &["snapshot 1 has no files", "--in-place"]);
+    let done = stage.branch(&["RECALL", "--at", "bare", "--in-place"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
+    assert!(done.stderr.contains("as they are now"), "{done:?}");
+    assert_eq!(PathBuf::from(stage.home.fact("me-branch", "cwd")), stage.folder());
+    stage.stop();
+    fs::remove_dir_all(stage.folder()).unwrap();
+    stage.branch(&["x", "--at", "bare", "--in-place"]).says(3, &["is gone"]);
+}
+
+#[test]
+fn a_copy_outlives_its_folder_and_a_repository_does_not() {
+    let stage = Stage::new().with_two_turns();
+    stage.stop();
+    fs::remove_dir_all(stage.folder()).unwrap();
+    let done = stage.branch(&["RECALL", "--at", "1"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
+
+    let stage = Stage::with_git().with_two_turns();
+    let elsewhere = stage.home.hermetic.work().join("elsewhere");
+    fs::rename(stage.folder(), &elsewhere).unwrap();
+    stage.branch(&["RECALL", "--at", "1"]).says(3, &[stage.folder().to_str().unwrap(), "--dir"]);
+    let done = stage.branch(&["RECALL", "--at", "1", "--dir", elsewhere.to_str().unwrap()]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
+}
+
+#[test]
+fn a_conversation_that_is_gone_begins_anew_and_says_so() {
+    let stage = Stage::new().with_two_turns();
+    let projects = stage.home.hermetic.home().join(".claude/projects");
+    fs::remove_dir_all(&projects).unwrap();
+    let done = stage.branch(&["RECALL", "--at", "1"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "You said:\n"), "{done:?}");
+    assert!(
+        done.stderr.contains("conversation: a new one: the agent has no transcript of conversation"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_session_of_no_agent_cannot_be_gone_on_with() {
+    let home = Home::new();
+    let file = home.hermetic.work().join("shell.ahr");
+    home.ok(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--", "bash", "-c", "echo hi"]);
+    let lines = snapshots::read(&file).unwrap();
+    let end = &lines[0];
+    assert_eq!(
+        (lines.len(), end.label.as_deref(), end.files.as_ref()),
+        (1, Some("end"), None),
+        "only a mark"
+    );
+    home.nerve(&["branch", file.to_str().unwrap(), "x"]).says(2, &["'bash -c", "is no agent"]);
+}
+
+#[test]
+fn a_recorded_agent_goes_on_without_a_server_of_its_own() {
+    let home = Home::new();
+    let folder = home.hermetic.work().canonicalize().unwrap().join("project");
+    put(&folder, "file", "there\n");
+    let claude = agent(&home, "claude", "");
+    let file = home.hermetic.work().join("session.ahr");
+    let mut command = home.command(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--"]);
+    command.current_dir(&folder).args(["timeout", "20", &claude, "--session-id", ID, "--exit-at-once", "3"]);
+    assert_eq!(home.run(command).code, 3);
+    let meta = Meta::load(&file).unwrap().unwrap();
+    assert_eq!((meta.profile.as_deref(), meta.cwd.as_ref()), (Some("claude"), Some(&folder)));
+    let end = snapshots::read(&file).unwrap().pop().unwrap();
+    assert_eq!(end.files.map(|files| files.source), Some(folder));
+    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(told.contains("a new one: the agent has no transcript"), "{told}");
+    assert!(told.contains("claude-branch"), "{told}");
+}
+
+#[test]
+fn a_directory_that_is_too_large_is_no_error_of_the_session() {
+    let home = Home::new();
+    let folder = home.hermetic.work().canonicalize().unwrap().join("project");
+    put(&folder, "file", "there\n");
+    // Only its size is large.
+    fs::File::create(folder.join("huge")).unwrap().set_len(2 << 30).unwrap();
+    let file = home.hermetic.work().join("session.ahr");
+    let mut command = home.command(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--"]);
+    command.current_dir(&folder).args([&agent(&home, "claude", ""), "--exit-at-once", "3"]);
+    let done = home.run(command);
+    assert_eq!((done.code, done.stderr.as_str()), (3, ""), "{done:?}");
+    let end = snapshots::read(&file).unwrap().pop().unwrap();
+    assert_eq!((&*end.kind, end.files), ("end", None));
+    home.nerve(&["branch", file.to_str().unwrap(), "x"])
+        .says(1, &["has no files", "more than the limit", "--in-place"]);
+    let told = home.ok(&["branch", file.to_str().unwrap(), "x", "--in-place", "--dry-run"]);
+    assert!(told.contains("the recorded directory itself"), "{told}");
+}
+
+#[test]
+fn codex_goes_on_with_all_that_was_said() {
+    let home = Home::new();
+    let folder = home.hermetic.work().canonicalize().unwrap();
+    put(&folder, "project/file", "there\n");
+    let file = folder.join("codex.ahr");
+    let codex = agent(&home, "codex", "");
+    let command = ["record", "--headless", "--out-file", file.to_str().unwrap(), "--"];
+    let mut command = home.command(&command);
+    command.current_dir(folder.join("project")).args([&codex, "--exit-at-once", "0"]);
+    assert_eq!(home.run(command).code, 0);
+    let mut meta = Meta::load(&file).unwrap().unwrap();
+    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(told.contains("which conversation the agent had is not known"), "{told}");
+    meta.agent_session = Some(ID.to_string());
+    meta.store(&file).unwrap();
+    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(told.contains(&format!("fork {ID}")) && told.contains("all that was said in it"), "{told}");
+}

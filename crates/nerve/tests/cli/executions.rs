@@ -1,0 +1,554 @@
+//! `nerve exec` and `nerve show-sandbox-execution`: a command in a recorded terminal of its own, and who looks at it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nerve_record::executions::{self, ExecutionLine};
+use nerve_term::event::{ExitStatus, Origin, Size};
+use nerve_testkit::{wait_for, wait_until};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
+use crate::recording::Recording;
+use crate::seat::{LIMIT, Seat, resize};
+
+const SIZE: Size = Size { cols: 80, rows: 20 };
+
+/// A session whose recording is a file.
+struct Session {
+    home: Home,
+    recording: PathBuf,
+}
+
+impl Session {
+    /// One that is over, with nothing in it.
+    fn ended() -> Session {
+        Session::of("true")
+    }
+
+    /// One in which this script has run.
+    fn of(script: &str) -> Session {
+        let home = Home::new();
+        let recording = home.hermetic.work().join("session.ahr");
+        home.ok(&[
+            "record",
+            "--headless",
+            "--out-file",
+            recording.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
+        Session { home, recording }
+    }
+
+    fn file(&self) -> &str {
+        self.recording.to_str().unwrap()
+    }
+
+    /// A command of it, as one of its programs would start it.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.home.command(args);
+        command.env("NERVE_RECORDING", &self.recording);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        self.home.run(self.command(args))
+    }
+
+    fn listed(&self, id: &str) -> Option<ExecutionLine> {
+        executions::read(&self.recording).unwrap().get(id).cloned()
+    }
+
+    fn terminal(&self, id: &str) -> PathBuf {
+        executions::recording_of(&self.recording, id).unwrap()
+    }
+
+    fn show(&self, id: &str) -> Done {
+        self.home.nerve(&["show-sandbox-execution", "--id", id, "--session", self.file()])
+    }
+
+    /// Starts an execution that says that it runs.
+    fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 8];
+        child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"running\n");
+        child
+    }
+}
+
+fn code(child: &mut Child) -> Option<i32> {
+    wait_for(DEADLINE, || child.try_wait().unwrap()).expect("it ends").code()
+}
+
+#[test]
+fn outside_of_a_session_it_is_a_recording_like_any_other() {
+    let home = Home::new();
+    let done = home.nerve(&["exec", "--id", "b-1", "--", "sh", "-c", "test -t 1 && stty size <&1; exit 3"]);
+    assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (3, "40 120\n", ""));
+    assert_eq!(home.ok(&["replay", "b-1", "--fast"]).trim_end(), "40 120");
+    let shown = home.nerve(&["show-sandbox-execution", "--id", "b-1"]);
+    assert_eq!((shown.code, shown.stdout.as_str()), (0, "40 120\r\n"));
+    assert!(home.hosts().is_empty(), "nothing is left behind");
+    // Its id is taken.
+    home.nerve(&["exec", "--id", "b-1", "--", "true"]).says(2, &["'b-1' already", "leave out --id"]);
+    // One that is made up is free.
+    assert_eq!(home.ok(&["exec", "-c", "echo $((1 + 1)) | tr 2 3"]), "3\n");
+}
+
+#[test]
+fn in_a_session_it_is_kept_beside_its_recording_and_listed() {
+    let script = format!(
+        "printf before; {NERVE} exec --id e-1 -c 'echo one | tr o 0; {NERVE} snapshot --no-files --label in-it >/dev/null; exit 4'; \
+         echo code $?"
+    );
+    let session = Session::of(&script);
+    let recorded = Recording::of(&session.recording);
+    assert!(String::from_utf8_lossy(&recorded.output).contains("before0ne\r\ncode 4"), "{recorded:?}");
+    assert_eq!(recorded.snapshots.len(), 2, "a tool's snapshot is the session's, the other is its end");
+    let line = session.listed("e-1").unwrap();
+    assert!(line.command.unwrap().starts_with("echo one | tr o 0;"));
+    assert_eq!((line.exit_code, line.status.as_deref()), (Some(4), Some("failed")));
+    assert_eq!(line.anchor_byte, Some("before".len() as u64));
+    assert!(line.started_ns < line.ended_ns && line.host.is_some());
+    let own = Recording::of(&session.terminal("e-1"));
+    assert_eq!(own.output, b"0ne\r\n");
+    assert_eq!(own.exits, [ExitStatus::Code(4)]);
+    assert_eq!(session.show("e-1").stdout, "0ne\r\n");
+    // Where nothing says which session it is, the folder of recordings is looked through; this one is not there.
+    session
+        .home
+        .nerve(&["show-sandbox-execution", "--id", "e-1"])
+        .says(3, &["no execution 'e-1'", "--session"]);
+    let listed = session.home.ok(&["recordings", "list"]);
+    assert!(!listed.contains("e-1"), "{listed}");
+}
+
+#[test]
+fn a_command_that_is_another_one_is_shown_with_a_warning() {
+    let session = Session::ended();
+    assert_eq!(session.run(&["exec", "--id", "x", "--", "echo", "a b"]).stdout, "a b\n");
+    let show = |said: &str| {
+        session.home.nerve(&["show-sandbox-execution", said, "--id", "x", "--session", session.file()])
+    };
+    assert_eq!(show("echo  'a b'").stderr, "");
+    let other = show("rm -rf /");
+    other.says(0, &["warning", "echo 'a b'"]);
+    assert_eq!(other.stdout, "a b\r\n");
+    let mut ah = session.home.hermetic.command(env!("CARGO_BIN_EXE_ah"));
+    ah.args(["show-sandbox-execution", "echo 'a b'", "--id", "x", "--session", session.file()]);
+    assert_eq!(session.home.run(ah).stdout, "a b\r\n");
+}
+
+#[test]
+fn input_that_is_no_terminal_is_the_commands_own() {
+    let session = Session::ended();
+    let mut command = session.command(&["exec", "--", "sh", "-c", "wc -c; test -t 0 || echo no terminal"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "100000\nno terminal\n");
+    assert_eq!(code(&mut child), Some(0));
+}
+
+#[test]
+fn commands_that_are_not_there_and_signals_end_as_in_a_shell() {
+    let session = Session::ended();
+    let missing = session.run(&["exec", "--id", "m", "--", "no-such-command-here"]);
+    missing.says(127, &["no program 'no-such-command-here'", "-c"]);
+    assert_eq!(session.listed("m").unwrap().exit_code, Some(127));
+    assert!(!session.terminal("m").exists(), "of nothing there is no recording");
+    assert_eq!(session.run(&["exec", "-c", "no-such-command-here"]).code, 127);
+    let killed = session.run(&["exec", "--id", "k", "-c", "kill -KILL $$"]);
+    assert_eq!(killed.code, 137);
+    assert_eq!(session.listed("k").unwrap().exit_code, Some(137));
+
+    let mut child = session.start(&["exec", "--id", "t", "-c", "echo running; exec sleep 1000"]);
+    signal(child.id(), Signal::TERM);
+    assert_eq!(code(&mut child), Some(143));
+    let trap = "trap 'echo heard; exit 9' USR1; echo running; while :; do sleep 0.01; done";
+    let mut child = session.start(&["exec", "-c", trap]);
+    signal(child.id(), Signal::USR1);
+    assert_eq!(code(&mut child), Some(9));
+    assert!(session.home.hosts().is_empty());
+}
+
+#[test]
+fn ids_and_sessions_that_cannot_be_are_refused() {
+    let session = Session::ended();
+    for id in ["../up", "a/b", "", ".", "x y", &"i".repeat(65)] {
+        session.run(&["exec", "--id", id, "--", "true"]).says(2, &["no id"]);
+        session.show(id).says(2, &["no id"]);
+    }
+    session.run(&["exec", "--session", "nowhere", "--", "true"]).says(3, &["nowhere"]);
+    session.run(&["exec", "--session", "/no/such.ahr", "--", "true"]).says(3, &["/no/such.ahr"]);
+    session
+        .home
+        .nerve(&["show-sandbox-execution", "--id", "x", "--session", "nowhere"])
+        .says(3, &["nowhere"]);
+    session.show("x").says(3, &["no execution 'x'", "nothing that was run in it is known"]);
+    session.run(&["exec", "--id", "known", "--", "true"]);
+    session.show("x").says(3, &["the last it ran: known"]);
+    // A session that is gone from under a program keeps it from nothing.
+    let mut command = session.home.command(&["exec", "--", "echo", "runs"]);
+    command.env("NERVE_RECORDING", "/no/such.ahr").env("NERVE_SESSION_ID", "gone");
+    assert_eq!(session.home.run(command).stdout, "runs\n");
+}
+
+#[test]
+fn of_two_with_one_id_one_runs() {
+    let session = Session::ended();
+    let mut children: Vec<Child> = (0..2)
+        .map(|_| {
+            let mut command = session.command(&["exec", "--id", "same", "--", "sh", "-c", "echo x >> ran"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    let mut codes: Vec<Option<i32>> = children.iter_mut().map(code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(2)]);
+    assert_eq!(fs::read_to_string(session.home.hermetic.work().join("ran")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_hundred_megabytes_pass_in_little_memory() {
+    let session = Session::ended();
+    let mut command = session.command(&["exec", "--id", "big", "--", "head", "-c", "100000000", "/dev/zero"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut out, mut piece, mut bytes, mut peak) = (child.stdout.take().unwrap(), vec![0; 1 << 16], 0, 0);
+    loop {
+        let size = out.read(&mut piece).unwrap();
+        if size == 0 {
+            break;
+        }
+        bytes += size;
+        peak = peak.max(peak_of(child.id()));
+    }
+    assert_eq!((code(&mut child), bytes), (Some(0), 100_000_000));
+    assert!((1..160 << 10).contains(&peak), "{peak} KiB");
+    let shown = session.show("big");
+    assert_eq!((shown.code, shown.stdout.len()), (0, 100_000_000));
+}
+
+/// The most memory that a process ever had, KiB (proc_pid_status(5)).
+fn peak_of(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
+}
+
+#[test]
+fn a_reader_that_goes_ends_it() {
+    let session = Session::ended();
+    let mut child = session.start(&["exec", "--id", "y", "-c", "echo running; exec yes"]);
+    drop(child.stdout.take());
+    assert!(code(&mut child).is_some());
+    assert!(session.listed("y").unwrap().has_ended());
+}
+
+#[test]
+fn what_runs_is_shown_from_its_begin_to_its_end_and_answered_from_another_terminal() {
+    let session = Session::ended();
+    let ask = "echo running; printf 'Pass: ' >/dev/tty; read answer </dev/tty; echo \"got $answer\"; exit 5";
+    let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
+    // Whose output is no terminal reads along.
+    let mut along = session.home.command(&["show-sandbox-execution", "--id", "ask"]);
+    let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut seat = Seat::new(&session.home, SIZE, &["show-sandbox-execution", ask, "--id", "ask"]);
+    seat.sees("Pass:");
+    seat.types("yes\r");
+    assert_eq!(code(&mut child), Some(5));
+    assert_eq!(seat.left(), Some(0));
+    let read = Done::of(&along.wait_with_output().unwrap());
+    assert_eq!((read.code, read.stdout.as_str()), (0, "running\r\nPass: yes\r\ngot yes\r\n"));
+    let own = Recording::of(&session.terminal("ask"));
+    let typed: Vec<_> = own.inputs.iter().map(|typed| (typed.origin, typed.bytes.clone())).collect();
+    let keys: Vec<u8> = typed.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+    assert_eq!(keys, b"yes\r");
+    assert!(typed.iter().all(|(origin, _)| *origin == Some(Origin::Injected)), "{typed:?}");
+}
+
+#[test]
+fn with_follow_it_stays_open_to_scroll_in() {
+    let session = Session::ended();
+    session.run(&["exec", "--id", "long", "--", "seq", "500"]);
+    let args = ["show-sandbox-execution", "--id", "long", "--session", session.file()];
+    let mut plain = Seat::new(&session.home, SIZE, &args);
+    plain.sees("500");
+    assert_eq!(plain.left(), Some(0));
+    let mut seat = Seat::new(&session.home, SIZE, &[&args[..], &["--follow"]].concat());
+    seat.sees("500");
+    seat.types("\x1b[5~\x1b[5~\x1b[5~");
+    assert!(wait_until(LIMIT, || !seat.text().contains("500")), "{}", seat.text());
+    seat.signal(Signal::TERM);
+    assert_eq!(seat.left(), Some(143));
+}
+
+#[test]
+fn what_was_killed_is_shown_as_far_as_it_came() {
+    let session = Session::ended();
+    let mut child = session.start(&["exec", "--id", "dead", "-c", "echo running; exec sleep 1000"]);
+    // What is on disk survives: the recorder writes at least four times a second.
+    let path = session.terminal("dead");
+    assert!(wait_until(LIMIT, || path.exists() && !Recording::of(&path).output.is_empty()));
+    let program = session.home.hosts()[0]["child"].as_i64().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = || !Path::new(&format!("/proc/{program}")).exists();
+    assert!(wait_until(LIMIT, gone), "it ends with its terminal");
+    let shown = session.show("dead");
+    shown.says(0, &["killed"]);
+    assert_eq!(shown.stdout, "running\r\n");
+    // The next one clears away what it left.
+    session.run(&["exec", "--", "true"]);
+    assert!(session.home.hosts().is_empty());
+}
+
+#[test]
+fn an_execution_without_a_terminal_shows_what_its_agent_was_given() {
+    let session = Session::ended();
+    let line = ExecutionLine {
+        id: "toolu_1".into(),
+        tool: Some("Bash".into()),
+        command: Some("ls".into()),
+        started_ns: Some(1),
+        ..ExecutionLine::default()
+    };
+    executions::append(&session.recording, line.clone()).unwrap();
+    session.show("toolu_1").says(1, &["nothing is known", "toolu_1"]);
+    let end = ExecutionLine { ended_ns: Some(2), output: Some("a\u{1b}[2Jb\n".into()), ..line };
+    executions::append(&session.recording, end).unwrap();
+    let shown = session.show("toolu_1");
+    assert_eq!((shown.code, shown.stdout.as_str()), (0, "a[2Jb\n"));
+}
+
+#[test]
+fn an_agents_command_runs_as_it_would_and_is_an_execution_if_it_was_announced() {
+    let session = Session::ended();
+    let folder = session.home.hermetic.work().join("hooks");
+    fs::create_dir(&folder).unwrap();
+    let link = nerve_core::executions::trace::prepare(&folder, Path::new(NERVE)).unwrap();
+    let socket = folder.join("socket");
+    let announce = |id: &str, command: &str| {
+        let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": id,
+                            "tool_input": { "command": command } });
+        let told = session.home.nerve_with(&["hook", socket.to_str().unwrap()], &input.to_string());
+        assert_eq!(
+            (told.code, told.stdout.as_str()),
+            (0, ""),
+            "a hook that says something changes what is run"
+        );
+    };
+    let run = |line: &str| {
+        let mut command = session.home.hermetic.command(link.to_str().unwrap());
+        command.arg(line).env("NERVE_RECORDING", &session.recording).env("SHELL", "/bin/bash");
+        session.home.run(command)
+    };
+    let left = session.home.hermetic.work().join("cwd");
+    let framed = |command: &str| {
+        let quoted = shell_words::quote(command).into_owned();
+        format!("export READY=1 && eval {quoted} < /dev/null && pwd -P >| '{}'", left.display())
+    };
+    // Its own preparations count, its folder is told, and nobody waits for keys.
+    let command = "cd / && echo \"$READY\" 'it''s'; cat; git --version >/dev/null; echo $PAGER";
+    announce("toolu_1", command);
+    let done = run(&framed(command));
+    assert_eq!((done.code, done.stdout.as_str()), (0, "1 its\ncat\n"), "{done:?}");
+    assert_eq!(fs::read_to_string(&left).unwrap(), "/\n");
+    let line = session.listed("toolu_1").unwrap();
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some(command), Some(0)));
+    assert_eq!(session.show("toolu_1").stdout, "1 its\r\ncat\r\n");
+    // Once more, and what is no tool's: as without us.
+    assert_eq!(run(&framed("echo again")).stdout, "again\n");
+    let done = run("echo to-out; echo to-err >&2; test -t 1 || exit 6");
+    assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (6, "to-out\n", "to-err\n"));
+    assert_eq!(executions::read(&session.recording).unwrap().iter().count(), 1);
+    // A record that cannot be made keeps nothing from being run.
+    announce("toolu_1", "echo twice");
+    let twice = run(&framed("echo twice"));
+    twice.says(0, &["not recorded", "toolu_1"]);
+    assert_eq!(twice.stdout, "twice\n");
+}
+
+#[test]
+fn in_a_terminal_keys_size_and_exit_code_pass_through() {
+    let session = Session::ended();
+    let command = session.command(&["exec", "--id", "seat", "--", "bash", "--norc", "--noprofile"]);
+    let mut seat = Seat::of(command, SIZE);
+    seat.sees("bash-");
+    seat.types("stty size; test -t 0 && echo $((40 + 2)) keys\r");
+    seat.sees("20 80");
+    seat.sees("42 keys");
+    resize(&seat.keyboard, Size::new(70, 15));
+    seat.signal(Signal::WINCH);
+    seat.types("until [ \"$(stty size)\" = '15 70' ]; do :; done; echo resiz''ed; exit 7\r");
+    seat.sees("resized");
+    assert_eq!(seat.left(), Some(7));
+    let own = Recording::of(&session.terminal("seat"));
+    assert_eq!(own.sizes, [(80, 20), (70, 15)]);
+    assert!(own.inputs.iter().any(|typed| typed.origin == Some(Origin::User)));
+}
+
+#[test]
+fn what_asks_its_terminal_is_answered_where_nobody_is() {
+    let session = Session::ended();
+    // Where is the cursor (ECMA-48 CPR)? Read from the terminal, for there is no other input.
+    let ask = "stty raw -echo </dev/tty; printf 'abc\\033[6n'; head -c 6 </dev/tty | tr -d '\\033'; stty sane </dev/tty";
+    let done = session.run(&["exec", "--", "sh", "-c", ask]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "abc\u{1b}[6n[1;4R"));
+}
+
+#[test]
+fn the_output_of_what_runs_without_a_terminal_is_waited_for_and_keys_go_to_its_agent() {
+    let home = Home::new();
+    let recording = home.hermetic.work().join("session.ahr");
+    let file = recording.to_str().unwrap();
+    let mut agent = home.command(&[
+        "record",
+        "--headless",
+        "--out-file",
+        file,
+        "--",
+        "sh",
+        "-c",
+        "echo up; head -c 3; cat",
+    ]);
+    let mut agent = agent.stdin(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(LIMIT, || home.hosts().iter().any(|host| host["recording"] == file)));
+    let begun = ExecutionLine {
+        id: "toolu_2".into(),
+        tool: Some("Bash".into()),
+        command: Some("make".into()),
+        ..ExecutionLine::default()
+    };
+    executions::append(&recording, begun.clone()).unwrap();
+    let args = ["show-sandbox-execution", "make", "--id", "toolu_2", "--session", file];
+    let mut along = home.command(&args);
+    let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut left = Seat::with_stderr(home.command(&args), SIZE);
+    left.sees("Ctrl+] leaves");
+    left.types("\x1d");
+    assert_eq!(left.left(), Some(130));
+    let mut seat = Seat::with_stderr(home.command(&args), SIZE);
+    seat.sees("Ctrl+] leaves");
+    seat.types("yes\r");
+    assert!(wait_until(LIMIT, || Recording::of(&recording).inputs.len() == 1));
+    let end = ExecutionLine { ended_ns: Some(2), output: Some("made\n".into()), ..begun };
+    executions::append(&recording, end).unwrap();
+    seat.sees("made");
+    assert_eq!(seat.left(), Some(0));
+    assert_eq!(along.wait_with_output().unwrap().stdout, b"made\n");
+    let typed = Recording::of(&recording).inputs.remove(0);
+    assert_eq!((typed.origin, typed.bytes.as_slice()), (Some(Origin::Injected), &b"yes\r"[..]));
+    signal(agent.id(), Signal::TERM);
+    agent.wait().unwrap();
+}
+
+/// A program that reads the settings it is given as Claude Code does, and runs one command of a tool.
+const AGENT: &str = r#"#!/bin/sh
+settings=$2
+hook=$(sed 's/.*"command":"\([^"]*\)".*/\1/' "$settings")
+prefix=$(sed -n 's/.*"CLAUDE_CODE_SHELL_PREFIX":"\([^"]*\)".*/\1/p' "$settings")
+input='{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"toolu_9","tool_input":{"command":"echo traced"}}'
+printf '%s' "$input" | sh -c "$hook"
+"${prefix:-none}" "eval 'echo traced' < /dev/null && pwd -P >| /dev/null"
+"#;
+
+#[test]
+fn a_recorder_traces_the_tools_of_an_agent_that_can_and_says_so_of_others() {
+    let home = Home::new();
+    let (agent, recording) = (home.hermetic.work().join("claude"), home.hermetic.work().join("s.ahr"));
+    fs::write(&agent, AGENT).unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let (agent, file) = (agent.to_str().unwrap(), recording.to_str().unwrap());
+    let done = home.nerve(&["record", "--headless", "--trace-tools", "--out-file", file, "--", agent]);
+    assert_eq!((done.code, done.stderr.as_str()), (0, ""), "{}", Recording::of(&recording).text());
+    let line = executions::read(&recording).unwrap().get("toolu_9").cloned().expect("it is listed");
+    assert_eq!(
+        (line.command.as_deref(), line.exit_code, line.has_terminal()),
+        (Some("echo traced"), Some(0), true)
+    );
+    assert_eq!(Recording::of(&recording).text(), "traced\r\n");
+    let done = home.nerve(&["record", "--headless", "--trace-tools", "--", "true"]);
+    done.says(0, &["no tools are traced", "Claude Code"]);
+    // Off if it is not asked for.
+    let other = home.hermetic.work().join("t.ahr");
+    let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);
+    assert_eq!(done.code, 127, "there is no prefix: {}", Recording::of(&other).text());
+}
+
+#[test]
+fn pruning_a_recording_takes_its_executions_along() {
+    let home = Home::new();
+    home.ok(&[
+        "record",
+        "--headless",
+        "--session-id",
+        "mine",
+        "--out-file",
+        "--",
+        NERVE,
+        "exec",
+        "--id",
+        "e",
+        "--",
+        "echo",
+        "hi",
+    ]);
+    let shown = home.ok(&["show-sandbox-execution", "--id", "e"]);
+    assert_eq!(shown, "hi\r\n", "it is found by its id alone");
+    assert_eq!(home.ok(&["show-sandbox-execution", "--id", "e", "--session", "mine"]), shown);
+    let listed = home.nerve(&["recordings", "list", "--json"]).json();
+    let recording =
+        PathBuf::from(listed.to_string().split('"').find(|word| word.ends_with("mine.ahr")).unwrap());
+    assert!(executions::path_of(&recording).exists());
+    home.ok(&["recordings", "prune", "--max-size", "0"]);
+    assert!(!recording.exists() && !executions::path_of(&recording).exists());
+    assert!(!executions::folder_of(&recording).exists());
+}
+
+#[test]
+fn not_a_byte_is_missed_of_a_command_that_writes_at_once() {
+    let session = Session::ended();
+    let done = session.run(&["exec", "--", "seq", "1000000"]);
+    let numbers = done.stdout.lines().zip(1..).take_while(|(line, number)| *line == number.to_string());
+    assert_eq!((done.code, numbers.count()), (0, 1_000_000));
+}
+
+#[test]
+fn the_viewer_of_a_session_lists_what_runs_in_it_shows_it_and_types_into_it() {
+    let home = Home::new();
+    let recording = home.hermetic.work().join("session.ahr");
+    let file = recording.to_str().unwrap();
+    let mut command = home.command(&["record", "--out-file", file, "--", "bash", "--norc", "--noprofile"]);
+    command.env("NERVE", NERVE);
+    let seat = Seat::of(command, Size::new(100, 20));
+    seat.sees("bash-");
+    seat.types("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
+    seat.sees("\nPass:");
+    // Ctrl+] as terminals with the kitty keyboard protocol send it, and this one has it.
+    seat.types("\x1b[93;5ut");
+    seat.sees("1 running of 1");
+    seat.types("\r");
+    seat.sees("\u{2502}Pass:");
+    seat.types("yes\r");
+    seat.sees("\u{2502}got yes");
+    let own = executions::recording_of(&recording, "ask").unwrap();
+    assert!(wait_until(LIMIT, || executions::read(&recording).unwrap().get("ask").unwrap().has_ended()));
+    let typed = Recording::of(&own).inputs;
+    assert!(
+        typed.iter().all(|typed| typed.origin == Some(Origin::Injected)) && !typed.is_empty(),
+        "{typed:?}"
+    );
+    seat.sees("done");
+}

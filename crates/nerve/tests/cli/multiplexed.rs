@@ -1,0 +1,171 @@
+//! The viewer in a window of a real tmux: keys by `send-keys`, and what is seen by `capture-pane`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nerve_record::ahr::Body;
+use nerve_testkit::{skip, wait_until};
+
+use crate::harness::{DEADLINE, Home, NERVE};
+use crate::recordings::record;
+
+/// Real sessions of Claude Code, as `script` recorded them on 120 × 40.
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/recordings/claude");
+
+/// A window of a tmux server of the test's own, with `nerve` in it.
+struct Window<'a> {
+    home: &'a Home,
+    socket: String,
+}
+
+impl<'a> Window<'a> {
+    /// `None`, and noted as a skip of `test`, where there is no tmux.
+    fn open(test: &str, home: &'a Home, (cols, rows): (u16, u16), args: &[&str]) -> Option<Window<'a>> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            skip(test, "tmux is not installed");
+            return None;
+        }
+        let socket = home.hermetic.root().join("t").to_str().unwrap().to_string();
+        let window = Window { home, socket };
+        let (cols, rows) = (cols.to_string(), rows.to_string());
+        let new = ["-f", "/dev/null", "new-session", "-d", "-x", &cols, "-y", &rows, NERVE];
+        window.tmux(&[&new[..], args].concat());
+        Some(window)
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let done = self.run(args);
+        assert!(done.status.success(), "{args:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.home.hermetic.command("tmux").args(["-S", &self.socket]).args(args).output().unwrap()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.run(&["capture-pane", "-p"]).stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn sees(&self, words: &str) {
+        assert!(wait_until(DEADLINE, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
+    }
+
+    /// Presses keys by tmux's names for them.
+    fn presses(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    fn types(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
+    /// Waits until nothing runs in it any more.
+    fn is_left(&self) {
+        assert!(wait_until(DEADLINE, || !self.run(&["list-sessions"]).status.success()), "{}", self.text());
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let _ = self.run(&["kill-server"]);
+    }
+}
+
+/// The session as a recording, with snapshots after these shares of its bytes.
+fn recorded(home: &Home, name: &str, shares: &[f64]) -> String {
+    let read = |end: &str| fs::read(Path::new(SESSIONS).join(format!("{name}.{end}"))).unwrap();
+    let (raw, timing) = (read("raw"), String::from_utf8(read("timing")).unwrap());
+    let mut records = vec![(0, Body::Resize { cols: 120, rows: 40 })];
+    let (mut seconds, mut off) = (0.0, 0);
+    let mut snapshots = (1..).zip(shares).peekable();
+    for line in timing.lines() {
+        // What was put out, and what was typed.
+        let [kind, wait, bytes] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+        seconds += wait.parse::<f64>().unwrap();
+        if kind != "O" {
+            continue;
+        }
+        let end = (off + bytes.parse::<usize>().unwrap()).min(raw.len());
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a minute in milliseconds"
+        )]
+        let at = (seconds * 1000.0) as u64;
+        records.push((at, Body::Data { off: off as u64, bytes: &raw[off..end] }));
+        off = end;
+        #[expect(clippy::cast_precision_loss, reason = "a hundred kilobytes")]
+        let share = off as f64 / raw.len() as f64;
+        while let Some((id, _)) = snapshots.next_if(|(_, wanted)| **wanted <= share) {
+            records.push((at, Body::Snapshot { id, anchor: off as u64, label: b"a turn" }));
+        }
+    }
+    let path = home.hermetic.work().join(format!("{name}.ahr"));
+    record(&path, &records);
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_its_snapshots() {
+    let home = Home::new();
+    let path = recorded(&home, "classic-modern", &[0.3, 0.6]);
+    let test = "a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_its_snapshots";
+    let Some(window) = Window::open(test, &home, (130, 48), &["view", &path]) else { return };
+    window.sees("branch from the end");
+    window.types("do it 世界 otherwise");
+    window.sees("do it 世界 otherwise");
+    window.presses(&["C-S-Up"]);
+    window.sees("branch from snapshot 2");
+    // In one line there is nowhere to go up to.
+    window.presses(&["Up"]);
+    window.sees("branch from snapshot 1");
+    window.sees("do it 世界 otherwise");
+    window.presses(&["C-S-Down"]);
+    window.sees("branch from snapshot 2");
+    window.presses(&["Escape"]);
+    window.sees("Esc once more to leave");
+    assert!(!window.text().contains("branch from"), "{}", window.text());
+    window.presses(&["g"]);
+    window.sees("Claude Code");
+    window.types("/claude");
+    window.presses(&["Enter"]);
+    window.sees("match ");
+    window.tmux(&["resize-window", "-x", "60", "-y", "14"]);
+    assert!(wait_until(DEADLINE, || window.text().lines().next().is_some_and(|line| line.starts_with('┌'))));
+    window.presses(&["q"]);
+    window.is_left();
+}
+
+#[test]
+fn an_agent_is_worked_with_through_the_viewer() {
+    let home = Home::new();
+    home.ok(&["server", "start"]);
+    let agent = format!("{NERVE} mock-agent --full-screen");
+    home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
+    let args = ["attach", "me"];
+    let Some(window) = Window::open("an_agent_is_worked_with_through_the_viewer", &home, (100, 30), &args)
+    else {
+        return;
+    };
+    window.sees("ready");
+    window.types("say hello 世界");
+    window.sees("say hello 世界");
+    window.presses(&["Enter"]);
+    assert!(wait_until(DEADLINE, || window.text().matches("hello 世界").count() > 1), "{}", window.text());
+    // A paste comes whole, as it is bracketed for the agent.
+    window.tmux(&["set-buffer", "two\nlines"]);
+    window.tmux(&["paste-buffer", "-p"]);
+    window.sees("lines");
+    assert!(!window.text().contains("200~"), "{}", window.text());
+    // Under tmux without extended keys: the plain way to everything.
+    window.presses(&["C-]", "?"]);
+    window.sees("ctrl+]");
+    window.presses(&["q"]);
+    window.sees("two");
+    window.presses(&["C-]", "d"]);
+    window.is_left();
+    assert_eq!(home.info("me")["state"], "ready");
+}

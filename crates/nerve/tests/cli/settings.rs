@@ -1,0 +1,99 @@
+//! The user's settings: what `nerve config` says of them, and that the viewer does as they say.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nerve_term::event::Size;
+
+use crate::harness::Home;
+use crate::recordings::{data, record};
+use crate::seat::Seat;
+use nerve_record::ahr::Body;
+
+fn write(home: &Home, settings: &str) -> PathBuf {
+    let path = PathBuf::from(home.ok(&["config", "path"]).trim_end());
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, settings).unwrap();
+    path
+}
+
+#[test]
+fn what_is_set_is_shown_beside_what_is_usual() {
+    let home = Home::new();
+    let path = PathBuf::from(home.ok(&["config", "path"]).trim_end());
+    assert!(path.ends_with("config.toml") && !path.exists(), "{}", path.display());
+    let usual = home.ok(&["config", "show"]);
+    assert!(usual.contains("[agent.record]\ngutter = \"right\"\n"), "{usual}");
+    assert!(usual.contains("\nquit = [\"q\", \"Q\", \"Z\", \"ctrl+c\"]\n"), "{usual}");
+    assert!(home.ok(&["config", "check"]).contains("not there: the usual settings count"));
+
+    write(&home, &usual);
+    assert_eq!(home.ok(&["config", "show"]), usual, "what is shown changes nothing");
+    assert!(home.ok(&["config", "check"]).ends_with("config.toml: nothing is wrong\n"));
+
+    write(&home, "[agent.record]\ngutter = \"none\"\n[keys]\nline-down = [\"x\"]\n");
+    let shown = home.nerve(&["config", "show", "--json"]).json();
+    assert_eq!(shown["agent"]["record"]["gutter"], "none");
+    assert_eq!(shown["keys"]["line-down"], serde_json::json!(["x"]));
+    assert_eq!((&shown["exists"], &shown["path"]), (&true.into(), &path.to_str().unwrap().into()));
+}
+
+#[test]
+fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
+    let home = Home::new();
+    let path = write(&home, "[keys]\nhelp = \"f1\"\nline-donw = \"x\"\nquit = \"ctrl+shft+q\"\n");
+    let place =
+        format!("{}:3:1: no operation is called 'line-donw'; did you mean 'line-down'?", path.display());
+    let here = path.to_str().unwrap();
+    let all = [
+        &["config", "check"][..],
+        &["config", "show"],
+        &["config", "show", "--json"],
+        &["config", "check", here],
+    ];
+    for args in all {
+        home.nerve(args).says(2, &[&place, "config.toml:4:8: no key is called", "nerve config check"]);
+    }
+    home.nerve(&["config", "check", "/nowhere/at/all"]).says(1, &["/nowhere/at/all", "No such file"]);
+    write(&home, "[keys]\nquit = \"x\"\nhelp = \"x\"\n");
+    home.nerve(&["config", "check"])
+        .says(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
+    fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
+    home.nerve(&["config", "check"]).says(1, &["config.toml", "UTF-8"]);
+}
+
+#[test]
+fn the_viewer_has_the_keys_and_the_gutter_that_are_set() {
+    let home = Home::new();
+    write(
+        &home,
+        "[agent.record]\ngutter = \"left\"\n[keys]\nstart = \"ctrl+x\"\nleave = \"X\"\nquit = \"E\"\n",
+    );
+    let path = home.hermetic.work().join("ten.ahr");
+    let mut records = vec![(0, Body::Resize { cols: 20, rows: 4 })];
+    let lines: Vec<String> = (1..=10).map(|n| format!("line {n}\r\n")).collect();
+    let mut off = 0;
+    for (at, line) in (1..).zip(&lines) {
+        records.push((at, data(off, line)));
+        off += line.len() as u64;
+    }
+    records.push((10, Body::Snapshot { id: 1, anchor: off, label: b"end" }));
+    record(&path, &records);
+    let path = path.to_str().unwrap();
+    let mut seat = Seat::new(&home, Size::new(60, 20), &["view", path]);
+    seat.sees("│▶");
+    // Out of the task entry.
+    seat.types("\x1b");
+    seat.sees("Esc once more");
+    seat.types("\x18");
+    seat.sees("│ line 1 ");
+    seat.types("g");
+    seat.types("E");
+    assert_eq!(seat.left(), Some(0));
+    let mut seat = Seat::new(&home, Size::new(60, 20), &["view", path, "--gutter", "right"]);
+    seat.sees("▶│");
+    seat.types("\x1b");
+    seat.sees("Esc once more");
+    seat.types("E");
+    assert_eq!(seat.left(), Some(0));
+}

@@ -1,0 +1,144 @@
+//! What the real Claude Code (pinned by xtask) runs, against the scripted model API on loopback: listed under its own ids, and with
+//! `--trace-tools` each in a terminal of its own.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nerve_core::executions::follow::Follow;
+use nerve_record::executions::ExecutionLine;
+use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
+use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use serde_json::Value;
+
+/// A pipeline, quotes, a folder that is left behind, and the terminal that it is run on.
+const ODD: &str = "mkdir -p sub && cd sub && printf '%s\\n' \"it's $((6 * 7))\" b | sort -r; test -t 1 && echo on-a-terminal; cat";
+
+/// Lines with quotes of every kind.
+const HERE: &str = "cat <<'EOF' | tee made.txt\nit's \"$x\" `y` \\ # z\nEOF";
+
+struct Stage {
+    home: Hermetic,
+    recipe: AgentRecipe,
+    _model: MockModel,
+}
+
+impl Stage {
+    async fn new() -> Option<Stage> {
+        if find_agent("claude").is_none() {
+            skip("real_agent_tools", "the pinned Claude Code is not installed (cargo xtask setup)");
+            return None;
+        }
+        let run = |command: &str| {
+            Answer::tool(
+                "I will run it.",
+                ToolCall::Shell { command: command.to_string(), outside_sandbox: false },
+            )
+        };
+        let script = Script::default()
+            .rule("ODDTOOL", run(ODD))
+            .rule("HERETOOL", run(HERE))
+            .rule("FOLDERTOOL", run("pwd; exit 3"));
+        let home = Hermetic::new().unwrap();
+        let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
+        let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
+        let stage = Stage { home, recipe, _model: model };
+        stage.ok(&["server", "start"]).await;
+        Some(stage)
+    }
+
+    /// Runs nerve off this thread: the model has to answer meanwhile.
+    async fn nerve(&self, arguments: &[&str]) -> Output {
+        let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
+        command.args(arguments).envs(self.recipe.env.iter().cloned());
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+
+    async fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.nerve(arguments).await;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "nerve {arguments:?}: {}\n{out}\n{err}", output.status);
+        out.into_owned()
+    }
+
+    async fn create(&self, more: &[&str]) {
+        let command = self.recipe.argv.join(" ");
+        let create = ["server", "node", "create", "c", "--command", &command, "--cols", "160"];
+        self.ok(&[&create[..], more].concat()).await;
+    }
+
+    async fn recording(&self) -> PathBuf {
+        let info: Value =
+            serde_json::from_str(&self.ok(&["server", "node", "info", "c", "--json"]).await).unwrap();
+        PathBuf::from(info["metadata"]["recording"].as_str().unwrap())
+    }
+
+    /// Lets it run what it asks for; gives back the dialog and the answer.
+    async fn allowed(&self, prompt: &str) -> (String, String) {
+        let blocked = self.nerve(&["server", "node", "execute", "c", prompt]).await;
+        let dialog = String::from_utf8_lossy(&blocked.stderr).into_owned();
+        assert_eq!(blocked.status.code(), Some(5), "{dialog}");
+        (dialog, self.ok(&["server", "node", "answer", "c", "1", "--wait"]).await)
+    }
+
+    /// What is listed of its last execution, when its end is.
+    async fn last(&self) -> ExecutionLine {
+        let mut follow = Follow::new(&self.recording().await).unwrap();
+        loop {
+            let last = follow.known().iter().last().cloned();
+            // Two write: who runs it, and who reads the transcript.
+            if let Some(line) = last.filter(|line| line.has_ended() && line.tool.is_some()) {
+                return line;
+            }
+            let changed = tokio::time::timeout(Duration::from_secs(60), follow.changed()).await;
+            changed.expect("the end of it is listed").unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_claude_runs_is_listed_with_what_it_was_given() {
+    let Some(stage) = Stage::new().await else { return };
+    stage.create(&[]).await;
+    stage.allowed("TOUCHTOOL please").await;
+    let line = stage.last().await;
+    assert!(line.id.starts_with("toolu_") && !line.has_terminal(), "{line:?}");
+    assert_eq!(line.command.as_deref(), Some("touch made-by-tool.txt && ls -la made-by-tool.txt"));
+    assert_eq!((line.tool.as_deref(), line.status.as_deref()), (Some("Bash"), Some("completed")));
+    assert!(line.anchor_byte.is_some_and(|anchor| anchor > 0));
+    let shown = stage.ok(&["show-sandbox-execution", &line.command.unwrap(), "--id", &line.id]).await;
+    assert!(shown.contains("made-by-tool.txt"), "{shown}");
+    stage.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn traced_tools_have_a_terminal_each_and_nothing_else_is_changed() {
+    let Some(stage) = Stage::new().await else { return };
+    stage.create(&["--trace-tools"]).await;
+    let (dialog, said) = stage.allowed("ODDTOOL please").await;
+    assert!(
+        dialog.contains("mkdir -p sub && cd sub"),
+        "the command as it was written is asked about: {dialog}"
+    );
+    assert!(!dialog.contains("nerve exec") && !dialog.contains("nerve-tool"), "{dialog}");
+    assert!(said.contains("on-a-terminal") && said.contains("it's 42"), "{said}");
+    let line = stage.last().await;
+    assert!(line.id.starts_with("toolu_") && line.has_terminal(), "{line:?}");
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some(ODD), Some(0)));
+    let shown = stage.ok(&["show-sandbox-execution", ODD, "--id", &line.id]).await;
+    assert_eq!(shown, "it's 42\r\nb\r\non-a-terminal\r\n");
+
+    stage.allowed("HERETOOL please").await;
+    let line = stage.last().await;
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some(HERE), Some(0)));
+    let shown = stage.ok(&["show-sandbox-execution", HERE, "--id", &line.id]).await;
+    assert_eq!(shown, "it's \"$x\" `y` \\ # z\r\n");
+
+    // The folder that the first left behind is the second's.
+    let (_, said) = stage.allowed("FOLDERTOOL please").await;
+    assert!(said.contains("/sub"), "{said}");
+    let line = stage.last().await;
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some("pwd; exit 3"), Some(3)));
+    stage.ok(&["server", "stop"]).await;
+}
