@@ -37,6 +37,11 @@ impl Pump {
         Pump { taps, offset, ..Pump::default() }
     }
 
+    /// The taps, which hear nothing any more; the count stays.
+    pub fn take_taps(&mut self) -> Vec<Box<dyn Tap>> {
+        std::mem::take(&mut self.taps)
+    }
+
     /// Output bytes so far.
     pub fn offset(&self) -> u64 {
         self.offset

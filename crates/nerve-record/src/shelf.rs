@@ -77,7 +77,7 @@ impl Shelved {
             duration: from.zip(to).map(|(from, to)| to.since(from)),
             bytes,
             size: size.or_else(|| first.as_ref().and_then(size_in)),
-            command: meta.cmd,
+            command: if meta.asked.is_empty() { meta.cmd } else { meta.asked },
             exit: meta.exit,
             snapshots: snapshots::read(path).map_or(0, |lines| lines.len() as u64),
             live,

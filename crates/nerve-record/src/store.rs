@@ -18,6 +18,8 @@ pub const MAX_ID_CHARS: usize = 64;
 
 /// Candidates that an error lists.
 const LISTED: usize = 8;
+/// Beginnings of ids that are named.
+const NAMED: usize = 3;
 
 /// The folder of all recordings: `<state>/recordings`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,6 +207,23 @@ pub enum StoreError {
         /// Why not.
         source: io::Error,
     },
+}
+
+/// How many characters from the beginning tell these ids apart. One that is the beginning of another has to be given whole.
+pub fn telling_apart(ids: &[&str]) -> usize {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    let common = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
+    sorted.windows(2).filter(|pair| pair[0] != pair[1]).map(common).max().unwrap_or_default() + 1
+}
+
+/// As many of the beginnings that tell ids apart as are read, in words: what to give instead of one that is not enough.
+pub fn longer(ids: &[&str]) -> String {
+    let chars = telling_apart(ids);
+    let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
+    let named: Vec<String> = ids.iter().take(NAMED).map(begin).collect();
+    let more = if ids.len() > NAMED { ", …" } else { "" };
+    format!("give more of it, {chars} characters: {}{more}", named.join(" or "))
 }
 
 fn in_folder(root: Option<&Path>) -> String {

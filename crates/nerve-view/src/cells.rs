@@ -74,6 +74,8 @@ fn line(
     let Some(row) = document.row(number) else { return };
     let matches = pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
     let is_found = pager.found() == Some(number);
+    // Cells ascend, and so do matches: the first one that does not end before the cell.
+    let mut next = 0;
     let (left, right) = (pager.left(), pager.left().saturating_add(area.width));
     for cell in row.cells() {
         let end = cell.col.saturating_add(cell.width);
@@ -84,8 +86,11 @@ fn line(
             break;
         }
         let mut style = style(&cell.style);
-        if let Some(at) = matches.iter().position(|columns| columns.contains(&cell.col)) {
-            if is_found && at == 0 {
+        while matches.get(next).is_some_and(|columns| columns.end <= cell.col) {
+            next += 1;
+        }
+        if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
+            if is_found && next == 0 {
                 style = Style::new().fg(Color::Black).bg(Color::Yellow);
             } else {
                 // Swapped colours are swapped back, so that it differs from what is around it.

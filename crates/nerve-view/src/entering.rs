@@ -11,6 +11,9 @@ impl Viewer {
 
     /// Puts it there: in sight, as the rules of its moves say.
     pub(crate) fn put_entry(&mut self, target: Target) {
+        if !self.has_entry {
+            return self.tell("nothing can go on from here: this is what a tool did");
+        }
         let height = self.entry_height();
         let viewport = &mut self.pager.viewport;
         match target {
@@ -18,6 +21,20 @@ impl Viewer {
             Target::End => viewport.put_entry_at_end(height),
         }
         self.entry.target = Some(target);
+    }
+
+    /// The end of what is looked at can be gone on from.
+    fn has_end(&self) -> bool {
+        self.kind == Kind::After && !self.runs
+    }
+
+    /// In a recording at once: at its end, or at the latest snapshot where that is still to come.
+    pub(crate) fn begin_entry(&mut self, document: &Document<'_>) {
+        let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
+        let target = if self.has_end() { Some(Target::End) } else { self.target_of(document, latest) };
+        if let Some(target) = target {
+            self.put_entry(target);
+        }
     }
 
     fn entry_height(&mut self) -> u16 {
@@ -45,7 +62,7 @@ impl Viewer {
     /// All places it can stand at, from top to bottom: below each snapshot; in a recording, below everything, which is the place of a snapshot
     /// after which nothing was written.
     fn targets(&self, document: &Document<'_>) -> Vec<Target> {
-        let end = (self.kind == Kind::After).then(|| document.end_snapshot().map(|snapshot| snapshot.id));
+        let end = self.has_end().then(|| document.end_snapshot().map(|snapshot| snapshot.id));
         let snapshots = document.kept_snapshots().into_iter();
         let mut targets: Vec<Target> = snapshots
             .filter(|(_, snapshot)| end.flatten() != Some(snapshot.id))
@@ -61,7 +78,7 @@ impl Viewer {
     fn target_of(&self, document: &Document<'_>, found: Option<(u64, u64)>) -> Option<Target> {
         let (line, id) = found?;
         let is_end = document.end_snapshot().is_some_and(|snapshot| snapshot.id == id);
-        Some(if is_end && self.kind == Kind::After { Target::End } else { Target::Snapshot { id, line } })
+        Some(if is_end && self.has_end() { Target::End } else { Target::Snapshot { id, line } })
     }
 
     /// At the latest snapshot; at the one before, if it is shown.
@@ -77,7 +94,7 @@ impl Viewer {
         };
         match before {
             Some(target) => self.put_entry(*target),
-            None => self.tell("no snapshot above"),
+            None => self.tell(document.none_above(self.kind == Kind::After)),
         }
     }
 
@@ -101,7 +118,7 @@ impl Viewer {
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
         match self.target_of(document, latest) {
             Some(target) => self.put_entry(target),
-            None if self.kind == Kind::After => self.put_entry(Target::End),
+            None if self.has_end() => self.put_entry(Target::End),
             None => self.tell("there is no snapshot yet that the agent could go on from"),
         }
     }
@@ -111,7 +128,7 @@ impl Viewer {
     pub(crate) fn insert_here(&mut self, document: &Document<'_>) {
         let viewport = &self.pager.viewport;
         let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
-        let is_end = found.is_none() && viewport.is_at_end() && self.kind == Kind::After;
+        let is_end = found.is_none() && viewport.is_at_end() && self.has_end();
         if is_end {
             return self.put_entry(Target::End);
         }

@@ -19,8 +19,6 @@ pub struct Facts {
     pub state: Option<(String, String)>,
     /// Bytes of the recording so far.
     pub recorded: Option<u64>,
-    /// Executions of the agent that can be looked at.
-    pub tools: usize,
     /// When the recording began: snapshots have times then.
     pub begin: Option<TsNs>,
     /// What the user's terminal can do.
@@ -32,10 +30,6 @@ pub struct Facts {
 pub struct Abilities {
     /// The kitty keyboard protocol: Ctrl+Shift+Up and its like arrive.
     pub kitty_keyboard: bool,
-    /// Clicks and the wheel arrive.
-    pub mouse: bool,
     /// Its colours in a word or two; empty where nobody asked.
     pub colours: &'static str,
-    /// Pastes arrive in one piece.
-    pub paste: bool,
 }

@@ -38,6 +38,8 @@ pub(crate) struct Search {
     further: (i64, Direction),
     /// The line of the match that was gone to.
     pub(crate) found: Option<u64>,
+    /// The matches in lines that nothing can change any more, and with those that can.
+    settled: Option<Count>,
     count: Option<Count>,
     counted: bool,
 }
@@ -54,7 +56,32 @@ impl Search {
     /// Lines have other numbers. What is under way is given up: there are others to look through.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.found = self.found.map(|line| line.saturating_add_signed(by));
-        (self.hunt, self.count, self.counted) = (None, None, false);
+        (self.hunt, self.settled, self.count, self.counted) = (None, None, None, false);
+    }
+
+    /// Counts from here on.
+    fn begin_count(&mut self, count: Count) {
+        (self.settled, self.count, self.counted) = (Some(count.clone()), Some(count), false);
+    }
+
+    /// Counts in as many lines as there is time for; true while there are lines left. Where the first lines were forgotten it begins anew, and
+    /// lines that can still change are counted each time.
+    fn go_on_counting(&mut self, document: &Document<'_>) -> bool {
+        let (lines, text) = (document.lines(), |line| document.text(line));
+        let Some(settled) = &mut self.settled else { return false };
+        if settled.start() != lines.start {
+            *settled = Count::new(&lines, self.found);
+            self.counted = false;
+        }
+        let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
+        let has_more = settled.step(&self.pattern, &changeless, BUDGET, text);
+        let mut count = settled.clone();
+        if !has_more {
+            count.step(&self.pattern, &lines, u64::MAX, text);
+        }
+        self.count = Some(count);
+        self.counted = !has_more;
+        has_more
     }
 }
 
@@ -153,10 +180,16 @@ impl Pager {
             self.search = None;
             return;
         };
-        let hunt = Some(Hunt::new(direction, self.viewport.top_line(), &document.lines()));
+        // From where one is: what is in the window is seen whichever way it is looked through.
+        let from = match direction {
+            Direction::Down => self.viewport.top_line(),
+            Direction::Up => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
+        };
+        let hunt = Some(Hunt::new(direction, from, &document.lines()));
         let further = (0, direction);
+        let (found, settled, count) = (None, None, None);
         self.search =
-            Some(Search { pattern, direction, hunt, further, found: None, count: None, counted: false });
+            Some(Search { pattern, direction, hunt, further, found, settled, count, counted: false });
         self.work(document);
     }
 
@@ -179,13 +212,7 @@ impl Pager {
         let lines = document.lines();
         let Some(search) = &mut self.search else { return false };
         let Some(hunt) = &mut search.hunt else {
-            return match &mut search.count {
-                Some(count) if !search.counted => {
-                    search.counted = !count.step(&search.pattern, &lines, BUDGET, |line| document.text(line));
-                    !search.counted
-                }
-                _ => false,
-            };
+            return search.go_on_counting(document);
         };
         match hunt.step(&search.pattern, &lines, BUDGET, |line| document.text(line)) {
             Step::More => {}
@@ -197,7 +224,7 @@ impl Pager {
                     search.further.0 -= 1;
                     search.go_on(line, direction, &lines);
                 } else {
-                    (search.count, search.counted) = (Some(Count::new(&lines, Some(line))), false);
+                    search.begin_count(Count::new(&lines, Some(line)));
                     self.viewport.show(line);
                     self.show_columns(line, document);
                 }
@@ -208,7 +235,9 @@ impl Pager {
             Step::Nowhere => {
                 let message = nowhere(search.pattern.text());
                 (search.hunt, search.found) = (None, None);
-                (search.count, search.counted) = (Some(Count::new(&(0..0), None)), true);
+                let end = document.settled_end().clamp(lines.start, lines.end);
+                search.begin_count(Count::none(lines.start, end));
+                search.counted = true;
                 self.message = Some(message);
                 return false;
             }

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::bindings::Bindings;
 use crate::facts::Abilities;
 use crate::fitting::cut;
-use crate::keys::{Context, Entry, OPERATIONS};
+use crate::keys::{Code, Context, Entry, Key, OPERATIONS};
 use crate::viewer::Kind;
 
 /// Columns of the sheet side by side, at most.
@@ -57,9 +57,11 @@ fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Vec<Line> {
             entry.contexts.contains(context)
                 && !before.iter().any(|(other, _)| entry.contexts.contains(other))
         };
-        // What has no key here but one after the prefix is told there.
-        let has_row =
-            |entry: &&Entry| !bindings.keys_of(entry).is_empty() || instead(bindings, entry).is_none();
+        // What has no key here but one after the prefix is told there; among a program's own keys there is only what is taken from it.
+        let has_row = |entry: &&Entry| {
+            let is_bound = !bindings.keys_of(entry).is_empty();
+            is_bound || *context != Context::Live && instead(bindings, entry).is_none()
+        };
         let rows =
             OPERATIONS.iter().filter(is_first).filter(has_row).map(|entry| row(bindings, entry, abilities));
         let mut rows: Vec<Line> = rows.collect();
@@ -81,8 +83,6 @@ fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Vec<Line> {
     let kitty =
         has(abilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
     lines.push(plain("kitty keyboard protocol", &kitty));
-    lines.push(plain("mouse", &has(abilities.mouse, "yes: clicks and the wheel", "no")));
-    lines.push(plain("pastes", &has(abilities.paste, "arrive in one piece", "arrive as if typed")));
     if !abilities.colours.is_empty() {
         lines.push(plain("colours", abilities.colours));
     }
@@ -117,10 +117,17 @@ fn instead(bindings: &Bindings, entry: &Entry) -> Option<String> {
     Some(format!("{prefix} {after}"))
 }
 
-/// Terminals without the kitty keyboard protocol send these as other keys, or keep them for themselves.
+/// Terminals without the kitty keyboard protocol send these as other keys: what has a control character of its own, which has no place for
+/// modifiers. Cursor and function keys have one (xterm, "PC-Style Function Keys": `CSI 1;6A` is Ctrl+Shift+Up).
 fn needs_protocol(key: &str) -> bool {
-    let has = |modifier: &str| key.contains(modifier);
-    has("ctrl+") && has("shift+") || (has("shift+") || has("ctrl+")) && key.ends_with("enter")
+    let Ok(Key { code, ctrl, shift, .. }) = key.parse() else { return false };
+    match code {
+        Code::Char(_) => ctrl && shift,
+        Code::Enter | Code::Backspace => ctrl || shift,
+        // Shift+Tab is a key of its own.
+        Code::Tab => ctrl,
+        _ => false,
+    }
 }
 
 /// The sheet in an area: its rows, wrapped, and the columns, their width and height, that they make.
@@ -245,23 +252,61 @@ mod tests {
         text.collect()
     }
 
+    /// The rows below a title.
+    fn section(kind: Kind, kitty_keyboard: bool, title: &str) -> String {
+        let all = text(kind, Abilities { kitty_keyboard, colours: "24 bit" });
+        let begin = format!("# {title}\n");
+        let rows = all.split("\n\n").find_map(|section| section.strip_prefix(&begin));
+        rows.unwrap_or_default().trim_end().to_string()
+    }
+
     #[test]
-    fn every_operation_is_on_the_sheet_once() {
+    fn every_operation_that_has_a_key_is_on_the_sheet() {
         let shown = text(Kind::Live, Abilities::default());
-        let words: usize = OPERATIONS.iter().filter(|entry| shown.contains(entry.help)).count();
-        assert_eq!(words, OPERATIONS.len(), "{shown}");
+        for entry in OPERATIONS.iter().filter(|entry| !entry.keys.is_empty()) {
+            let ends = format!(": {}\n", entry.help);
+            assert!(
+                shown.contains(&ends) || shown.contains(&format!("— {}\n", entry.help)),
+                "{}",
+                entry.name
+            );
+        }
         assert!(!text(Kind::After, Abilities::default()).contains("While the program runs"));
     }
 
     #[test]
-    fn keys_that_do_not_arrive_are_shown_with_what_does_the_same() {
-        let without = text(Kind::Live, Abilities::default());
-        assert!(without.contains("[ctrl+shift+up]: not here: ctrl+] i — tell the agent"), "{without}");
-        assert!(
-            without.contains("alt+enter  [shift+enter]: a new line") || without.contains("[shift+enter]")
-        );
-        let with = text(Kind::Live, Abilities { kitty_keyboard: true, ..Abilities::default() });
-        assert!(with.contains("ctrl+shift+up: tell the agent") && !with.contains("not here"), "{with}");
+    fn the_rows_of_a_program_that_runs() {
+        let rows = section(Kind::Live, true, "While the program runs");
+        assert_eq!(rows, LIVE_ROWS);
+        let rows = section(Kind::Live, false, "While the program runs");
+        assert_eq!(rows, LIVE_ROWS.replace("ctrl+shift+t: ", "[ctrl+shift+t]: not here: ctrl+] t — "));
+        assert_eq!(section(Kind::Live, true, "After the prefix"), PREFIX_ROWS);
+        assert_eq!(section(Kind::After, false, "This terminal"), TERMINAL_ROWS);
+    }
+
+    const LIVE_ROWS: &str = "ctrl+]: the next key is the viewer's
+ctrl+shift+up: tell the agent something at the latest snapshot; at the one before
+ctrl+shift+t: what the agent runs
+shift+pageup: what was written before
+pageup: the same, where no full-screen program runs";
+    const PREFIX_ROWS: &str = "d: leave; the program goes on
+[  pageup: what was written before
+i  up: tell the agent something
+down: the same at the next snapshot
+t: what the agent runs
+y: copy the text that can be seen
+x: forget the tool that is shown
+?  h: this sheet
+q: end the program's session (asks)";
+    const TERMINAL_ROWS: &str = "kitty keyboard protocol: no: keys in brackets do not arrive here
+colours: 24 bit";
+
+    #[test]
+    fn keys_that_have_no_place_for_modifiers_need_the_protocol() {
+        let needed = ["ctrl+shift+t", "shift+enter", "ctrl+enter", "ctrl+shift+backspace", "ctrl+tab"];
+        assert!(needed.into_iter().all(needs_protocol));
+        let others = ["ctrl+shift+up", "shift+pageup", "ctrl+home", "alt+enter", "shift+tab", "ctrl+]", "G"];
+        assert!(!others.into_iter().any(needs_protocol));
     }
 
     #[test]

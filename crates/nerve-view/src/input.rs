@@ -7,12 +7,18 @@ use crate::viewer::{Asked, Kind, Pending, Viewer};
 
 impl Viewer {
     pub(crate) fn pressed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
-        let leaving = self.disarm();
+        let (leaving, escaped) = self.disarm();
         match std::mem::take(&mut self.pending) {
             Pending::Confirm => return self.confirmed(key),
             Pending::Prefix => return self.prefixed(key, scene),
             Pending::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
-            Pending::Colon | Pending::Nothing => {}
+            Pending::Colon => {
+                if key != Key::plain(Code::Esc) {
+                    self.tell("only :q is known");
+                }
+                return None;
+            }
+            Pending::Nothing => {}
         }
         if self.help.is_some() {
             self.leafed(key);
@@ -22,8 +28,17 @@ impl Viewer {
             self.typed(key, scene);
             return None;
         }
+        if self.swallows(key) {
+            self.tell("it has ended: Esc goes back to the list");
+            return None;
+        }
         let context = self.context();
         let operation = self.bindings.operation(context, key);
+        // Esc and then a key is that key with Alt, as in less, where that means something.
+        let with_alt = Key { alt: true, ..key };
+        let with_esc = (escaped && context == Context::Scroll && !key.alt)
+            .then(|| self.bindings.operation(context, with_alt));
+        let operation = with_esc.flatten().or(operation);
         match operation {
             Some(Operation::Prefix) => self.pending = Pending::Prefix,
             Some(Operation::Tools) => self.turn_tools(),
@@ -38,11 +53,11 @@ impl Viewer {
         None
     }
 
-    /// What was told is read, and nothing is armed any more; says whether Esc was pressed before.
-    pub(crate) fn disarm(&mut self) -> bool {
+    /// What was told is read, and nothing is armed any more; says whether Esc once more leaves, and whether it gives the next key Alt.
+    pub(crate) fn disarm(&mut self) -> (bool, bool) {
         self.message = None;
         self.front().message = None;
-        std::mem::take(&mut self.is_leaving)
+        (std::mem::take(&mut self.is_leaving), std::mem::take(&mut self.is_escaped))
     }
 
     /// Takes a paste.
@@ -173,11 +188,7 @@ impl Viewer {
         if self.front().takes(key) {
             return None;
         }
-        // Esc and then a key is that key with Alt, as in less, where that means something.
-        let with_alt = Key { alt: true, ..key };
-        let escaped =
-            (leaving && !key.alt).then(|| self.bindings.operation(Context::Scroll, with_alt)).flatten();
-        let Some(operation) = escaped.or(operation) else {
+        let Some(operation) = operation else {
             self.front().number = None;
             return None;
         };
@@ -232,6 +243,7 @@ impl Viewer {
         }
         self.front().number = None;
         self.pager.search = None;
+        self.is_escaped = true;
         self.arm();
         None
     }

@@ -1,6 +1,7 @@
 //! The modal of the tools: its list, and the tool that is shown.
 
-use crate::keys::{Operation, Wheel};
+use crate::bindings::is_text;
+use crate::keys::{Code, Context, Key, Operation, Wheel};
 use crate::places::Scene;
 use crate::tools::{Modal, Shown, Tool};
 use crate::viewer::{Asked, Viewer};
@@ -47,6 +48,25 @@ impl Viewer {
         if listed.is_empty() {
             self.modal = None;
         }
+    }
+
+    /// The tool that was typed into may have ended.
+    pub(crate) fn end_typing(&mut self, was_typed_into: bool) {
+        if was_typed_into
+            && self.context() == Context::Scroll
+            && let Some(Modal { shown: Some(shown), .. }) = &mut self.modal
+        {
+            shown.swallows = !shown.scrolls;
+            self.tell("it has ended: what is typed is for nobody; Esc goes back to the list");
+        }
+    }
+
+    /// Whether a key is text for the tool that has ended while somebody typed into it. The first key that is none ends that.
+    pub(crate) fn swallows(&mut self, key: Key) -> bool {
+        let Some(Modal { shown: Some(shown), .. }) = &mut self.modal else { return false };
+        let is_text = is_text(key) || matches!(key.code, Code::Enter | Code::Tab | Code::Backspace);
+        shown.swallows &= is_text;
+        shown.swallows
     }
 
     pub(crate) fn listed(&mut self, operation: Option<Operation>) -> Option<Asked> {

@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cells::put;
 use crate::draw::border;
 use crate::fitting::cut;
+use crate::status::ID;
 use crate::tools::{Tool, ToolState};
 
 /// Columns of the list's box that rows need beside the command.
@@ -39,6 +40,7 @@ pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) 
 
 /// Draws one tool a row, from `first` on; the chosen one is lit.
 pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buffer: &mut Buffer) {
+    let wide = tools.iter().map(|tool| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);
     for ((at, tool), y) in tools.iter().enumerate().skip(first).zip(area.top()..area.bottom()) {
         let lit = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         let style = Style::new().add_modifier(lit);
@@ -50,8 +52,9 @@ pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buff
         buffer.set_stringn(area.x, y, cut(&words, room), room, style.fg(color));
         if room > STATE + 2 {
             let x = area.x + u16::try_from(STATE).unwrap_or(0);
-            let command = one_line(&tool.command);
-            buffer.set_stringn(x, y, cut(&command, room - STATE), room - STATE, style);
+            let id = cut(&one_line(&tool.id), ID);
+            let text = format!("{id}{}  {}", " ".repeat(wide - id.width()), one_line(&tool.command));
+            buffer.set_stringn(x, y, cut(&text, room - STATE), room - STATE, style);
         }
     }
     if tools.is_empty() && !area.is_empty() {
@@ -90,8 +93,8 @@ mod tests {
         rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
     }
 
-    fn tool(command: &str, state: ToolState) -> Tool {
-        Tool { id: "1".into(), command: command.into(), state }
+    fn tool(id: &str, command: &str, state: ToolState) -> Tool {
+        Tool { id: id.into(), command: command.into(), state }
     }
 
     #[test]
@@ -115,12 +118,12 @@ mod tests {
     #[test]
     fn a_tool_a_row_with_how_it_is() {
         let tools = [
-            tool("sudo\nmake  install", ToolState::Running),
-            tool("cargo test --workspace", ToolState::Ended(Some(101))),
+            tool("1", "sudo\nmake  install", ToolState::Running),
+            tool("t2", "cargo test --workspace", ToolState::Ended(Some(101))),
         ];
         let mut buffer = Buffer::empty(Rect::new(0, 0, 26, 2));
         list(buffer.area, &tools, 0, 1, &mut buffer);
-        assert_eq!(text(&buffer), ["running     sudo make ins…", "failed 101  cargo test --…"]);
+        assert_eq!(text(&buffer), ["running     1   sudo make…", "failed 101  t2  cargo tes…"]);
         assert_eq!(buffer[(0, 1)].modifier, Modifier::REVERSED);
         for width in 1..26 {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, 3));

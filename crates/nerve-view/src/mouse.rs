@@ -1,7 +1,10 @@
 //! What the mouse does, by what is under it.
 
+use ratatui::layout::Rect;
+
 use crate::document::Document;
 use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
+use crate::pager::Pager;
 use crate::places::{Scene, within};
 use crate::tools::Modal;
 use crate::viewer::{Asked, Kind, Pending, Viewer};
@@ -10,6 +13,21 @@ use crate::viewport::Row;
 /// Lines that a step of the wheel moves.
 const STEP: i64 = 3;
 
+/// A button that is held, and who was pressed: all until it is let go is for him, wherever it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    button: Button,
+    by: Owner,
+}
+
+/// Whose a press of a button is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Program,
+    Tool,
+    Viewer,
+}
+
 impl Viewer {
     pub(crate) fn moused(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
         if !matches!(mouse.what, MouseAct::Move(_) | MouseAct::Release(_)) {
@@ -17,6 +35,54 @@ impl Viewer {
             // A question that was clicked away from is not answered by what is typed next.
             self.pending = Pending::Nothing;
         }
+        if let Some(owner) = self.owner(mouse) {
+            let shown = self.modal.as_ref().and_then(|modal| modal.shown.as_ref());
+            return match (owner, shown, scene.tool) {
+                (Owner::Program, ..) => {
+                    dragged(mouse, scene.places.lines, &self.pager, scene.document).map(Asked::Input)
+                }
+                (Owner::Tool, Some(shown), Some(tool)) => {
+                    dragged(mouse, scene.places.tool, &shown.pager, tool).map(Asked::ToTool)
+                }
+                (Owner::Tool | Owner::Viewer, ..) => None,
+            };
+        }
+        let asked = self.moused_freely(mouse, scene);
+        if let MouseAct::Press(button) = mouse.what {
+            let by = match &asked {
+                Some(Asked::Input(_)) => Owner::Program,
+                Some(Asked::ToTool(_)) => Owner::Tool,
+                _ => Owner::Viewer,
+            };
+            self.held = Some(Held { button, by });
+        }
+        asked
+    }
+
+    /// Who has what is done while a button is held.
+    fn owner(&mut self, mouse: Mouse) -> Option<Owner> {
+        let Held { button, by } = self.held?;
+        match mouse.what {
+            MouseAct::Wheel(_) => None,
+            MouseAct::Release(other) if other == button => {
+                self.held = None;
+                Some(by)
+            }
+            // It was let go where nobody was told.
+            MouseAct::Move(None) => {
+                self.held = None;
+                None
+            }
+            MouseAct::Press(other) if other == button => {
+                self.held = None;
+                None
+            }
+            MouseAct::Press(_) | MouseAct::Release(_) | MouseAct::Move(Some(_)) => Some(by),
+        }
+    }
+
+    /// While no button is held.
+    fn moused_freely(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
         if self.help.is_some() {
             if let Some((_, lines)) = wheel(mouse) {
                 self.turned(lines);
@@ -77,9 +143,7 @@ impl Viewer {
         if modes.mouse.is_none() && !(is_wheel && modes.alternate) {
             return None;
         }
-        let (col, row) = within(scene.places.lines, mouse.col, mouse.row)?;
-        let line = self.pager.viewport.line_at(row)?;
-        translated(mouse, col.saturating_add(self.pager.left), line, scene.document)
+        translated(mouse, scene.places.lines, &self.pager, scene.document)
     }
 
     fn clicked(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
@@ -122,11 +186,9 @@ impl Viewer {
         if let (Some(Modal { shown: Some(shown), .. }), Some(tool)) = (Some(&*modal), scene.tool)
             && context == Context::Modal
             && tool.modes().mouse.is_some()
-            && let Some((col, row)) = within(scene.places.tool, mouse.col, mouse.row)
-            && let Some(line) = shown.pager.viewport.line_at(row)
+            && let Some(input) = translated(mouse, scene.places.tool, &shown.pager, tool)
         {
-            let col = col.saturating_add(shown.pager.left);
-            return translated(mouse, col, line, tool).map(Asked::ToTool);
+            return Some(Asked::ToTool(input));
         }
         if let Some((way, lines)) = wheel(mouse) {
             self.wheel_in_modal(way, lines);
@@ -157,8 +219,23 @@ fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
     }
 }
 
-/// At the row of the screen that a line is, for the program whose screen it is.
-fn translated(mouse: Mouse, col: u16, line: u64, document: &Document<'_>) -> Option<Input> {
-    let row = u16::try_from(line.checked_sub(document.screen_start()?)?).ok()?;
-    (col < document.width()).then_some(Input::Mouse(Mouse { col, row, ..mouse }))
+/// At the row and column of the screen that is under it, for the program whose screen it is; `None` beside that. A screen that has moved on since
+/// it was drawn has under it what was seen there.
+fn translated(mouse: Mouse, area: Rect, pager: &Pager, document: &Document<'_>) -> Option<Input> {
+    let (col, row) = within(area, mouse.col, mouse.row)?;
+    let row = pager.viewport.line_at(row)?.checked_sub(pager.screen_start?)?;
+    let row = u16::try_from(row).ok().filter(|row| *row < document.height())?;
+    let col = Some(col.saturating_add(pager.left)).filter(|col| *col < document.width())?;
+    Some(Input::Mouse(Mouse { col, row, ..mouse }))
+}
+
+/// The same at the place of the screen that is nearest to it.
+fn dragged(mouse: Mouse, area: Rect, pager: &Pager, document: &Document<'_>) -> Option<Input> {
+    let col = mouse.col.clamp(area.x, area.right().checked_sub(1)?.max(area.x)) - area.x;
+    let row = mouse.row.clamp(area.y, area.bottom().checked_sub(1)?.max(area.y)) - area.y;
+    let line = pager.viewport.line_at(row).or_else(|| pager.last_line())?;
+    let row = u16::try_from(line.saturating_sub(pager.screen_start?)).unwrap_or(u16::MAX);
+    let row = row.min(document.height().saturating_sub(1));
+    let col = col.saturating_add(pager.left).min(document.width().saturating_sub(1));
+    Some(Input::Mouse(Mouse { col, row, ..mouse }))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::asked::Kind;
 use crate::document::Document;
 use crate::finding::{Prompt, Search};
 use crate::keys::{Code, Key, Operation};
@@ -28,6 +29,8 @@ pub struct Pager {
     pub(crate) left: u16,
     /// Columns of the window.
     pub(crate) cols: u16,
+    /// The line of the screen's first row when it was seen last.
+    pub(crate) screen_start: Option<u64>,
     /// A number typed before a key.
     pub(crate) number: Option<u64>,
     /// Lines of half a window and of a window, where somebody said so.
@@ -43,6 +46,8 @@ pub struct Pager {
     pub(crate) prompt: Option<Prompt>,
     /// Something to be told.
     pub(crate) message: Option<String>,
+    /// Other moments of what is shown can be gone to.
+    pub(crate) has_moments: bool,
 }
 
 impl Default for Pager {
@@ -51,6 +56,7 @@ impl Default for Pager {
             viewport: Viewport::new(1),
             left: 0,
             cols: 1,
+            screen_start: None,
             number: None,
             half: None,
             window: None,
@@ -60,11 +66,17 @@ impl Default for Pager {
             search: None,
             prompt: None,
             message: None,
+            has_moments: false,
         }
     }
 }
 
 impl Pager {
+    /// On a program that runs, or on a recording.
+    pub(crate) fn of(kind: Kind) -> Pager {
+        Pager { has_moments: kind == Kind::After, ..Pager::default() }
+    }
+
     /// Which lines are in the window.
     pub fn viewport(&self) -> &Viewport {
         &self.viewport
@@ -78,6 +90,7 @@ impl Pager {
     /// Lines have other numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.viewport.renumber(by);
+        self.screen_start = self.screen_start.map(|line| line.saturating_add_signed(by));
         self.prompt.iter_mut().for_each(|prompt| prompt.renumber(by));
         self.search.iter_mut().for_each(|search| search.renumber(by));
         self.marks
@@ -93,9 +106,22 @@ impl Pager {
 
     pub(crate) fn sees(&mut self, document: &Document<'_>) {
         self.viewport.set_lines(document.lines());
+        self.screen_start = document.screen_start();
         let cursor = document.cursor().map(|(line, ..)| line);
         self.viewport.keep(document.screen_start().zip(cursor));
         self.left = self.left.min(self.furthest(document));
+    }
+
+    /// Sideways as far as it takes to have the cursor in the window, if that is shown.
+    pub(crate) fn follow_cursor(&mut self, document: &Document<'_>) {
+        let Some((_, col, true)) = document.cursor() else { return };
+        if col < self.cols && col < self.left {
+            self.left = 0;
+        } else if col < self.left {
+            self.left = col;
+        } else if col - self.left >= self.cols {
+            self.left = (col - self.cols + 1).min(self.furthest(document));
+        }
     }
 
     /// The text of the lines in the window, without blanks at its ends.
@@ -214,7 +240,7 @@ impl Pager {
             None if document.snapshots() == 0 => self.tell("there are no snapshots"),
             None => self.tell(match direction {
                 Direction::Down => "no snapshot below",
-                Direction::Up => "no snapshot above",
+                Direction::Up => document.none_above(self.has_moments),
             }),
         }
     }

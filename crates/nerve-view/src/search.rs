@@ -52,7 +52,13 @@ impl Pattern {
 
     /// The columns of the line where it is found, 0-based; a wide character takes two.
     pub fn columns(&self, line: &str) -> Vec<Range<u16>> {
-        let column = |at: usize| u16::try_from(line[..at].width()).unwrap_or(u16::MAX);
+        let (mut measured, mut col) = (0, 0_u16);
+        // Matches ascend: each stretch of the line is measured once.
+        let mut column = |at: usize| {
+            col = col.saturating_add(u16::try_from(line[measured..at].width()).unwrap_or(u16::MAX));
+            measured = at;
+            col
+        };
         self.matches(line).map(|found| column(found.start)..column(found.end)).collect()
     }
 
@@ -162,6 +168,7 @@ impl Hunt {
 /// The matches in all lines, counted a few lines at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Count {
+    start: u64,
     /// Lines counted so far end here.
     next: u64,
     total: u64,
@@ -172,7 +179,17 @@ pub struct Count {
 impl Count {
     /// Begins anew; `line` is the one whose place among the matches is wanted.
     pub fn new(lines: &Range<u64>, line: Option<u64>) -> Count {
-        Count { next: lines.start, total: 0, before: line.map(|line| (line, 0)) }
+        Count { start: lines.start, next: lines.start, total: 0, before: line.map(|line| (line, 0)) }
+    }
+
+    /// Nothing was found in the lines from `start` to `next`.
+    pub fn none(start: u64, next: u64) -> Count {
+        Count { start, next: next.max(start), total: 0, before: None }
+    }
+
+    /// The first line that is counted in.
+    pub fn start(&self) -> u64 {
+        self.start
     }
 
     /// Counts in `budget` lines at most; true when there are lines left.

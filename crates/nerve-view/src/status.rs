@@ -12,11 +12,19 @@ use crate::pager::Pager;
 use crate::places::Scene;
 use crate::search::Direction;
 use crate::timeline::clock;
+use crate::tools::Tool;
 use crate::viewer::{Kind, Mode, Viewer};
 use crate::viewport::Row;
 
 /// Columns of what says an agent's state, where other things want room too.
 const EVIDENCE: usize = 24;
+
+/// Columns of a fault, where other things want room too.
+const FAULT: usize = 32;
+
+/// Tools that run and are named, and columns of a name.
+const IDS: usize = 3;
+pub(crate) const ID: usize = 12;
 
 /// Draws the row.
 pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, area: Rect, buffer: &mut Buffer) {
@@ -56,7 +64,9 @@ fn left(viewer: &Viewer, facts: &Facts) -> Vec<Part> {
     }
     match (viewer.message(), &facts.fault) {
         (Some(message), _) => parts.push(Part::new(0, message)),
-        (None, Some(fault)) => parts.push(Part::new(3, format!("! {fault}")).or(0, "!")),
+        (None, Some(fault)) => {
+            parts.push(Part::new(4, format!("! {fault}")).or(3, cut(&format!("! {fault}"), FAULT)))
+        }
         (None, None) => parts.push(Part::new(6, &facts.name).or(5, cut(&facts.name, 24))),
     }
     parts
@@ -140,11 +150,7 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
         let part = Part::new(LEAST, format!("{state} ({evidence})"));
         parts.push(part.or(7, format!("{state} ({short})")).or(2, state));
     }
-    match facts.tools {
-        0 => {}
-        1 => parts.push(Part::new(4, "1 tool")),
-        tools => parts.push(Part::new(4, format!("{tools} tools"))),
-    }
+    parts.extend(tools(viewer.tools()));
     if let Some(bytes) = facts.recorded {
         let sign = if viewer.kind() == Kind::Live { "● " } else { "" };
         parts.push(Part::new(6, format!("{sign}{}", size(bytes))));
@@ -163,6 +169,23 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
     }
     parts.extend(hint(viewer).map(|hint| Part::new(8, hint)));
     parts
+}
+
+/// The tools that run, by their ids; where none does, how many there are to be looked at.
+fn tools(tools: &[Tool]) -> Option<Part> {
+    let ids: Vec<String> =
+        tools.iter().filter(|tool| tool.is_running()).map(|tool| cut(&tool.id, ID)).collect();
+    match (ids.len(), tools.len()) {
+        (0, 0) => None,
+        (0, 1) => Some(Part::new(6, "1 tool ended")),
+        (0, ended) => Some(Part::new(6, format!("{ended} tools ended"))),
+        (running, _) => {
+            let more = if running > IDS { ", …" } else { "" };
+            let ids = ids[..running.min(IDS)].join(", ");
+            let part = Part::new(4, format!("▸ {running} running: {ids}{more}"));
+            Some(part.or(3, format!("▸ {running}")))
+        }
+    }
 }
 
 /// The time that is shown and how fast it goes; with the timeline above, that alone.

@@ -83,6 +83,8 @@ pub struct Shown {
     pub(crate) pager: Pager,
     /// Keys are not the tool's but go through what it wrote.
     pub(crate) scrolls: bool,
+    /// It has ended while somebody typed into it: text that is still typed for it is for nothing else.
+    pub(crate) swallows: bool,
 }
 
 impl Modal {
@@ -104,7 +106,7 @@ impl Modal {
 
 impl Shown {
     pub(crate) fn new(id: &str) -> Shown {
-        Shown { id: id.to_string(), pager: Pager::default(), scrolls: false }
+        Shown { id: id.to_string(), pager: Pager::default(), scrolls: false, swallows: false }
     }
 
     /// Its id.

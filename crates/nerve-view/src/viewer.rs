@@ -6,6 +6,7 @@ use crate::document::Document;
 pub use crate::entry::{Target, TaskEntry};
 pub use crate::finding::BUDGET;
 use crate::keys::{Context, Input};
+use crate::mouse::Held;
 use crate::pager::Pager;
 use crate::places::{Places, Scene};
 use crate::search::Pattern;
@@ -26,6 +27,14 @@ pub(crate) enum Pending {
     Confirm,
 }
 
+/// What the status tells of a viewer at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    mode: Mode,
+    awaits_key: bool,
+    message: Option<String>,
+}
+
 /// The viewer.
 #[derive(Debug, Clone)]
 pub struct Viewer {
@@ -35,6 +44,10 @@ pub struct Viewer {
     /// Keys are the program's, as long as nothing else has them.
     pub(crate) is_live: bool,
     pub(crate) entry: TaskEntry,
+    /// Something can go on from what is looked at.
+    pub(crate) has_entry: bool,
+    /// A recording is still being written.
+    pub(crate) runs: bool,
     /// The task entry of a recording was shown already.
     has_begun: bool,
     /// The help sheet is shown, from this row of it on.
@@ -44,8 +57,12 @@ pub struct Viewer {
     pub(crate) tools: Tools,
     pub(crate) modal: Option<Modal>,
     pub(crate) pending: Pending,
-    /// Esc was pressed once.
+    /// Esc was pressed once: once more leaves.
     pub(crate) is_leaving: bool,
+    /// Esc was pressed while looking through lines: with it the next key has Alt.
+    pub(crate) is_escaped: bool,
+    /// A button of the mouse is held, and whose it is.
+    pub(crate) held: Option<Held>,
     pub(crate) message: Option<String>,
     mode: Mode,
 }
@@ -57,9 +74,11 @@ impl Viewer {
         Viewer {
             kind,
             bindings,
-            pager: Pager::default(),
+            pager: Pager::of(kind),
             is_live,
             entry: TaskEntry::default(),
+            has_entry: true,
+            runs: false,
             has_begun: false,
             help: None,
             furthest_help: u16::MAX,
@@ -67,9 +86,23 @@ impl Viewer {
             modal: None,
             pending: Pending::Nothing,
             is_leaving: false,
+            is_escaped: false,
+            held: None,
             message: None,
             mode: if is_live { Mode::Live } else { Mode::Scrolling },
         }
+    }
+
+    /// On what nothing can go on from: there is no task entry.
+    #[must_use]
+    pub fn without_entry(self) -> Viewer {
+        Viewer { has_entry: false, has_begun: true, ..self }
+    }
+
+    /// On a recording that is still being written: it can be gone on from its snapshots, and not from its end.
+    #[must_use]
+    pub fn of_running(self) -> Viewer {
+        Viewer { runs: true, ..self }
     }
 
     // ---- What has changed ----
@@ -93,17 +126,27 @@ impl Viewer {
         }
     }
 
-    /// The document has changed. The task entry of a recording is shown at once, at its end.
+    /// The document has changed. The task entry of a recording is shown at once.
     pub fn sees(&mut self, document: &Document<'_>) {
+        if let Some(Target::Snapshot { id, line }) = self.entry.target
+            && let Some(now) = document.line_of_snapshot(id).filter(|now| *now != line)
+        {
+            // Wrapped anew, its text is in another line.
+            self.entry.target = Some(Target::Snapshot { id, line: now });
+            self.pager.viewport.move_entry(now);
+        }
         // Another moment of a recording: who was at its end is at the end of that.
         let sticks = self.entry.target == Some(Target::End) && self.pager.viewport.is_at_end();
         self.pager.sees(document);
+        if self.context() == Context::Live && self.pager.prompt.is_none() {
+            self.pager.follow_cursor(document);
+        }
         if sticks {
             self.pager.viewport.go_to_end();
         }
         if self.kind == Kind::After && !self.has_begun && !document.lines().is_empty() {
             self.has_begun = true;
-            self.put_entry(Target::End);
+            self.begin_entry(document);
             self.note_mode();
         }
     }
@@ -120,14 +163,25 @@ impl Viewer {
     pub fn sees_tool(&mut self, tool: &Document<'_>) {
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
             shown.pager.sees(tool);
+            if !shown.scrolls {
+                shown.pager.follow_cursor(tool);
+            }
         }
     }
 
     /// The tools there are now, oldest first. One that has ended is to stay among them until it is dismissed.
     pub fn set_tools(&mut self, tools: Vec<Tool>) {
         let chosen = self.chosen_tool().map(|tool| tool.id.clone());
+        let was_typed_into = self.context() == Context::Modal;
         self.tools.set(tools);
         self.settle_modal(chosen.as_deref());
+        self.end_typing(was_typed_into);
+        self.note_mode();
+    }
+
+    /// The program that ran is no more: keys go through what it wrote.
+    pub fn look_on(&mut self) {
+        self.is_live = false;
         self.note_mode();
     }
 
@@ -192,6 +246,15 @@ impl Viewer {
         self.pending == Pending::Prefix
     }
 
+    /// What the status tells of the viewer: who has drawn another has to draw anew.
+    pub fn told(&self) -> Told {
+        Told {
+            mode: self.mode.clone(),
+            awaits_key: self.awaits_key(),
+            message: self.message().map(str::to_string),
+        }
+    }
+
     /// Which key does what.
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
@@ -204,22 +267,22 @@ impl Viewer {
 
     /// A number that was typed before a key.
     pub fn number(&self) -> Option<u64> {
-        self.pager.number
+        self.shown_pager().number
     }
 
-    /// What is looked for, to be lit.
+    /// What is looked for, in the tool that is shown if one is.
     pub fn pattern(&self) -> Option<&Pattern> {
-        self.pager.pattern()
+        self.shown_pager().pattern()
     }
 
     /// The line of the match that was gone to.
     pub fn found(&self) -> Option<u64> {
-        self.pager.found()
+        self.shown_pager().found()
     }
 
     /// The place of the match among all, 1-based if it is known already, and how many there are if all are counted.
     pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
-        self.pager.matches()
+        self.shown_pager().matches()
     }
 
     /// The task entry; where it is in the window, its rows in [`Viewer::viewport`] say.

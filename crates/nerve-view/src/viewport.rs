@@ -198,6 +198,14 @@ impl Viewport {
         self.put(line, line.saturating_add(1), height);
     }
 
+    /// The snapshot's line has another number: the entry stands below that one now, and in the row of the window in which it stood.
+    pub(crate) fn move_entry(&mut self, line: u64) {
+        let Some(entry) = &mut self.entry else { return };
+        let before = line.saturating_add(1);
+        self.top = (self.top + before).saturating_sub(entry.before);
+        entry.before = before;
+    }
+
     /// Puts the task entry below all lines, wherever the document ends.
     pub fn put_entry_at_end(&mut self, height: u16) {
         self.put(self.lines.end.saturating_sub(1), u64::MAX, height);

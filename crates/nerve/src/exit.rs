@@ -5,6 +5,7 @@ use std::fmt;
 use nerve_client::ClientError;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_server::error::ServerError;
+use nerve_term::event::ExitStatus;
 
 /// Done.
 pub(crate) const DONE: u8 = 0;
@@ -120,6 +121,16 @@ pub(crate) fn code_of(error_type: &str) -> u8 {
     } else {
         FAILED
     }
+}
+
+/// How a program has ended, as a shell gives it: 128 and the number of the signal that ended it.
+pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
+    let code = match exit {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => 128 + signal,
+        ExitStatus::Unknown => i32::from(FAILED),
+    };
+    u8::try_from(code).unwrap_or(FAILED)
 }
 
 /// The reader of our standard output went away (`nerve … | head`): that ends the command, and is no failure.

@@ -31,6 +31,8 @@ const GREETING: Duration = Duration::from_secs(5);
 /// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
 /// so nobody is told.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a host that takes no more connections is left alone before it is asked again.
+const FULL: Duration = Duration::from_secs(1);
 /// Who has typed within this time is at it.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Since this version a host tells sizes and snapshots of the past too.
@@ -132,7 +134,7 @@ impl Hosted {
 
     fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
         Hosted {
-            stage: Stage::connecting(&entry),
+            stage: Stage::connecting(&entry, Duration::ZERO),
             entry,
             registry,
             terminal: None,
@@ -205,7 +207,8 @@ impl Hosted {
                     "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
                 )));
             }
-            self.stage = Stage::connecting(&self.entry);
+            let full = error.kind() == io::ErrorKind::QuotaExceeded;
+            self.stage = Stage::connecting(&self.entry, if full { FULL } else { Duration::ZERO });
             return;
         }
         if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
@@ -257,7 +260,7 @@ impl Hosted {
             // What was sent of them is not known; half a frame must not be followed by another.
             self.orders.clear();
         }
-        self.stage = Stage::connecting(&self.entry);
+        self.stage = Stage::connecting(&self.entry, Duration::ZERO);
     }
 
     fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {
@@ -324,6 +327,10 @@ impl Hosted {
                 self.typed = Some((Instant::now(), origin));
                 None
             }
+            Report::Full(why) => {
+                self.stage = Stage::Over;
+                Some(Happened::Lost(why))
+            }
             Report::Hello(_) => None,
         }
     }
@@ -352,10 +359,12 @@ impl Hosted {
 }
 
 impl Stage {
-    fn connecting(entry: &Entry) -> Stage {
+    /// Begins after a pause.
+    fn connecting(entry: &Entry, pause: Duration) -> Stage {
         let control = entry.runtime.join(crate::host::CONTROL);
         let entry = entry.clone();
         Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
             let deadline = Instant::now() + GREETING;
             loop {
                 let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
@@ -468,6 +477,12 @@ impl Backend for Hosted {
         }
         Order::Resize(size).extend(&mut self.orders);
         Ok(())
+    }
+
+    fn others_size(&self) -> Option<&'static str> {
+        Some(
+            "the windows of those who look at it set its size; it can be changed when they have left, or by 'nerve attach --size mine'",
+        )
     }
 
     fn signal(&self, signal: Signal) {

@@ -44,6 +44,10 @@ pub trait Backend: Send + 'static {
     /// # Errors
     /// What the system says.
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()>;
+    /// Why [`Happened::Resized`] can tell another size than the one that was asked for, where that is a refusal.
+    fn others_size(&self) -> Option<&'static str> {
+        None
+    }
     /// Signals the program's process group and whatever group has the terminal.
     fn signal(&self, signal: Signal);
     /// Who has the terminal; see [`pty::Control::foreground`].

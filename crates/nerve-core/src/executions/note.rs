@@ -32,6 +32,11 @@ impl Noter {
         self.reached.store(offset, Ordering::Relaxed);
     }
 
+    /// The list, if it could not be written.
+    pub(crate) fn unwritten(&self) -> Option<PathBuf> {
+        self.failed.load(Ordering::Relaxed).then(|| executions::path_of(&self.recording))
+    }
+
     /// Lists it if it is the begin or the end of an execution. Writes a file: not for a task.
     pub(crate) fn note(&self, activity: &Activity) {
         let has_terminal =

@@ -4,6 +4,8 @@
 //! large or too slow leaves a note beside the recording, and nothing else.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nerve_record::files::{self, About, DEFAULT_LIMIT, FileStore, Key};
@@ -20,6 +22,8 @@ use crate::pump::Pump;
 pub const END: &str = "end";
 /// How long the files may take: so long does whoever waits for the session's end wait more.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long what was made of them until then may take to be removed.
+const CLEARING: Duration = Duration::from_secs(10);
 
 impl EndSnapshot {
     /// For a program with this profile. Without conversations there is nothing to go on with, and no files are kept in `store`.
@@ -68,22 +72,33 @@ impl Ending {
 
     /// Notes it beside the recording, and keeps the files. Says why they are not kept, should it be so.
     pub(super) async fn keep(self) -> Option<String> {
-        let (done, result) = oneshot::channel();
-        // Not a task of the runtime, which would not end before it: what is in the making when this process ends is cleared away by the
-        // next snapshot of the session.
+        self.keep_within(PATIENCE).await
+    }
+
+    async fn keep_within(self, patience: Duration) -> Option<String> {
+        let (done, mut result) = oneshot::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        // Not a task of the runtime, which would not end before it.
         let working = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
-            let _ = done.send(self.keep_now());
+            let _ = done.send(self.keep_now(&stopped));
         });
         if let Err(error) = working {
             return Some(format!("no thread could be started: {error}"));
         }
-        match tokio::time::timeout(PATIENCE, result).await {
-            Ok(result) => result.ok()?.err(),
-            Err(_) => Some(format!("keeping them took longer than {} s", PATIENCE.as_secs())),
+        if let Ok(result) = tokio::time::timeout(patience, &mut result).await {
+            return result.ok()?.err();
+        }
+        stop.store(true, Ordering::Relaxed);
+        // It removes what it has made so far. What a disk that hangs keeps it from is removed by the session's next snapshot.
+        match tokio::time::timeout(CLEARING, result).await {
+            // Just in time.
+            Ok(Ok(Ok(()))) => None,
+            _ => Some(format!("keeping them took longer than {} s", patience.as_secs())),
         }
     }
 
-    fn keep_now(&self) -> Result<(), String> {
+    fn keep_now(&self, stop: &AtomicBool) -> Result<(), String> {
         let line = SnapshotLine {
             id: self.id,
             ts_ns: self.at.0,
@@ -99,9 +114,37 @@ impl Ending {
             let store = FileStore::new(store);
             let key = Key::new(&self.session, self.id)?;
             let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
-            provider.take(&key, &About { at: self.at, label: Some(END) })
+            provider.take(&key, &About { at: self.at, label: Some(END), stop: Some(stop) })
         };
         let taken = keep().map_err(|error: files::FilesError| error.to_string())?;
         snapshots::append(&self.recording, &SnapshotLine { files: Some(taken.files), ..line }).map_err(noted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_that_take_too_long_leave_a_note_and_no_half_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let [work, store] = ["work", "store"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&work).unwrap();
+        for at in 0..2000 {
+            std::fs::write(work.join(at.to_string()), "x").unwrap();
+        }
+        let ending = Ending {
+            recording: dir.path().join("s.ahr"),
+            session: "s".into(),
+            cwd: Some(work),
+            store: Some(store.clone()),
+            id: 1,
+            at: TsNs(1),
+            anchor: 0,
+        };
+        let note = ending.keep_within(Duration::ZERO).await;
+        assert_eq!(note.as_deref(), Some("keeping them took longer than 0 s"));
+        assert!(!store.join("s/scratch").exists() && !store.join("s/1").exists());
+        assert_eq!(snapshots::read(&dir.path().join("s.ahr")).unwrap().len(), 1);
     }
 }

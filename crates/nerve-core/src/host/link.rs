@@ -126,6 +126,8 @@ pub enum Report {
         /// Who.
         origin: Origin,
     },
+    /// There are as many viewers as there may be: the connection ends. Why, in words.
+    Full(String),
 }
 
 /// A frame that makes no sense.
@@ -219,6 +221,7 @@ impl Report {
             }),
             Report::Closed => frame(out, 8, |_| {}),
             Report::Typed { origin } => frame(out, 9, |out| out.push(origin_code(*origin))),
+            Report::Full(text) => frame(out, 10, |out| out.extend(text.as_bytes())),
         }
     }
 
@@ -257,6 +260,7 @@ impl Report {
             }
             8 => Report::Closed,
             9 => Report::Typed { origin: origin(fields.byte()?) },
+            10 => Report::Full(fields.text()),
             _ => return Ok(None),
         }))
     }
@@ -394,6 +398,7 @@ mod tests {
             Report::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
             Report::Snapshot { at: TsNs(1), id: 2, anchor: 3, label: "ä".into() },
             Report::Behind { recorded: Some(5) },
+            Report::Full("ü".into()),
             Report::Behind { recorded: None },
             Report::Exited(ExitStatus::Signal(9)),
             Report::Fault("full".into()),

@@ -1,5 +1,6 @@
 //! Connections to a host: what each is sent, how far it is behind, and what it orders.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::link::{CHUNK, Frames, Order, Report};
+use crate::backend::pty::WRITE_LIMIT;
 
 /// Bytes that may wait for one connection before the terminal is read no further.
 const BEHIND: usize = 4 << 20;
@@ -23,8 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const VIEWERS_PATIENCE: Duration = Duration::from_millis(250);
 /// Connections from without at a time.
 pub(super) const MAX_LINKS: usize = 64;
+/// Viewers among them: whoever drives the terminal, or orders something, always finds room.
+pub(super) const MAX_VIEWERS: usize = 60;
 /// How long one that is turned away may take to hear why.
 const REFUSAL: Duration = Duration::from_secs(2);
+/// Bytes typed on all connections that may wait for a program that does not read, before connections that have some waiting are read
+/// no further: more than one that types may have on its way.
+const MAX_HELD: usize = WRITE_LIMIT + (8 << 20);
 
 /// All connections of a host.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub(super) struct Links {
     room: Arc<Notify>,
     /// The program takes input; connections that send some wait for it.
     takes_input: watch::Sender<bool>,
+    /// Bytes that wait for that.
+    held: Arc<AtomicUsize>,
     /// Those that were cut off since somebody asked.
     cut: Vec<u64>,
 }
@@ -82,6 +91,7 @@ impl Links {
                 orders,
                 room: Arc::new(Notify::new()),
                 takes_input: watch::channel(true).0,
+                held: Arc::default(),
                 cut: Vec::new(),
             },
             received,
@@ -105,7 +115,13 @@ impl Links {
         let (queue, pieces) = mpsc::unbounded_channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (read, write) = stream.into_split();
-        tokio::spawn(read_orders(id, read, self.orders.clone(), self.takes_input.subscribe()));
+        tokio::spawn(read_orders(
+            id,
+            read,
+            self.orders.clone(),
+            self.takes_input.subscribe(),
+            self.held.clone(),
+        ));
         let (orders, room) = (self.orders.clone(), self.room.clone());
         let counted = waiting.clone();
         tokio::spawn(async move {
@@ -123,6 +139,13 @@ impl Links {
         self.links.iter().filter(|link| !link.inside).count() >= MAX_LINKS
     }
 
+    /// There is no room for one viewer more, this connection being none yet.
+    pub(super) fn is_full_of_viewers(&self, id: u64) -> bool {
+        let is_one = |link: &&Link| link.viewer && !link.inside;
+        let known = self.links.iter().any(|link| link.id == id && (link.viewer || link.inside));
+        !known && self.links.iter().filter(is_one).count() >= MAX_VIEWERS
+    }
+
     /// Tells a connection why it is not taken in.
     pub(super) fn refuse(mut stream: UnixStream, why: &[u8]) {
         let why = why.to_vec();
@@ -132,9 +155,12 @@ impl Links {
         });
     }
 
-    /// The connection is a viewer from now on. `false` if there is no such connection.
-    pub(super) fn is_viewer(&mut self, id: u64) -> bool {
-        self.link(id).map(|link| link.viewer = true).is_some()
+    /// The connection is a viewer from now on. Gives back whether it comes from within this process; `None` if there is no such
+    /// connection.
+    pub(super) fn is_viewer(&mut self, id: u64) -> Option<bool> {
+        let link = self.link(id)?;
+        link.viewer = true;
+        Some(link.inside)
     }
 
     /// Those that were cut off, once.
@@ -257,42 +283,108 @@ impl Link {
     }
 }
 
+/// Hands on what a connection orders. Only what is typed waits for a program that does not read; everything else overtakes it, and so
+/// does the connection's end. What was typed before the end still comes to the program.
 async fn read_orders(
     id: u64,
-    mut read: OwnedReadHalf,
+    read: OwnedReadHalf,
     orders: mpsc::Sender<(u64, Ordered)>,
     mut takes_input: watch::Receiver<bool>,
+    held: Arc<AtomicUsize>,
 ) {
-    let mut frames = Frames::default();
-    'connection: loop {
-        match read.read_buf(frames.room()).await {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-        loop {
-            let order = match frames.take() {
-                Ok(None) => break,
-                Ok(Some(body)) => Order::decode(body),
-                Err(error) => Err(error),
-            };
-            match order {
-                Ok(Some(order)) => {
-                    // Only whoever types waits for a program that does not read; everybody else can reach its host.
-                    if matches!(order, Order::Input { .. })
-                        && takes_input.wait_for(|takes| *takes).await.is_err()
-                    {
-                        return;
+    let (mut frames, mut typed) = (Frames::default(), Typed { orders: VecDeque::new(), held });
+    let mut read = Some(read);
+    while read.is_some() || !typed.orders.is_empty() {
+        tokio::select! {
+            biased;
+            takes = takes(&mut takes_input), if !typed.orders.is_empty() => {
+                let Some(order) = typed.pop().filter(|_| takes) else { return };
+                if orders.send((id, Ordered::Order(order))).await.is_err() {
+                    return;
+                }
+            }
+            more = read_more(&mut read, &mut frames), if read.is_some() && typed.has_room() => {
+                let mut goes_on = more;
+                while goes_on {
+                    let order = match frames.take() {
+                        Ok(None) => break,
+                        Ok(Some(body)) => Order::decode(body),
+                        Err(error) => Err(error),
+                    };
+                    match order {
+                        Ok(Some(order @ Order::Input { .. }))
+                            if !typed.orders.is_empty() || !*takes_input.borrow() =>
+                        {
+                            typed.push(order);
+                        }
+                        Ok(Some(order)) => {
+                            if orders.send((id, Ordered::Order(order))).await.is_err() {
+                                return;
+                            }
+                        }
+                        Ok(None) => {}
+                        Err(_) => goes_on = false,
                     }
-                    if orders.send((id, Ordered::Order(order))).await.is_err() {
+                }
+                if !goes_on {
+                    read = None;
+                    if orders.send((id, Ordered::Gone)).await.is_err() {
                         return;
                     }
                 }
-                Ok(None) => {}
-                Err(_) => break 'connection,
             }
         }
     }
-    let _ = orders.send((id, Ordered::Gone)).await;
+}
+
+/// Waits until the program takes input. `false`: the host is over.
+async fn takes(takes_input: &mut watch::Receiver<bool>) -> bool {
+    takes_input.wait_for(|takes| *takes).await.is_ok()
+}
+
+/// `false` at the end.
+async fn read_more(read: &mut Option<OwnedReadHalf>, frames: &mut Frames) -> bool {
+    match read {
+        Some(read) => matches!(read.read_buf(frames.room()).await, Ok(bytes) if bytes > 0),
+        None => std::future::pending().await,
+    }
+}
+
+/// What was typed on one connection and waits for the program.
+struct Typed {
+    orders: VecDeque<Order>,
+    /// Bytes that wait on all connections.
+    held: Arc<AtomicUsize>,
+}
+
+impl Typed {
+    /// One that holds nothing is always read: it may have something else to say.
+    fn has_room(&self) -> bool {
+        self.orders.is_empty() || self.held.load(Ordering::Acquire) < MAX_HELD
+    }
+
+    fn push(&mut self, order: Order) {
+        self.held.fetch_add(cost(&order), Ordering::AcqRel);
+        self.orders.push_back(order);
+    }
+
+    fn pop(&mut self) -> Option<Order> {
+        let order = self.orders.pop_front()?;
+        self.held.fetch_sub(cost(&order), Ordering::AcqRel);
+        Some(order)
+    }
+}
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+/// Memory that an order takes; bytes, nearly.
+fn cost(order: &Order) -> usize {
+    let typed = if let Order::Input { bytes, .. } = order { bytes.len() } else { 0 };
+    typed + size_of::<Order>()
 }
 
 async fn write_pieces(

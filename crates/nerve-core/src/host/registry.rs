@@ -107,6 +107,12 @@ impl Entry {
         }
     }
 
+    /// The program and its arguments as they were asked for, without what was put into them for its hooks.
+    pub fn asked(&self) -> Vec<String> {
+        let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
+        asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
+    }
+
     /// The host is still there, and is this user's.
     pub fn is_alive(&self) -> bool {
         let uid = rustix::process::getuid().as_raw();

@@ -18,7 +18,7 @@ use super::HostSpec;
 use super::backlog::{Backlog, encode_output};
 use super::end::Ending;
 use super::link::{self, Hello, Order, Report, Window};
-use super::links::{Links, MAX_LINKS, Ordered};
+use super::links::{Links, MAX_LINKS, MAX_VIEWERS, Ordered};
 use super::registry::Entry;
 use super::snapshots::Asked;
 use super::windows::Windows;
@@ -92,6 +92,8 @@ pub(super) struct Session {
     last_snapshot: u64,
     /// What is being written beside the recording.
     noting: Option<JoinHandle<()>>,
+    /// The recording is whole, and what stands beside it too.
+    closed: bool,
 }
 
 impl Session {
@@ -126,6 +128,7 @@ impl Session {
             awaited_until: None,
             last_snapshot: 0,
             noting: None,
+            closed: false,
         }
     }
 
@@ -169,7 +172,7 @@ impl Session {
             self.links.take_input(!self.open || self.pty.input.pending() < INPUT_WAITS);
             self.report_faults();
         }
-        self.finish().await
+        self.finish(inbox).await
     }
 
     /// Somebody should have seen the end, and may still: whoever started this was not quick enough to listen, or listens and has
@@ -213,12 +216,7 @@ impl Session {
 
     fn connected(&mut self, stream: UnixStream, inside: bool) {
         if !inside && self.links.is_full() {
-            return Links::refuse(
-                stream,
-                &encoded(&Report::Fault(format!(
-                    "{MAX_LINKS} others are connected to this host already, and it takes no more; 'nerve attach' ends with ctrl+] d"
-                ))),
-            );
+            return Links::refuse(stream, &encoded(&Report::Fault(full(MAX_LINKS))));
         }
         let link = self.links.add(stream, inside);
         self.with_written(link, Ordered::Greet);
@@ -270,14 +268,21 @@ impl Session {
             Order::View(window) => self.view(link, window),
             Order::Stop => self.stop(),
             Order::Seen => self.seen = true,
+            // What stands beside the recording has its last word.
+            Order::Remember(_) if self.closed => {}
             Order::Remember(memory) => self.remember(memory),
         }
     }
 
     fn view(&mut self, link: u64, window: Window) {
+        if self.links.is_full_of_viewers(link) {
+            self.links.send(link, encoded(&Report::Full(full(MAX_VIEWERS))));
+            return self.gone(link);
+        }
         // One that was cut off comes again on another connection.
-        if self.links.is_viewer(link) {
-            self.had_viewer = true;
+        if let Some(inside) = self.links.is_viewer(link) {
+            // The recorder's own connection only says the size: nobody sees anything by it.
+            self.had_viewer |= !inside;
             self.windows.set(link, window);
             self.fit();
         }
@@ -445,7 +450,7 @@ impl Session {
         self.faults.truncate(MAX_FAULTS);
     }
 
-    async fn finish(mut self) -> ExitStatus {
+    async fn finish(mut self, mut inbox: Inbox) -> ExitStatus {
         let exit = self.exit.unwrap_or(ExitStatus::Unknown);
         let ended = self.clock.now();
         // Whatever its group left behind must not outlive it.
@@ -462,30 +467,36 @@ impl Session {
             let _ = noting.await;
         }
         let (path, closed) = (self.spec.recording.clone(), meta.clone());
-        let pump = std::mem::take(&mut self.pump);
+        let taps = self.pump.take_taps();
         // Writes the last block and syncs: not on the thread that still sends the last frames.
         let closing = tokio::task::spawn_blocking(move || {
-            drop(pump);
+            drop(taps);
             path.map_or(Ok(()), |path| closed.store(&path))
         });
         if let Ok(Err(error)) = closing.await {
             self.faults_add(format!("the metadata lacks the end: {error}"));
         }
         // Whoever hears that it is over finds a whole recording, and no host.
-        if self.seen {
+        let seen = self.seen;
+        if seen {
             self.entry.forget(&self.spec.registry);
         } else {
             self.entry.exit = Some(exit.into());
             // Without it the entry says that the host was killed: as near as can be.
             let _ = self.entry.store(&self.spec.registry);
         }
+        self.closed = true;
+        self.flusher = None;
         if let Some(ending) = ending
-            && let Some(note) = ending.keep().await
+            && let Some(note) = self.serving(&mut inbox, ending.keep()).await
         {
             let meta = Meta { end_note: Some(note), ..meta };
             let path = self.spec.recording.clone().unwrap_or_default();
             // It is only a note.
             let _ = tokio::task::spawn_blocking(move || meta.store(&path)).await;
+        }
+        if self.seen && !seen {
+            self.entry.forget(&self.spec.registry);
         }
         self.links.send_all(encoded(&Report::Closed));
         let deadline = Instant::now() + FAREWELL;
@@ -493,6 +504,26 @@ impl Session {
             self.links.room().await;
         }
         exit
+    }
+}
+
+impl Session {
+    /// Waits for something at the end, and answers whoever is connected or comes meanwhile.
+    async fn serving<T>(&mut self, inbox: &mut Inbox, something: impl Future<Output = T>) -> T {
+        let mut something = std::pin::pin!(something);
+        loop {
+            self.links.keeping_up();
+            for link in self.links.take_cut() {
+                self.gone(link);
+            }
+            tokio::select! {
+                done = &mut something => return done,
+                Some((stream, inside)) = inbox.connected.recv() => self.connected(stream, inside),
+                Some((link, ordered)) = inbox.orders.recv() => self.ordered(link, ordered),
+                // It is over already.
+                Some(()) = inbox.stops.recv() => {}
+            }
+        }
     }
 }
 
@@ -508,6 +539,12 @@ async fn sleep_until(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+fn full(others: usize) -> String {
+    format!(
+        "{others} others are connected to this host already, and it takes no more; 'nerve attach' ends with ctrl+] d"
+    )
 }
 
 fn encoded(report: &Report) -> Vec<u8> {

@@ -16,6 +16,7 @@ use crate::backend::{Hosted, Program};
 use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
+use crate::executions::trace;
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
 
@@ -90,9 +91,13 @@ impl Watch {
         Some(Watch { spec, hooks, registry: host.registry.clone() })
     }
 
-    /// The program tells what it does by hooks of its own.
-    pub fn hears_hooks(&self) -> bool {
-        self.hooks.is_some()
+    /// Why its tools are not run in terminals of their own, where that was asked for; `None` if they are.
+    pub fn untraced(&self) -> Option<String> {
+        match &self.hooks {
+            None => Some("that is for Claude Code, started without -p and without --settings".to_string()),
+            Some(hooks) if hooks.traces() => None,
+            Some(_) => Some(format!("{} is set to something else: unset it", trace::PREFIX)),
+        }
     }
 
     /// The program has conversations of its own: which one it has is kept beside the recording.

@@ -32,6 +32,8 @@ const MESSAGE_LIMIT: usize = 16 * 1024;
 pub(crate) struct HookSocket {
     socket: UnixDatagram,
     buffer: Vec<u8>,
+    /// The agent's tools are run in terminals of their own.
+    traces: bool,
     /// Where nobody else has made one.
     _folder: Option<TempDir>,
 }
@@ -69,6 +71,11 @@ impl HookSocket {
         })
     }
 
+    /// Its tools are run in terminals of their own: that was asked for and can be.
+    pub(crate) fn traces(&self) -> bool {
+        self.traces
+    }
+
     /// Listens again where a process that is gone has listened.
     ///
     /// # Errors
@@ -77,7 +84,7 @@ impl HookSocket {
         let path = folder.join(SOCKET);
         fs::remove_file(&path)?;
         let socket = UnixDatagram::bind(path)?;
-        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: None })
+        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces: false, _folder: None })
     }
 
     fn attach(
@@ -110,7 +117,7 @@ impl HookSocket {
         let prefix = traces.then(|| trace::prepare(folder, relay)).transpose()?;
         file.write_all(claude_settings(relay, &path, prefix.as_deref()).to_string().as_bytes())?;
         argv.splice(program + 1..program + 1, ["--settings".to_string(), settings.display().to_string()]);
-        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], _folder: own }))
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces, _folder: own }))
     }
 
     /// The next message that says something. Bad ones are passed over.

@@ -108,6 +108,7 @@ struct Inner {
     pid: Option<i32>,
     kind: &'static str,
     outside: Outside,
+    noter: Option<Noter>,
     proxy: Option<NodeProxy>,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
@@ -292,6 +293,7 @@ impl TerminalNode {
             limits: (spec.ready_timeout, spec.response_timeout),
             kind: spec.kind,
             outside,
+            noter: noter.clone(),
             proxy: spec.proxy.clone(),
             profile: spec.profile.clone(),
             parser: spec.parser,
@@ -304,6 +306,11 @@ impl TerminalNode {
         let inner = Arc::new(inner(watcher));
         tokio::spawn(actor::run(spec, backend, (hooks, noter), clock, inbox, requests.downgrade(), status));
         TerminalNode { inner }
+    }
+
+    /// The list of what its agent runs, if that could not be written.
+    pub fn unlisted(&self) -> Option<PathBuf> {
+        self.inner.noter.as_ref().and_then(Noter::unwritten)
     }
 
     /// Sends a prompt, waits for the finished turn, returns it parsed.

@@ -161,6 +161,28 @@ async fn connections_are_bounded_and_one_too_many_is_told_why() {
     soon(back).await;
 }
 
+#[tokio::test]
+async fn viewers_leave_room_for_whoever_drives() {
+    let stage = Stage::new(SAYS_SIZE).await;
+    let mut viewers = Vec::new();
+    for _ in 0..60 {
+        let mut viewer = stage.viewer(Window::Keep).await;
+        // In, and the window is known.
+        viewer.orders(&Order::Resize(SIZE)).await;
+        viewer.resized(SIZE.cols, SIZE.rows).await;
+        viewers.push(viewer);
+    }
+    let mut hosted = stage.hosted(Window::Keep);
+    let why = loop {
+        if let Happened::Lost(why) = soon(hosted.next()).await {
+            break why;
+        }
+    };
+    assert!(why.contains("60 others"), "{why}");
+    let mut drives = Hosted::adopt(stage.host.entry.clone(), stage.folder.path().join("registry"));
+    assert_eq!(soon(drives.next()).await, Happened::CaughtUp);
+}
+
 /// What a viewer is told until the program has written this; outputs as text, in one where nothing is between them.
 async fn told(viewer: &mut Hosted, last: &str) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
@@ -227,6 +249,59 @@ async fn a_program_that_is_over_at_once_is_seen_by_the_viewer_that_is_on_its_way
     while soon(viewer.next()).await != Happened::Exited(ExitStatus::Code(3)) {}
     assert_eq!(soon(viewer.next()).await, Happened::Closed);
     assert_eq!(soon(stage.host.finished()).await, ExitStatus::Code(3));
+}
+
+#[tokio::test]
+async fn the_recorders_own_connection_is_not_the_viewer_that_is_on_its_way() {
+    let mut stage = Stage::viewed("echo hi; exit 3").await;
+    // It says a fixed size, as a recorder does, and sees the end.
+    let mut front = Link::of(stage.host.connect().await.unwrap()).await;
+    front.orders(&Order::View(Window::Sets(SIZE))).await;
+    front.orders(&Order::From { off: 0, whatever: true }).await;
+    front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
+    front.orders(&Order::Seen).await;
+    drop(front);
+    let mut viewer = stage.hosted(Window::Shares(SIZE));
+    assert_eq!(told(&mut viewer, "hi\r\n").await.last().unwrap(), "hi\r\n");
+    assert_eq!(soon(stage.host.finished()).await, ExitStatus::Code(3));
+}
+
+#[tokio::test]
+async fn orders_overtake_what_a_program_does_not_read_and_so_does_the_connections_end() {
+    let mut stage = Stage::new("stty raw; echo on; exec sleep 501").await;
+    let mut first = stage.viewer(Window::Shares(Size::new(90, 20))).await;
+    first.resized(90, 20).await;
+    first.reads("on").await;
+    let mut second = stage.viewer(Window::Shares(Size::new(80, 10))).await;
+    first.resized(80, 10).await;
+    for link in [&mut first, &mut second] {
+        for _ in 0..24 {
+            link.types(&"x".repeat(128 * 1024 - 1)).await;
+        }
+    }
+    first.orders(&Order::View(Window::Shares(Size::new(70, 15)))).await;
+    second.resized(70, 10).await;
+    drop(second);
+    first.resized(70, 15).await;
+    first.orders(&Order::Stop).await;
+    assert_eq!(soon(stage.host.finished()).await, ExitStatus::Signal(1));
+}
+
+#[tokio::test]
+async fn what_was_typed_before_a_connection_ends_comes_to_a_program_that_reads_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let late = format!("until [ -e {} ]; do sleep 0.01; done; head -c 3000000 | wc -c", go.display());
+    let stage = Stage::new(&format!("stty raw; echo on; {late}")).await;
+    let mut looks = stage.link().await;
+    looks.reads("on").await;
+    let mut types = stage.link().await;
+    for _ in 0..30 {
+        types.types(&"x".repeat(100_000)).await;
+    }
+    drop(types);
+    std::fs::write(go, "").unwrap();
+    looks.reads("3000000").await;
 }
 
 #[tokio::test]

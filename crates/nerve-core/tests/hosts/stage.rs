@@ -113,6 +113,11 @@ impl Link {
         Ok(Link { connection, output: Vec::new() })
     }
 
+    /// Over a stream that is open.
+    pub(crate) async fn of(stream: tokio::net::UnixStream) -> Link {
+        Link { connection: soon(Connection::greeted(stream)).await.unwrap(), output: Vec::new() }
+    }
+
     pub(crate) async fn orders(&mut self, order: &Order) {
         self.connection.send(order).await.unwrap();
     }

@@ -65,7 +65,7 @@ impl CopyProvider {
 }
 
 impl Provider for CopyProvider {
-    fn take(&self, key: &Key, _about: &About<'_>) -> Result<Taken, FilesError> {
+    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
         let held = self.store.hold(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
@@ -74,13 +74,13 @@ impl Provider for CopyProvider {
         // Only now that it exists can the store be told from other directories.
         let root = self.store.root();
         let root = root.canonicalize().map_err(FilesError::io("find", root))?;
-        let mut plan = survey(&self.source, &root)?;
+        let mut plan = survey(&self.source, &root, &|| about.check())?;
         if !plan.can_be_cloned(&self.source, &held.scratch().join("probe")) {
             self.check_size(plan.bytes, held.scratch())?;
         }
         let making = held.scratch().join("copy");
         fs::create_dir(&making).map_err(FilesError::io("make the directory", &making))?;
-        let copied = plan.copy(&self.source, &making, self.limit)?;
+        let copied = plan.copy(&self.source, &making, self.limit, &|| about.check())?;
         // Modes come after the move: what is in the making can always be removed.
         fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
@@ -94,8 +94,8 @@ impl Provider for CopyProvider {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
         let to = empty_directory(to)?;
-        let mut plan = survey(&place, &to)?;
-        plan.copy(&place, &to, u64::MAX)?;
+        let mut plan = survey(&place, &to, &|| Ok(()))?;
+        plan.copy(&place, &to, u64::MAX, &|| Ok(()))?;
         plan.set_modes(&to)?;
         Ok(plan.left_out.told())
     }

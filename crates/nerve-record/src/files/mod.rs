@@ -13,6 +13,7 @@ mod tree;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nerve_term::event::TsNs;
 
@@ -80,6 +81,18 @@ pub struct About<'a> {
     pub at: TsNs,
     /// The snapshot's label.
     pub label: Option<&'a str>,
+    /// Set by whoever does not wait any longer: nothing is kept then, as with any error.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+impl About<'_> {
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    fn check(&self) -> Result<(), FilesError> {
+        if self.is_stopped() { Err(FilesError::Stopped) } else { Ok(()) }
+    }
 }
 
 /// Files that are kept.
@@ -243,6 +256,9 @@ pub enum FilesError {
         /// What it said.
         message: String,
     },
+    /// Nobody waited any longer.
+    #[error("keeping the files was given up")]
+    Stopped,
     /// The system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

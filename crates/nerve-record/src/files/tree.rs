@@ -12,6 +12,9 @@ use super::{FilesError, LeftOut};
 /// A copy may have so many files, links and directories.
 const MAX_ENTRIES: usize = 1_000_000;
 
+/// Bytes that are copied before it is asked again whether to go on.
+const PIECE: u64 = 16 << 20;
+
 /// What is kept of a mode. Not setuid and setgid: the copy may belong to somebody else.
 const MODE: u32 = 0o777;
 
@@ -47,11 +50,15 @@ pub(super) struct Copied {
     pub(super) copied: u64,
 }
 
+/// Whether to go on; asked again and again.
+pub(super) type GoOn<'a> = &'a dyn Fn() -> Result<(), FilesError>;
+
 /// Looks at everything under `root`, which is not followed through links and not into `except`.
-pub(super) fn survey(root: &Path, except: &Path) -> Result<Plan, FilesError> {
+pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan, FilesError> {
     let mut plan = Plan::default();
     let mut pending = vec![PathBuf::new()];
     while let Some(dir) = pending.pop() {
+        go_on()?;
         let full = root.join(&dir);
         let entries = match fs::read_dir(&full) {
             Ok(entries) => entries,
@@ -119,10 +126,17 @@ impl Plan {
 
     /// Copies to `to`, an empty directory. `limit`: bytes that may be copied; those of clones do not count. Files that cannot be
     /// read are left out. The modes of directories are still to be set ([`Plan::set_modes`]).
-    pub(super) fn copy(&mut self, from: &Path, to: &Path, limit: u64) -> Result<Copied, FilesError> {
+    pub(super) fn copy(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        limit: u64,
+        go_on: GoOn<'_>,
+    ) -> Result<Copied, FilesError> {
         let mut copied = Copied::default();
         let mut room = limit;
         for entry in &self.entries {
+            go_on()?;
             let (source, target) = (from.join(&entry.path), to.join(&entry.path));
             match entry.kind {
                 Kind::Directory { .. } => {
@@ -140,7 +154,7 @@ impl Plan {
                             continue;
                         }
                     };
-                    match copy_file(&file, &target, room).map_err(FilesError::io("copy to", &target))? {
+                    match copy_file(&file, &target, room, go_on)? {
                         None => copied.cloned += 1,
                         Some(bytes) if bytes <= room => {
                             room -= bytes;
@@ -171,17 +185,40 @@ impl Plan {
 }
 
 /// Bytes that were copied, one more than `room` if there are too many; `None` if the file shares its blocks.
-fn copy_file(from: &File, to: &Path, room: u64) -> io::Result<Option<u64>> {
-    let meta = from.metadata()?;
-    let target = create_file(to)?;
+fn copy_file(from: &File, to: &Path, room: u64, go_on: GoOn<'_>) -> Result<Option<u64>, FilesError> {
+    let failed = |error: io::Error| FilesError::io("copy to", to)(error);
+    let meta = from.metadata().map_err(failed)?;
+    let target = create_file(to).map_err(failed)?;
     let copied = match rustix::fs::ioctl_ficlone(&target, from) {
         Ok(()) => None,
-        // The kernel copies, where it can without reading the bytes.
-        Err(_) => Some(io::copy(&mut from.take(room.saturating_add(1)), &mut &target)?),
+        Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), go_on, failed)?),
     };
-    target.set_permissions(Permissions::from_mode(meta.mode() & MODE))?;
-    target.set_modified(meta.modified()?)?;
+    let finish = || {
+        target.set_permissions(Permissions::from_mode(meta.mode() & MODE))?;
+        target.set_modified(meta.modified()?)
+    };
+    finish().map_err(failed)?;
     Ok(copied)
+}
+
+/// Copies up to `limit` bytes.
+fn copy_bytes(
+    from: &File,
+    mut to: &File,
+    limit: u64,
+    go_on: GoOn<'_>,
+    failed: impl Fn(io::Error) -> FilesError,
+) -> Result<u64, FilesError> {
+    let mut copied = 0;
+    loop {
+        go_on()?;
+        // The kernel copies, where it can without reading the bytes.
+        let piece = io::copy(&mut from.take(PIECE.min(limit - copied)), &mut to).map_err(&failed)?;
+        copied += piece;
+        if piece == 0 || copied == limit {
+            return Ok(copied);
+        }
+    }
 }
 
 /// Opens a file that was a regular one a moment ago: not through a link, and not waiting for a pipe's other end.

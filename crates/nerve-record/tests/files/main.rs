@@ -14,7 +14,8 @@ use nerve_record::files::{About, FileStore, Key};
 use nerve_term::event::TsNs;
 use tempfile::TempDir;
 
-const ABOUT: About<'static> = About { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix") };
+const ABOUT: About<'static> =
+    About { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix"), stop: None };
 const MEGABYTE: u64 = 1 << 20;
 
 fn key(id: u64) -> Key {

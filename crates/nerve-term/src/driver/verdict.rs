@@ -10,6 +10,9 @@ use crate::profile::BlockKind;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind};
 
+/// How seldom a program is looked at that starts in silence.
+const SELDOM: Duration = Duration::from_secs(1);
+
 /// What one moment's signals come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -96,8 +99,7 @@ impl Driver {
     /// Line-based programs: marks, foreground group, the prompt, silence.
     fn judge_line(&self, now: TsNs, view: &View<'_>) -> Verdict {
         // The end of another group, or of the program's own work, shows in no byte for sure: look again.
-        let soon = now + self.profile.timing.settle();
-        let (source, recheck) = (Source::Foreground, Some(soon));
+        let source = Source::Foreground;
         if view.foreground == Foreground::Other {
             let text = "another process group has the terminal".to_string();
             let recheck = Some(now + self.profile.timing.quiet());
@@ -110,7 +112,7 @@ impl Driver {
             return verdict;
         }
         if view.foreground == Foreground::Awake {
-            return Verdict::Unknown { recheck };
+            return Verdict::Unknown { recheck: Some(self.look_again(now)) };
         }
         let row = before_cursor(view.screen);
         if self.after_barrier(view) && self.is_prompt(&row) {
@@ -118,6 +120,17 @@ impl Driver {
             return self.at_rest(now, Source::Screen, text, self.hold());
         }
         self.judge_quiet(now, view)
+    }
+
+    /// When a program at work is looked at again. One that starts in silence can be at it for hours: the longer it has been, the
+    /// later.
+    fn look_again(&self, now: TsNs) -> TsNs {
+        let least = self.profile.timing.settle();
+        let silent = now.since(self.last_output.max(self.barrier.at));
+        match self.state {
+            AgentState::Starting => now + (silent / 2).clamp(least, SELDOM.max(least)),
+            _ => now + least,
+        }
     }
 
     /// Do the marks say enough, so that only the terminal's owner matters and not whether it sleeps?

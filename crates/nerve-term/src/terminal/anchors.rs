@@ -44,6 +44,19 @@ impl Anchors {
         self.taken += 1;
     }
 
+    /// Lines from `top` on have other numbers: `carried` says which row (0 is `top`) and column a row and column are now.
+    pub(super) fn carry(&mut self, top: u64, carried: impl Fn(usize, u16) -> (usize, u16)) {
+        let first = self.sorted.partition_point(|other| other.line.0 < top);
+        let moved = &mut self.sorted[first..];
+        for anchor in moved.iter_mut() {
+            let Ok(row) = usize::try_from(anchor.line.0 - top) else { continue };
+            let (row, col) = carried(row, anchor.snapshot.col);
+            (anchor.line, anchor.snapshot.col) = (LineIndex(top + row as u64), col);
+        }
+        // Rows that became one have their snapshots in the order they were taken.
+        moved.sort_by_key(|anchor| (anchor.line, anchor.nth));
+    }
+
     /// Those of that line, in the order they were taken.
     pub(super) fn on(
         &self,

@@ -13,7 +13,8 @@
 //!   does not start at the top are gone, as in xterm.
 //! * ED 3, RIS and [`TerminalState::clear_scrollback`] forget stored rows; numbering goes on.
 //! * The alternate screen stores nothing. While it is shown, cursor lines count from the main screen's top.
-//! * A new width reflows the rows on the screen, so their numbers may shift; rows already stored keep number and text.
+//! * A new width reflows the rows on the screen, so their numbers may shift; rows already stored keep number and text. Snapshots
+//!   stay with their text.
 //!   Rows that no longer fit are stored. A taller screen gets blank rows at the bottom: none are taken back.
 //!
 //! # Frames
@@ -40,6 +41,7 @@ mod osc;
 mod palette;
 mod partial;
 mod print;
+mod reflow;
 mod replies;
 mod scroll;
 mod sgr;
@@ -55,7 +57,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use alacritty_terminal::vte::Parser;
 
 use crate::event::{Size, TsNs};
-use crate::screen::{Modes, Row, Screen};
+use crate::screen::{Cursor, Modes, Row, Screen};
 use crate::store::Store;
 
 pub use anchors::Snapshot;
@@ -182,7 +184,7 @@ impl TerminalState {
     /// Gives the terminal a new size. An open synchronized update is shown.
     pub fn resize(&mut self, size: Size) {
         self.model.frames.close();
-        self.guarded(size, |state| state.model.resize(size));
+        self.guarded(size, |state| state.model.resize(size, &mut state.anchors));
     }
 
     /// Its size in cells.
@@ -201,6 +203,32 @@ impl TerminalState {
             Some(view) => view.clone(),
             None => self.model.live_screen(self.model.offset),
         }
+    }
+
+    /// The last finished frame, while a synchronized update is open.
+    pub fn frame(&self) -> Option<&Screen> {
+        self.model.frames.view()
+    }
+
+    /// A row of the screen that is in use, 0-based, live; `None` below it.
+    pub fn screen_row(&self, row: u16) -> Option<Row> {
+        if row >= self.size().rows {
+            return None;
+        }
+        let mut line = Line::default();
+        self.model.read_row(true, i32::from(row), &mut line);
+        Some(line.to_row())
+    }
+
+    /// Rows that have left the main screen at its top: the number of the line that is its first row, live.
+    pub fn screen_start(&self) -> LineIndex {
+        LineIndex(self.model.store.end())
+    }
+
+    /// The cursor, live.
+    pub fn cursor(&self) -> Cursor {
+        let (row, col) = self.model.cursor();
+        Cursor { row: row as u16, col: col as u16, visible: self.model.modes.cursor_visible }
     }
 
     /// Line of the cursor, live.
@@ -280,7 +308,7 @@ impl TerminalState {
 
     /// The terminal wrapped the line: it goes on in the next one.
     pub fn line_wrapped(&self, line: LineIndex) -> bool {
-        match self.screen_row(line) {
+        match self.main_row(line) {
             Some(_) => self.line(line).is_some_and(|line| line.wrapped),
             None => self.model.store.is_wrapped(line.0),
         }
@@ -353,7 +381,7 @@ impl TerminalState {
     }
 
     fn read(&self, number: LineIndex, line: &mut Line) -> bool {
-        match self.screen_row(number) {
+        match self.main_row(number) {
             Some(row) => {
                 self.model.read_row(false, row, line);
                 true
@@ -363,7 +391,7 @@ impl TerminalState {
     }
 
     /// The row of the main screen that is line `number`.
-    fn screen_row(&self, number: LineIndex) -> Option<i32> {
+    fn main_row(&self, number: LineIndex) -> Option<i32> {
         let row = number.0.checked_sub(self.model.store.end())?;
         i32::try_from(row).ok().filter(|row| *row < self.model.rows())
     }
@@ -398,6 +426,11 @@ impl TerminalState {
     /// are among them.
     pub fn snapshots_by_line(&self) -> impl Iterator<Item = (LineIndex, &Snapshot)> {
         self.anchors.by_line()
+    }
+
+    /// The line that the snapshot with that id is on.
+    pub fn line_of_snapshot(&self, id: u64) -> Option<LineIndex> {
+        self.anchors.by_line().find(|(_, snapshot)| snapshot.id == id).map(|(line, _)| line)
     }
 
     /// All snapshots, in the order they were taken. Their lines need not rise: cursors go up.

@@ -5,11 +5,13 @@ use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
 
+use super::anchors::Anchors;
 use super::cells;
 use super::extents::Extents;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
 use super::notice::{Changes, Notice};
+use super::reflow::Layout;
 use super::replies::Replies;
 use crate::event::{Size, TsNs};
 use crate::store::Store;
@@ -74,8 +76,9 @@ impl Model {
         (self.changes, self.replies, self.string_broken) = (changes, replies, string_broken);
     }
 
-    /// Gives both screens a new size. The main one reflows wrapped lines; what no longer fits above is stored.
-    pub(super) fn resize(&mut self, size: Size) {
+    /// Gives both screens a new size. The main one reflows wrapped lines; what no longer fits above is stored. Snapshots stay with their
+    /// text.
+    pub(super) fn resize(&mut self, size: Size, anchors: &mut Anchors) {
         let size = Size::new(size.cols, size.rows);
         if size == self.size {
             return;
@@ -83,7 +86,10 @@ impl Model {
         let (old, rows, cols) = (self.size, usize::from(size.rows), usize::from(size.cols));
         let alternate = self.parked.take().map(|main| std::mem::replace(self.term.grid_mut(), main));
         self.term.grid_mut().update_history(REFLOW_ROWS);
+        let (top, before) = (self.store.end(), Layout::of(self.term.grid()));
         self.term.resize(Dims(size));
+        let after = Layout::of(self.term.grid());
+        anchors.carry(top, |row, col| after.carried(&before, row, col));
         self.size = size;
         self.region = 0..self.rows();
         self.extents = Extents::full(size);

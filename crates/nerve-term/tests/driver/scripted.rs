@@ -1,5 +1,7 @@
 //! Hand-made terminals: one behaviour each, on simulated time.
 
+use std::time::Duration;
+
 use nerve_term::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Refused, Source};
 use nerve_term::event::ExitStatus;
 use nerve_term::profile::BlockKind;
@@ -177,6 +179,25 @@ fn somebody_elses_draft_is_not_typed_into_and_our_own_is_cleared() {
     assert_eq!(bench.take_written(), "\x15");
     bench.composer("", "", "");
     assert_eq!(bench.take_written(), "\x1b[200~next\x1b[201~");
+}
+
+#[test]
+fn a_program_that_starts_in_silence_is_looked_at_ever_more_seldom() {
+    let mut bench = Bench::new("shell");
+    bench.foreground = Foreground::Awake;
+    bench.look();
+    let (mut looks, mut last) = (0, bench.now);
+    while bench.now.0 < 60_000_000_000 {
+        (last, bench.now) = (bench.now, bench.driver.deadline().unwrap());
+        bench.look();
+        looks += 1;
+    }
+    assert_eq!(*bench.driver.state(), AgentState::Starting);
+    assert!(looks < 80, "{looks}");
+    assert!(bench.now.since(last) <= Duration::from_secs(1));
+    // A byte brings it back.
+    bench.feed("x");
+    assert!(bench.driver.deadline().unwrap().since(bench.now) < Duration::from_millis(200));
 }
 
 #[test]

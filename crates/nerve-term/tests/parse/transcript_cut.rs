@@ -305,7 +305,32 @@ fn paths_are_those_of_the_new_folder_but_for_what_is_signed() {
     assert_eq!(moved(&other).0, other, "other folders");
     let signed = json!([{ "type": "text", "text": "/srv/a b", "signature": "x" }]);
     assert_eq!(moved(&signed), (signed, json!("/new/\"place\"")));
-    let text = line(&json!("in /srv or /")) + "\n";
-    let root = cut_at(&text, None, NEW, Some((Path::new("/srv"), Path::new("/new")))).unwrap();
-    assert!(root.text.contains("in /srv or /"), "a folder right below the root is in too many other paths");
+}
+
+/// A line of that directory whose content is this, moved.
+fn moved(from: &str, cwd: &str, content: &Value) -> Value {
+    let line =
+        json!({ "type": "user", "uuid": "a", "cwd": cwd, "message": { "role": "user", "content": content } });
+    let text = format!("{line}\n");
+    let cut = cut_at(&text, None, NEW, Some((Path::new(from), Path::new("/new/1")))).expect("it can be cut");
+    serde_json::from_str(cut.text.trim_end()).expect("a line")
+}
+
+#[test]
+fn a_folder_right_below_the_root_is_moved_and_the_root_is_not() {
+    let said = |from, text: &str| moved(from, from, &json!(text))["message"]["content"].clone();
+    assert_eq!(said("/app", "see /app/x.rs\n/app: it"), "see /new/1/x.rs\n/new/1: it");
+    let other = "/srv/app ~/app ${HOME}/app https://app/x ../app */app /apps <app></app>";
+    assert_eq!(said("/app", other), other);
+    assert_eq!(moved("/app", "/app/sub", &json!("x"))["cwd"], "/new/1/sub");
+    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "it begins every path");
+}
+
+#[test]
+fn what_was_signed_below_the_folder_works_in_the_new_one() {
+    let signed = json!([{ "type": "text", "text": "/app/sub", "signature": "x", "cwd": "/app/sub" }]);
+    for (cwd, new) in [("/app", "/new/1"), ("/app/sub", "/new/1/sub"), ("/apps", "/apps"), ("/srv", "/srv")] {
+        let line = moved("/app", cwd, &signed);
+        assert_eq!((&line["cwd"], &line["message"]["content"]), (&json!(new), &signed), "{cwd}");
+    }
 }

@@ -3,6 +3,8 @@
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{LineIndex, Notice, Snapshot, TerminalState};
 
+use proptest::prelude::*;
+
 use crate::{all_lines, fed, feed, shown};
 
 fn numbered(rows: std::ops::Range<u32>) -> String {
@@ -184,6 +186,58 @@ fn snapshots_are_found_by_line() {
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(10))), Some((17, 4)));
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(17))), Some((20, 2)));
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(20))), None);
+}
+
+/// Each line is one letter, so often; a snapshot at each one's end, whose id is the letter.
+fn lettered(size: Size, lengths: &[usize]) -> TerminalState {
+    let mut terminal = TerminalState::new(size);
+    for (letter, length) in ('a'..='z').zip(lengths) {
+        feed(&mut terminal, letter.to_string().repeat(*length));
+        terminal.record_snapshot(Snapshot { id: letter.into(), ..Snapshot::default() });
+        feed(&mut terminal, "\r\n");
+    }
+    terminal
+}
+
+fn check_letters(terminal: &TerminalState) {
+    for (line, snapshot) in terminal.snapshots_by_line() {
+        let letter = char::from_u32(snapshot.id as u32).expect("an id is a letter");
+        let text = terminal.line_text(line).expect("kept");
+        let is_its = !text.is_empty() && text.chars().all(|other| other == letter);
+        assert!(is_its, "'{letter}' at {line:?}, which is {text:?}");
+        let end = !terminal.line_wrapped(line) || usize::from(snapshot.col) + 1 == text.len();
+        assert!(end, "'{letter}' is not at its end: {:?}", snapshot.col);
+    }
+}
+
+#[test]
+fn snapshots_stay_with_their_text_when_it_is_wrapped_anew() {
+    let lengths = [300, 5, 159, 161, 1, 640, 80, 7];
+    let mut terminal = lettered(Size::new(160, 40), &lengths);
+    for (cols, rows) in [(80, 40), (160, 40)] {
+        terminal.resize(Size::new(cols, rows));
+        check_letters(&terminal);
+    }
+    let line = terminal.line_of_snapshot('f'.into()).expect("taken");
+    assert!(terminal.has_snapshot_at_line(line) && terminal.line_text(line).expect("kept").starts_with('f'));
+    // Under an alternate screen too.
+    feed(&mut terminal, "\x1b[?1049h");
+    terminal.resize(Size::new(80, 40));
+    check_letters(&terminal);
+}
+
+proptest! {
+    #[test]
+    fn snapshots_are_on_their_text_whatever_sizes_there_were(
+        lengths in prop::collection::vec(1..90usize, 1..20),
+        sizes in prop::collection::vec((2..60u16, 1..20u16), 1..6),
+    ) {
+        let mut terminal = lettered(Size::new(40, 12), &lengths);
+        for (cols, rows) in sizes {
+            terminal.resize(Size::new(cols, rows));
+            check_letters(&terminal);
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nerve_view::draw::{Abilities, Facts};
 use nerve_view::timeline::Timeline;
+use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Kind;
 use ratatui::style::Modifier;
 
@@ -17,11 +18,12 @@ fn the_status_says_what_matters_at_any_width() {
             name: "claude".into(),
             state: Some(("busy".into(), "composer without a busy sign".into())),
             recorded: Some(1_234_567),
-            tools: 2,
             ..Facts::default()
         };
         window.write("x");
         window.snapshot(1, None);
+        let tool = |id: &str, state| Tool { id: id.into(), command: "make".into(), state };
+        window.viewer.set_tools(vec![tool("t1", ToolState::Running), tool("t2", ToolState::Ended(None))]);
         let (buffer, _) = window.drawn();
         let status = text(&buffer).lines().nth(3).unwrap_or_default().to_string();
         assert!(status.chars().count() <= usize::from(cols), "{cols}: {status}");
@@ -29,13 +31,14 @@ fn the_status_says_what_matters_at_any_width() {
             |words: &str, from: u16| assert_eq!(status.contains(words), cols >= from, "{cols}: {status}");
         has("live", 4);
         has("busy", 11);
-        has("2 tools", 21);
-        has("claude", 29);
-        has("1 snapshot", 53);
-        has("1.2 MB", 53);
-        has("(composer without a busy", 80);
-        has("ctrl+] ? help", 96);
-        has("a busy sign)", 100);
+        has("▸ 1", 17);
+        has("▸ 1 running: t1", 29);
+        has("claude", 37);
+        has("1 snapshot", 61);
+        has("1.2 MB", 61);
+        has("(composer without a busy", 88);
+        has("ctrl+] ? help", 104);
+        has("a busy sign)", 108);
         let reversed = (0..cols).all(|col| buffer[(col, 3)].modifier.contains(Modifier::REVERSED));
         assert!(reversed, "{cols}");
     }
@@ -81,7 +84,7 @@ fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
         ),
     ] {
         let mut window = Window::new(kind, (80, 9), (80, 10));
-        window.facts.abilities = Abilities { mouse: true, colours: "24 bit", ..Abilities::default() };
+        window.facts.abilities = Abilities { colours: "24 bit", ..Abilities::default() };
         window.hundred();
         window.keys(if kind == Kind::Live { "ctrl+] ?" } else { "f1" });
         let mut all = String::new();
@@ -89,7 +92,7 @@ fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
             all += &window.text();
             window.keys("j");
         }
-        for words in words.iter().chain(&["This terminal", "24 bit", "not here: ctrl+] i"]) {
+        for words in words.iter().chain(&["This terminal", "24 bit", "not here: ctrl+] t"]) {
             assert!(all.contains(words), "{kind:?}: {words}: {all}");
         }
         let last = window.text();
@@ -121,4 +124,20 @@ fn a_timeline_is_above_the_status_where_there_is_room() {
     assert_eq!(drawn.lines().nth(6), Some("1:05 ━━━━━━━▶━━━━━━━●─┈┈┈┈───────── 2:05"), "{drawn}");
     window.size = (40, 7);
     assert!(!window.text().contains('━'));
+}
+
+#[test]
+fn a_fault_is_told_in_words_or_not_at_all() {
+    for cols in 10..=120 {
+        let mut window = after(cols, 6);
+        window.facts.fault = Some("the recording goes on without its end".into());
+        window.hundred();
+        let status = window.text().lines().nth(5).unwrap_or_default().to_string();
+        assert_eq!(
+            status.contains('!'),
+            status.contains("! the recording goes on without"),
+            "{cols}: {status}"
+        );
+        assert!(cols < 80 || status.contains("without its end"), "{cols}: {status}");
+    }
 }

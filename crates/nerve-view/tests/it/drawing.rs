@@ -177,8 +177,8 @@ fn tools_are_listed_and_shown_above_the_lines() {
     window.keys("ctrl+shift+t");
     let drawn = window.text();
     assert!(drawn.contains("┌─ what the agent runs ─"), "{drawn}");
-    assert!(drawn.contains("│running     sudo make install"), "{drawn}");
-    assert!(drawn.contains("│failed 101  cargo test"), "{drawn}");
+    assert!(drawn.contains("│running     b  sudo make install"), "{drawn}");
+    assert!(drawn.contains("│failed 101  a  cargo test"), "{drawn}");
     assert!(drawn.contains("─ 1 running of 2 ─┘"), "{drawn}");
     assert!(drawn.starts_with("line 88\n") && drawn.contains("\ntools "), "{drawn}");
     window.keys("enter");

@@ -3,7 +3,7 @@
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::viewer::{Asked, Mode, Submission, Target};
+use nerve_view::viewer::{Asked, Kind, Mode, Submission, Target};
 use nerve_view::viewport::Row;
 
 use crate::Stage;
@@ -419,4 +419,40 @@ fn what_a_shell_has_edits_it() {
     stage.key(Key { ctrl: true, ..Key::plain(Code::Left) });
     stage.key(Key::plain(Code::Delete));
     assert_eq!(text(&stage), "one wo ");
+}
+
+#[test]
+fn a_recording_that_is_still_written_has_no_end_to_go_on_from() {
+    let mut stage = Stage::on(Kind::After, TerminalState::new(Size::new(40, 5)), 6);
+    stage.viewer = stage.viewer.clone().of_running();
+    stage.numbered(3, &[]);
+    assert_eq!(target(&stage), None, "there is no snapshot yet");
+    let mut stage = Stage::on(Kind::After, TerminalState::new(Size::new(40, 5)), 6);
+    stage.viewer = stage.viewer.clone().of_running();
+    stage.terminal.process_data(TsNs(0), b"line 1");
+    stage.snapshot(1);
+    stage.write("\r\nline 2");
+    assert_eq!(target(&stage), at(1), "the latest snapshot");
+    stage.keys("ctrl+shift+down");
+    assert_eq!((target(&stage), stage.message()), (at(1), "no snapshot below"));
+    let asked = stage.keys("x enter").pop();
+    assert_eq!(asked, Some(Asked::Branch(Submission { snapshot: Some(1), line: 0, text: "x".into() })));
+}
+
+#[test]
+fn snapshots_whose_lines_were_erased_are_not_said_to_be_none() {
+    let erased = |stage: &mut Stage, keys: &str| {
+        stage.snapshot(7);
+        stage.write("\x1b[H\x1b[2J\x1b[3Jnew\r\n");
+        stage.snapshot(8);
+        stage.write("more");
+        stage.keys(keys);
+        stage.message().to_string()
+    };
+    let after = "the snapshot's lines were erased: go back in time (, or the timeline)";
+    let lines = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    assert_eq!(erased(&mut Stage::after(&lines, 6), "ctrl+shift+up ctrl+shift+up"), after);
+    assert_eq!(erased(&mut Stage::new(&lines, 6), "g ["), after);
+    let live = "the snapshot's lines were erased";
+    assert_eq!(erased(&mut Stage::live(&lines, 6), "ctrl+shift+up ctrl+shift+up"), live);
 }

@@ -261,3 +261,32 @@ fn what_is_seen_is_copied() {
     assert_eq!(stage.keys("Y"), [Asked::Copy("a\n\nb".into())]);
     assert_eq!(stage.message(), "copied: 3 lines");
 }
+
+#[test]
+fn looking_upwards_begins_with_the_last_line_in_the_window() {
+    let mut stage = Stage::hundred(5);
+    stage.keys("g");
+    stage.types("?line\n");
+    assert_eq!(stage.viewer.found(), Some(4));
+    assert_eq!(stage.first(), "line 1", "in the window: it does not move");
+}
+
+#[test]
+fn esc_that_closed_the_task_entry_is_no_alt() {
+    let mut stage = Stage::new(&["line 1", "line 2"], 5);
+    stage.snapshot(1);
+    stage.types("/line 2\n");
+    stage.keys("i esc u");
+    assert!(stage.viewer.pattern().is_some(), "u is half a window up, alt+u puts out the matches");
+    assert_eq!(stage.keys("i esc esc"), [Asked::Quit]);
+}
+
+#[test]
+fn after_a_colon_only_q_means_something() {
+    let mut stage = Stage::hundred(5);
+    stage.keys("g : G");
+    assert_eq!((stage.first().as_str(), stage.message()), ("line 1", "only :q is known"));
+    assert_eq!(stage.keys(": q"), [Asked::Quit]);
+    stage.keys(": esc");
+    assert_eq!(stage.message(), "");
+}

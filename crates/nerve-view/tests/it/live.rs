@@ -1,7 +1,10 @@
 //! A program that runs: its keys, the prefix, scrolling back.
 
+use nerve_term::event::Size;
+use nerve_term::terminal::TerminalState;
+use nerve_view::document::Document;
 use nerve_view::keys::{Input, Key};
-use nerve_view::viewer::{Asked, Mode};
+use nerve_view::viewer::{Asked, Kind, Mode, Target};
 
 use crate::{Stage, key};
 
@@ -163,4 +166,67 @@ fn in_a_recording_the_prefix_leaves_too() {
     assert_eq!(stage.keys("ctrl+] d ctrl+] q"), [Asked::Quit, Asked::Quit]);
     assert_eq!(stage.keys("ctrl+] ctrl+]"), []);
     assert_eq!(stage.key(Key::char('j')), None);
+}
+
+#[test]
+fn what_is_told_no_more_is_another_picture() {
+    for input in [Input::Paste("x".into()), Input::Key(key("n"))] {
+        let mut stage = Stage::live(&["$"], 3);
+        stage.keys("ctrl+] q");
+        let before = stage.viewer.told();
+        stage.input(input);
+        assert_eq!(stage.viewer.mode(), &Mode::Live);
+        assert_ne!(stage.viewer.told(), before);
+    }
+    let mut stage = Stage::live(&["$"], 3);
+    let before = stage.viewer.told();
+    stage.keys("a");
+    assert_eq!(stage.viewer.told(), before);
+}
+
+#[test]
+fn a_window_narrower_than_the_screen_goes_with_the_cursor() {
+    let mut stage = Stage::on(Kind::Live, TerminalState::new(Size::new(40, 5)), 5);
+    let left = |stage: &mut Stage, text: &str| {
+        stage.write(text);
+        stage.viewer.left()
+    };
+    assert_eq!(left(&mut stage, "\x1b[1;20H"), 0);
+    assert_eq!(left(&mut stage, "\x1b[1;31H"), 11);
+    assert_eq!(left(&mut stage, "\x1b[1;15H"), 11, "as long as it is in the window that stays");
+    assert_eq!(left(&mut stage, "\x1b[1;5H"), 0);
+    assert_eq!(left(&mut stage, "\x1b[?25l\x1b[1;40H"), 0, "nobody sees it");
+}
+
+#[test]
+fn the_task_entry_stays_below_its_text_when_that_is_wrapped_anew() {
+    let mut stage = Stage::live(&[], 12);
+    stage.write(&"a".repeat(50));
+    stage.write(&format!("\r\n{}", "b".repeat(30)));
+    stage.snapshot(1);
+    stage.write("\r\nc");
+    stage.keys("ctrl+shift+up");
+    for cols in [10, 40, 17, 60] {
+        stage.terminal.resize(Size::new(cols, 12));
+        stage.write("");
+        let Some(Target::Snapshot { line, .. }) = stage.viewer.entry().unwrap().target() else { panic!() };
+        assert!(stage.document().text(line).unwrap().starts_with('b'), "line {line} at {cols} columns");
+        assert_eq!(stage.viewer.viewport().entry_line(), Some(line));
+    }
+}
+
+#[test]
+fn matches_are_counted_while_lines_come() {
+    let mut stage = Stage::live(&["x", "x", "x", "x"], 3);
+    stage.keys("shift+pageup");
+    stage.types("/x\n");
+    assert_eq!(stage.viewer.matches(), Some((Some(1), Some(4))));
+    let more = |stage: &mut Stage, text: &str| {
+        stage.write(text);
+        while stage.viewer.work(&Document::live(&stage.terminal)) {}
+        stage.viewer.matches().unwrap().1
+    };
+    assert_eq!(more(&mut stage, "\r\nx\r\nx"), Some(6));
+    assert_eq!(more(&mut stage, "\rxx"), Some(7), "in a line of the screen that is written anew");
+    assert_eq!(more(&mut stage, "\x1b[3J"), Some(4), "without those that were forgotten");
 }

@@ -91,6 +91,7 @@ fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
     {
         assert_eq!(stage.input(mouse(what, 4, 2)), Some(Asked::Input(mouse(what, 4, 2))));
     }
+    stage.input(mouse(MouseAct::Release(Button::Right), 4, 2));
     assert_eq!(stage.input(mouse(MouseAct::Press(Button::Left), COLS, 0)), None, "not in the gutter");
     assert_eq!(stage.input(mouse(MouseAct::Press(Button::Left), 2, 4)), None, "not in the status");
     // In a window that is lower than the screen, places are those of the screen.
@@ -172,4 +173,45 @@ fn moving_the_mouse_does_not_disarm_esc() {
     stage.keys("esc");
     click(&mut stage, 1, 1);
     assert_eq!(stage.keys("esc"), []);
+}
+
+/// A program that wants all of the mouse.
+fn dragging() -> Stage {
+    let mut stage = Stage::live(&["1", "2"], 5);
+    stage.write("\x1b[?1002h\x1b[?1006h");
+    stage
+}
+
+#[test]
+fn a_button_that_was_pressed_over_the_program_is_let_go_there() {
+    let mut stage = dragging();
+    let own = |what, col, row| Some(Asked::Input(mouse(what, col, row)));
+    let (press, drag) = (MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)));
+    let release = MouseAct::Release(Button::Left);
+    assert_eq!(stage.input(mouse(press, 3, 1)), own(press, 3, 1));
+    assert_eq!(stage.input(mouse(drag, COLS + 4, 9)), own(drag, COLS - 1, 4));
+    assert_eq!(stage.input(mouse(release, COLS + 4, 6)), own(release, COLS - 1, 4));
+}
+
+#[test]
+fn the_program_has_nothing_of_a_press_that_was_the_viewers() {
+    let mut stage = dragging();
+    for what in
+        [MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)), MouseAct::Release(Button::Left)]
+    {
+        let col = if what == MouseAct::Press(Button::Left) { COLS } else { 3 };
+        assert_eq!(stage.input(mouse(what, col, 1)), None, "{what:?}");
+    }
+    let press = MouseAct::Press(Button::Left);
+    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
+}
+
+#[test]
+fn a_click_is_in_the_row_that_was_under_the_pointer() {
+    let mut stage = dragging();
+    stage.write("\x1b[5;1H");
+    // Not drawn yet.
+    stage.terminal.process_data(nerve_term::event::TsNs(0), b"\r\n\r\n");
+    let press = MouseAct::Press(Button::Left);
+    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
 }

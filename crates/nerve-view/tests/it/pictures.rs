@@ -67,7 +67,7 @@ fn claude(kind: Kind, size: (u16, u16), seconds: f64) -> Window {
         window.timeline = Some(timeline);
     }
     window.facts.begin = Some(TsNs(0));
-    window.facts.abilities = Abilities { kitty_keyboard: false, mouse: true, colours: "24 bit", paste: true };
+    window.facts.abilities = Abilities { kitty_keyboard: false, colours: "24 bit" };
     window.drawn();
     window
 }
@@ -133,7 +133,6 @@ fn text_that_was_found() {
 #[test]
 fn a_tool_above_the_lines() {
     let mut window = live(24.0);
-    window.facts.tools = 2;
     window.facts.state = Some(("busy".into(), "runs a tool".into()));
     window.viewer.set_tools(vec![
         Tool { id: "a".into(), command: "npm ci".into(), state: ToolState::Ended(Some(0)) },
@@ -152,7 +151,6 @@ fn a_tool_above_the_lines() {
 #[test]
 fn tools_in_a_list() {
     let mut window = live(24.0);
-    window.facts.tools = 3;
     window.viewer.set_tools(vec![
         Tool { id: "a".into(), command: "npm ci".into(), state: ToolState::Ended(Some(0)) },
         Tool {

@@ -174,8 +174,9 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
     let target = viewer.entry().and_then(|entry| entry.target());
     match target {
         // Attached to its line, as long as that is there.
-        Some(Target::Snapshot { line, .. }) if viewport.lines().contains(&line) => {
+        Some(Target::Snapshot { id, line }) if viewport.lines().contains(&line) => {
             prop_assert_eq!(viewport.entry_line(), Some(line));
+            prop_assert_eq!(stage.document().line_of_snapshot(id), Some(line));
         }
         Some(Target::End) => prop_assert_eq!(viewport.entry_line(), viewport.lines().last()),
         _ => {}

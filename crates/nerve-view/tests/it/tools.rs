@@ -120,7 +120,10 @@ fn what_a_tool_wrote_is_scrolled_through() {
     assert_eq!(shown(&stage)[0], 1);
     stage.types("/12\n");
     assert!(shown(&stage).contains(&12), "{:?}", shown(&stage));
-    assert!(stage.viewer.pattern().is_none(), "it is the tool's lines that are looked through");
+    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(11), Some((Some(1), Some(1)))));
+    stage.keys("3 2");
+    assert_eq!(stage.viewer.number(), Some(32));
+    stage.keys("=");
     assert_eq!(stage.keys("q x"), [Asked::ToTool(Input::Key(key("x")))]);
     assert_eq!(shown(&stage), [16, 17, 18, 19, 20], "who types sees the end");
     stage.keys("ctrl+] [ k");
@@ -196,4 +199,20 @@ fn it_stands_over_the_task_entry_which_is_there_again_after_it() {
     stage.keys("esc");
     assert_eq!(stage.viewer.mode(), &Mode::Entry);
     assert_eq!(stage.viewer.entry().unwrap().text(), "a");
+}
+
+#[test]
+fn what_is_typed_for_a_tool_that_has_ended_is_for_nothing_else() {
+    let mut stage = opened("ctrl+shift+t enter");
+    stage.keys("y e");
+    let mut ended = tools();
+    ended[2].state = ToolState::Ended(Some(0));
+    stage.viewer.set_tools(ended);
+    assert_eq!(stage.keys("q q s enter q backspace q"), []);
+    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
+    assert_eq!(stage.message(), "it has ended: Esc goes back to the list");
+    stage.keys("pageup k");
+    assert_eq!(shown(&stage)[0], 10, "after a key that is no text, keys are less's");
+    stage.keys("q");
+    assert_eq!(stage.viewer.mode(), &Mode::Tools);
 }

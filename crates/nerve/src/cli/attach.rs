@@ -20,7 +20,7 @@ KEYS
 EXAMPLES
   nerve attach me                         a node of the server
   nerve attach reviewer --session night   one of another session
-  nerve attach 0195e3a1                   what 'nerve record' runs, by its session's id or its beginning
+  nerve attach 0195e3a1-77aa              what 'nerve record' runs, by its session's id or its beginning
   nerve attach me --read-only --size keep")]
 pub(crate) struct AttachArgs {
     /// A node of the server, or the beginning of the id of a recorded session or of a host
@@ -41,6 +41,9 @@ pub(crate) struct AttachArgs {
     /// Look only: nothing that is typed reaches the program
     #[arg(short, long)]
     pub(crate) read_only: bool,
+    /// When the program has ended, stay to scroll in what it wrote: q leaves
+    #[arg(long)]
+    pub(crate) stay: bool,
     /// No colours; also by NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,

@@ -15,7 +15,7 @@ Gemini CLI, opencode), else it begins anew: which of them, is said. What was rec
 
 EXAMPLES
   nerve branch 'Try it without the cache'
-  nerve branch 0195e3a1 --at 3 'Make the test pass first'
+  nerve branch 0195e3a1-77aa --at 3 'Make the test pass first'
   nerve branch run.ahr --at 'tests pass' 'Now the other one' --node other --no-wait
   nerve branch run.ahr --at end --dry-run 'Go on'")]
 pub(crate) struct BranchArgs {

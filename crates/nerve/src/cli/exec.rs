@@ -48,7 +48,7 @@ the agent's terminal. Where standard output is no terminal, the recorded bytes a
 
 EXAMPLES
   nerve show-sandbox-execution 'make test' --id build-1
-  nerve show-sandbox-execution 'sudo true' --id toolu_01A --session 0195e3a1 --follow
+  nerve show-sandbox-execution 'sudo true' --id toolu_01A --session 0195e3a1-77aa --follow
   nerve show-sandbox-execution --id build-1 > log")]
 pub(crate) struct ShowArgs {
     /// What was run; a warning is given if it was something else

@@ -16,7 +16,7 @@ Exits with 3 when there is no such thing to read, or no turn in it.
 
 EXAMPLES
   nerve extract session.log
-  nerve extract 0195e3a1 --last
+  nerve extract 0195e3a1-77aa --last
   tmux capture-pane -p -S - | nerve extract --json
   nerve extract --pane %3 --full
   nerve extract --list-panes

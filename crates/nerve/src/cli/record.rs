@@ -53,6 +53,9 @@ pub(crate) struct RecordArgs {
     /// No viewer: the program's output as it is, in this window without a status row; the program ends with the window
     #[arg(long, conflicts_with = "headless")]
     pub(crate) plain: bool,
+    /// When the program has ended, stay to scroll in what it wrote: q leaves
+    #[arg(long, conflicts_with_all = ["headless", "plain"])]
+    pub(crate) stay: bool,
     /// Run the commands of Claude Code's shell tool in recorded terminals of their own, to be shown and answered while they run
     #[arg(long)]
     pub(crate) trace_tools: bool,

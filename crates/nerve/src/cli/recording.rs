@@ -41,7 +41,7 @@ KEYS
 
 EXAMPLES
   nerve replay
-  nerve replay 0195e3a1 --speed 4 --idle-limit 1
+  nerve replay 0195e3a1-77aa --speed 4 --idle-limit 1
   nerve replay run.ahr --from 2:30
   nerve replay run.ahr --fast --no-colors | less
   nerve replay run.ahr --print-meta --json")]
@@ -81,7 +81,7 @@ them, those for the time too. Snapshots are marked by ▶.
 
 EXAMPLES
   nerve view
-  nerve view 0195e3a1
+  nerve view 0195e3a1-77aa
   nerve view run.ahr --gutter left")]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub(crate) enum GutterArg {
 EXAMPLES
   nerve branch-points
   nerve branch-points run.ahr | less
-  nerve branch-points 0195e3a1 --json | jq '.[] | select(.kind == \"snapshot\")'")]
+  nerve branch-points 0195e3a1-77aa --json | jq '.[] | select(.kind == \"snapshot\")'")]
 pub(crate) struct BranchPointsArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,
@@ -126,7 +126,7 @@ Casts have all output with its times, and snapshots as markers.
 
 EXAMPLES
   nerve export run.ahr --format md -o run.md
-  nerve export 0195e3a1 --format json | jq '.[].text'
+  nerve export 0195e3a1-77aa --format json | jq '.[].text'
   nerve export run.ahr --format asciicast2 -o run.cast && asciinema play run.cast")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
@@ -237,7 +237,7 @@ pub(crate) struct PruneArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve recordings repair run.ahr
-  nerve recordings repair 0195e3a1 -o clean.ahr --json")]
+  nerve recordings repair 0195e3a1-77aa -o clean.ahr --json")]
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,

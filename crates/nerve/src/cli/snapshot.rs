@@ -65,7 +65,7 @@ pub(crate) struct TakeArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve snapshot restore 3 --to /tmp/before
-  nerve snapshot restore 3 --session 0195e3a1 --to ~/before
+  nerve snapshot restore 3 --session 0195e3a1-77aa --to ~/before
   nerve snapshot restore 3 --session run.ahr --dir ~/project --to ~/before")]
 pub(crate) struct RestoreArgs {
     /// Its number
@@ -85,7 +85,7 @@ pub(crate) struct RestoreArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve snapshot list
-  nerve snapshot list --session 0195e3a1
+  nerve snapshot list --session 0195e3a1-77aa
   nerve snapshot list --session run.ahr --json | jq -r '.[].label'")]
 pub(crate) struct ListArgs {
     #[command(flatten)]

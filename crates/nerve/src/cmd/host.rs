@@ -45,6 +45,9 @@ struct Shown {
     /// Names the session in recordings; 'nerve attach' knows it by this too.
     session_id: String,
     command: Vec<String>,
+    /// Without what was put into it for its hooks.
+    #[serde(skip)]
+    asked: Vec<String>,
     cwd: Option<PathBuf>,
     recording: Option<PathBuf>,
     /// UTC, ISO 8601.
@@ -65,6 +68,7 @@ impl Shown {
             recorder: entry.label.get("recorder").and_then(serde_json::Value::as_bool).unwrap_or_default(),
             session_id: entry.session_id.clone(),
             command: entry.argv.clone(),
+            asked: entry.asked(),
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
             started_at: iso(entry.started),
@@ -90,7 +94,7 @@ fn list(args: &ListArgs) -> Result<()> {
             _ => "-".to_string(),
         };
         let state = if host.alive { "running" } else { "gone" };
-        let command = host.command.join(" ");
+        let command = host.asked.join(" ");
         vec![host.id, state.to_string(), host.pid.to_string(), owner, host.started_at, command]
     };
     let rows: Vec<Vec<String>> = hosts.into_iter().map(row).collect();

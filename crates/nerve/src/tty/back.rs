@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, ThreadId};
 
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -18,6 +18,8 @@ const LEAVE: &[u8] =
 /// Keys are told apart that are not otherwise (kitty keyboard protocol, flag 1).
 pub(super) const KITTY_ON: &[u8] = b"\x1b[>1u";
 const KITTY_OFF: &[u8] = b"\x1b[<u";
+/// Failures of what can fail alone that are told when the terminal is given back.
+const FAILURES: usize = 10;
 
 /// The terminal is taken until this is dropped, in a panic too: then before its message is printed.
 pub(super) struct Back {
@@ -28,6 +30,8 @@ struct State {
     taken: AtomicBool,
     kitty: AtomicBool,
     thread: ThreadId,
+    /// What has failed meanwhile, to be told then.
+    failures: Mutex<Vec<String>>,
 }
 
 impl Back {
@@ -38,6 +42,7 @@ impl Back {
             taken: AtomicBool::new(true),
             kitty: AtomicBool::new(false),
             thread: thread::current().id(),
+            failures: Mutex::default(),
         });
         hook(&state);
         Ok(Back { state })
@@ -69,11 +74,15 @@ impl State {
         let mut out = io::stdout();
         let _ = out.write_all(kitty).and_then(|()| out.write_all(LEAVE)).and_then(|()| out.flush());
         let _ = disable_raw_mode();
+        let failures = self.failures.lock().map(|mut failures| std::mem::take(&mut *failures));
+        for failure in failures.unwrap_or_default() {
+            let _ = writeln!(io::stderr(), "{failure}");
+        }
     }
 }
 
 /// Whose the terminal is, for the panic hook.
-static TAKER: std::sync::Mutex<Option<Arc<State>>> = std::sync::Mutex::new(None);
+static TAKER: Mutex<Option<Arc<State>>> = Mutex::new(None);
 
 fn hook(state: &Arc<State>) {
     static ONCE: Once = Once::new();
@@ -84,11 +93,20 @@ fn hook(state: &Arc<State>) {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             let taker = TAKER.lock().ok().and_then(|taker| taker.clone());
-            // Of a thread that can fail alone the viewer goes on.
-            if let Some(state) = taker.filter(|state| state.thread == thread::current().id()) {
+            let Some(state) = taker.filter(|state| state.taken.load(Ordering::Relaxed)) else {
+                return before(info);
+            };
+            // Of a thread or a task that can fail alone the viewer goes on, and keeps the terminal.
+            let is_viewer = state.thread == thread::current().id() && tokio::task::try_id().is_none();
+            if is_viewer {
                 state.give();
+                return before(info);
             }
-            before(info);
+            if let Ok(mut failures) = state.failures.lock()
+                && failures.len() < FAILURES
+            {
+                failures.push(info.to_string());
+            }
         }));
     });
 }

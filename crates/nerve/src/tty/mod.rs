@@ -2,33 +2,28 @@
 
 mod back;
 mod input;
+mod keyboard;
 pub(crate) mod pacing;
 mod screen;
 pub(crate) mod signals;
+pub(crate) mod streams;
 pub(crate) mod window;
 mod writer;
 
 use std::io;
-use std::time::Duration;
 
 use nerve_term::keys::Input;
 use nerve_view::facts::Abilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
-use ratatui::crossterm::terminal::supports_keyboard_enhancement;
 use ratatui::style::Color;
-use tokio::sync::mpsc;
 
 use self::back::Back;
+use self::keyboard::{Heard, Keyboard};
 pub(crate) use self::screen::Cursor;
 use self::screen::Screen;
 pub(crate) use self::window::{RawMode, wanted_size, window};
 use self::writer::Writer;
-
-/// Events that may wait.
-const EVENTS: usize = 256;
-/// How long a terminal is waited for that may never answer.
-const ANSWER: Duration = Duration::from_millis(100);
 
 /// What the user did, or the terminal.
 #[derive(Debug)]
@@ -43,18 +38,11 @@ pub(crate) enum Typed {
     Gone,
 }
 
-/// What its thread hears of the terminal.
-enum Heard {
-    /// It says whether it knows the kitty keyboard protocol.
-    Kitty(bool),
-    Event(Event),
-}
-
 /// The terminal. Dropping it gives it back.
 pub(crate) struct Tty {
     screen: Screen,
     writer: Writer,
-    heard: mpsc::Receiver<Heard>,
+    keyboard: Keyboard,
     /// It has said that it knows the kitty keyboard protocol: keys come with all their modifiers.
     kitty: bool,
     back: Back,
@@ -69,10 +57,13 @@ impl Tty {
         let writer = Writer::start();
         let back = Back::take()?;
         writer.write(back::ENTER.to_vec());
-        let (heard, asked) = listen();
-        // A frame must not come in the middle of what it is asked, and is drawn with what it can do where it says so at once.
-        let _ = asked.recv_timeout(ANSWER);
-        Ok(Tty { screen: Screen::new(), writer, heard, kitty: false, back })
+        let keyboard = Keyboard::take();
+        let kitty = keyboard.kitty();
+        let mut tty = Tty { screen: Screen::new(), writer, keyboard, kitty: false, back };
+        if let Some(kitty) = kitty {
+            tty.speaks_kitty(kitty);
+        }
+        Ok(tty)
     }
 
     /// What happens next; with `wants_room`, that there is room for a frame too. May be dropped and called again.
@@ -80,17 +71,13 @@ impl Tty {
         loop {
             let heard = tokio::select! {
                 biased;
-                heard = self.heard.recv() => heard,
+                heard = self.keyboard.next() => heard,
                 free = self.writer.free(), if wants_room => return if free { Typed::Free } else { Typed::Gone },
             };
             match heard {
                 None => return Typed::Gone,
                 Some(Heard::Kitty(kitty)) => {
-                    self.kitty = kitty;
-                    if kitty {
-                        self.back.with_kitty();
-                        self.writer.write(back::KITTY_ON.to_vec());
-                    }
+                    self.speaks_kitty(kitty);
                     return Typed::Changed;
                 }
                 Some(Heard::Event(Event::Resize(..))) => return Typed::Changed,
@@ -100,6 +87,14 @@ impl Tty {
                     }
                 }
             }
+        }
+    }
+
+    fn speaks_kitty(&mut self, kitty: bool) {
+        self.kitty = kitty;
+        if kitty {
+            self.back.with_kitty();
+            self.writer.write(back::KITTY_ON.to_vec());
         }
     }
 
@@ -149,7 +144,7 @@ impl Tty {
 
     /// What it can do, as far as it is known.
     pub(crate) fn abilities(&self) -> Abilities {
-        Abilities { kitty_keyboard: self.kitty, mouse: true, colours: colours(), paste: true }
+        Abilities { kitty_keyboard: self.kitty, colours: colours() }
     }
 
     /// Gives it back, stops this process as the shell's Ctrl+Z does, and takes it again when the process goes on.
@@ -163,10 +158,7 @@ impl Tty {
         self.back = Back::take()?;
         self.writer = Writer::start();
         self.writer.write(back::ENTER.to_vec());
-        if self.kitty {
-            self.back.with_kitty();
-            self.writer.write(back::KITTY_ON.to_vec());
-        }
+        self.speaks_kitty(self.kitty);
         self.screen.forget();
         Ok(())
     }
@@ -191,21 +183,4 @@ fn colours() -> &'static str {
     } else {
         "16"
     }
-}
-
-/// Reads the terminal on a thread of its own: such a read cannot be given up. It ends with the process. And something that says when the
-/// terminal has answered what it was asked.
-fn listen() -> (mpsc::Receiver<Heard>, std::sync::mpsc::Receiver<()>) {
-    let (sender, heard) = mpsc::channel(EVENTS);
-    let (answered, asked) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        // What is typed meanwhile is kept. A terminal that does not answer does not know it.
-        let kitty = supports_keyboard_enhancement().unwrap_or(false);
-        let mut told = sender.blocking_send(Heard::Kitty(kitty)).is_ok();
-        let _ = answered.send(());
-        while told && let Ok(event) = ratatui::crossterm::event::read() {
-            told = sender.blocking_send(Heard::Event(event)).is_ok();
-        }
-    });
-    (heard, asked)
 }

@@ -169,8 +169,14 @@ fn a_git_snapshot_is_a_work_tree_on_a_branch_of_its_own() {
 fn the_end_of_a_session_is_a_snapshot_with_files() {
     let stage = Stage::new().with_two_turns();
     put(&stage.folder(), "file", "last\n");
-    stage.branch(&["RECALL"]).says(1, &["is still being recorded", "--at"]);
+    let refused = stage.branch(&["RECALL"]);
+    assert!(refused.stderr.starts_with("error: it is still being recorded"), "the reason first: {refused:?}");
+    refused.says(1, &["--at"]);
     stage.stop();
+    let meta = Meta::load(&stage.recording).unwrap().unwrap();
+    assert!(meta.cmd.contains(&"--settings".to_string()), "{:?}", meta.cmd);
+    let listed = stage.home.ok(&["recordings", "list"]);
+    assert!(listed.contains("claude") && !listed.contains("--settings"), "as it was asked for: {listed}");
     let lines = snapshots::read(&stage.recording).unwrap();
     let end = lines.last().unwrap();
     assert_eq!((end.id, end.label.as_deref(), &*end.kind), (3, Some("end"), "end"));

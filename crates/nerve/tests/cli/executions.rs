@@ -288,10 +288,30 @@ fn with_follow_it_stays_open_to_scroll_in() {
     assert_eq!(plain.left(), Some(0));
     let mut seat = Seat::new(&session.home, SIZE, &[&args[..], &["--follow"]].concat());
     seat.sees("500");
+    // Nothing goes on from there: no task can be written.
+    seat.sees("view");
+    seat.types("i");
+    seat.sees("nothing can go on from here");
     seat.types("\x1b[5~\x1b[5~\x1b[5~");
     assert!(wait_until(LIMIT, || !seat.text().contains("500")), "{}", seat.text());
     seat.signal(Signal::TERM);
     assert_eq!(seat.left(), Some(143));
+}
+
+#[test]
+fn with_follow_the_first_key_behind_the_end_is_heard() {
+    let session = Session::ended();
+    let ask = "echo running; read answer </dev/tty; echo \"got $answer\"";
+    let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
+    let args = ["show-sandbox-execution", "--id", "ask", "--follow", "--session", session.file()];
+    let mut seat = Seat::new(&session.home, SIZE, &args);
+    seat.sees("running");
+    seat.types("yes\r");
+    assert_eq!(code(&mut child), Some(0));
+    seat.sees("the program has ended");
+    seat.sees("got yes");
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
 }
 
 #[test]
@@ -400,6 +420,29 @@ fn in_a_terminal_keys_size_and_exit_code_pass_through() {
 }
 
 #[test]
+fn a_window_counts_for_its_command_whoever_else_looks() {
+    let session = Session::ended();
+    let says = "stty -echo; echo up; while read a; do stty size; done";
+    let seat = Seat::of(session.command(&["exec", "--id", "seat", "-c", says]), SIZE);
+    seat.sees("up");
+    let host = session.home.hosts().remove(0);
+    let args = ["attach", host["id"].as_str().unwrap()];
+    let mut large = Seat::new(&session.home, Size::new(101, 31), &args);
+    large.sees("up");
+    large.types("\r");
+    large.sees("20 80");
+    let small = Seat::new(&session.home, Size::new(51, 11), &args);
+    small.sees("up");
+    let asked = || {
+        small.types("\r");
+        small.text().contains("10 50")
+    };
+    assert!(wait_until(LIMIT, asked), "{}", small.text());
+    seat.types("\x04");
+    assert_eq!(large.left(), Some(0));
+}
+
+#[test]
 fn what_asks_its_terminal_is_answered_where_nobody_is() {
     let session = Session::ended();
     // Where is the cursor (ECMA-48 CPR)? Read from the terminal, for there is no other input.
@@ -441,6 +484,10 @@ fn the_output_of_what_runs_without_a_terminal_is_waited_for_and_keys_go_to_its_a
     assert_eq!(left.left(), Some(130));
     let mut seat = Seat::with_stderr(home.command(&args), SIZE);
     seat.sees("Ctrl+] leaves");
+    let mut ended = Seat::with_stderr(home.command(&args), SIZE);
+    ended.sees("Ctrl+] leaves");
+    ended.signal(Signal::TERM);
+    assert_eq!(ended.left(), Some(143));
     seat.types("yes\r");
     assert!(wait_until(LIMIT, || Recording::of(&recording).inputs.len() == 1));
     let end = ExecutionLine { ended_ns: Some(2), output: Some("made\n".into()), ..begun };
@@ -481,6 +528,10 @@ fn a_recorder_traces_the_tools_of_an_agent_that_can_and_says_so_of_others() {
     assert_eq!(Recording::of(&recording).text(), "traced\r\n");
     let done = home.nerve(&["record", "--headless", "--trace-tools", "--", "true"]);
     done.says(0, &["no tools are traced", "Claude Code"]);
+    let other = home.hermetic.work().join("u.ahr");
+    let mut prefixed = home.command(&["record", "--headless", "--trace-tools", "--out-file"]);
+    let prefixed = prefixed.args([other.to_str().unwrap(), "--", agent]).env("CLAUDE_CODE_SHELL_PREFIX", "x");
+    Done::of(&prefixed.output().unwrap()).says(127, &["no tools are traced", "CLAUDE_CODE_SHELL_PREFIX"]);
     // Off if it is not asked for.
     let other = home.hermetic.work().join("t.ahr");
     let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);

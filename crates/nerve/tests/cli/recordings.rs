@@ -101,7 +101,10 @@ fn a_recording_is_found_by_id_by_its_beginning_or_as_the_newest() {
     let done = home.nerve(&["replay", "--fast"]);
     assert_eq!(done.stdout, "one\ntwo\nthree\n");
     done.says(0, &["the newest recording", "0195e3a1-bbbb.ahr"]);
-    home.nerve(&["replay", "0195e3a1"]).says(2, &["more than one recording"]);
+    home.nerve(&["replay", "0195e3a1"]).says(
+        2,
+        &["more than one recording", "give more of it, 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
+    );
     home.nerve(&["export", "nothere", "-f", "md"]).says(3, &["nothere", "recordings list"]);
     home.nerve(&["inspect", "/nowhere/a.ahr"]).says(3, &["/nowhere/a.ahr"]);
     home.nerve(&["inspect", "a", "--session", "b"]).says(2, &["cannot be used with"]);

@@ -58,17 +58,12 @@ impl Seat {
     }
 
     fn with(mut command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Seat {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-        resize(&master, size);
+        let (master, slave) = pair(size);
         connect(&mut command, &slave);
         command.env_remove("NO_COLOR");
         let before = tcgetattr(&slave).unwrap();
         let shown = Arc::new(Mutex::new(TerminalState::new(size)));
-        let mut screen = File::from(master.try_clone().unwrap());
+        let mut screen = master.try_clone().unwrap();
         let fed = Arc::clone(&shown);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
@@ -80,7 +75,7 @@ impl Seat {
                 }
             }
         });
-        Seat { child: command.spawn().unwrap(), keyboard: master.into(), slave, before, shown }
+        Seat { child: command.spawn().unwrap(), keyboard: master, slave, before, shown }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -126,6 +121,18 @@ impl Drop for Seat {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A terminal that nobody sits at: its two ends.
+pub(crate) fn pair(size: Size) -> (File, File) {
+    // Neither end is for programs that others start.
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    resize(&master, size);
+    (master.into(), slave)
 }
 
 /// What asks `/dev/tty` must not ask the terminal of whoever runs the tests; and only the foreground job of a terminal may ask there.

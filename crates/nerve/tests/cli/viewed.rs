@@ -1,9 +1,10 @@
 //! `nerve record` in a terminal: the viewer in front of a recorder that goes on without it.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in, signal};
 use crate::recording::Recording;
-use crate::seat::{LIMIT, Seat, resize};
+use crate::seat::{LIMIT, Seat, pair, resize};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 /// Says its size for each line, and clears the screen before at `c`, until one says how to end.
@@ -286,5 +287,114 @@ fn a_recorder_shows_among_the_hosts_what_it_is() {
     let listed = home.ok(&["host", "list"]);
     assert!(listed.contains("record my-session"), "{listed}");
     seat.types("0\r");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn a_burst_of_keys_comes_through_whole_and_the_prefix_is_heard_behind_it() {
+    let home = Home::new();
+    let script = "stty raw -echo; printf up; head -c 20000 >/dev/null; printf ' all'; cat >/dev/null";
+    let mut seat = Seat::of(home.command(&["record", "--", "sh", "-c", script]), SIZE);
+    seat.sees("up");
+    // No bracketed paste: keys, as many at once as the terminal holds.
+    (&seat.keyboard).write_all(&[b'x'; 20_000]).unwrap();
+    seat.sees("up all");
+    (&seat.keyboard).write_all(&[b'x'; 20_000]).unwrap();
+    prefixed(&seat, "q");
+    seat.types("y");
+    assert_eq!(seat.left(), Some(128 + Signal::HUP.as_raw()));
+}
+
+#[test]
+fn a_terminal_that_is_gone_without_a_word_ends_it() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    // It is nobody's terminal: nobody is told that it closes.
+    let mut command = home.command(&["record", "--out-file", &file, "--", "sh", "-c", SAYS_SIZE]);
+    let (keyboard, slave) = pair(SIZE);
+    let end = || Stdio::from(slave.try_clone().unwrap());
+    command.stdin(end()).stdout(end()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop((command, slave));
+    assert!(wait_until(LIMIT, || path.exists() && Recording::of(&path).text().contains("up")));
+    drop(keyboard);
+    let ended = wait_for(LIMIT, || child.try_wait().unwrap());
+    if ended.is_none() {
+        child.kill().unwrap();
+    }
+    assert!(ended.is_some(), "it goes on without a terminal");
+    assert!(Recording::of(&path).complete);
+}
+
+#[test]
+fn a_size_that_is_asked_for_takes_nothing_from_what_is_over_at_once() {
+    let home = Home::new();
+    let command = home.command(&["record", "--cols", "80", "--rows", "20", "--", "echo", "hi"]);
+    let mut seat = Seat::with_stderr(command, Size::new(81, 21));
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("hi");
+    assert_eq!(seat.text().trim(), "hi", "nothing is wrong");
+}
+
+#[test]
+fn when_the_program_ends_its_viewers_leave_whatever_they_show_unless_they_are_to_stay() {
+    let home = Home::new();
+    let (_, file) = out_file(&home);
+    let mut seat = viewed(&home, &["--stay", "--out-file", &file]);
+    let id = id(&home);
+    let attached = |more: &[&str], shows: &str, keys: &str| {
+        let other = Seat::new(&home, SIZE, &[&["attach", &id], more].concat());
+        other.sees("up");
+        other.types(keys);
+        other.sees(shows);
+        other
+    };
+    let mut scrolls = attached(&[], "scroll", "\x1b[5;2~");
+    let mut helps = attached(&[], "While the program runs", "\x1b[93;5u?");
+    let mut stays = attached(&["--stay"], "up", "");
+    home.ok(&["host", "write", &id, "--escape", "4\\r"]);
+    assert_eq!((scrolls.left(), helps.left()), (Some(0), Some(0)));
+    for seat in [&seat, &stays] {
+        seat.sees("the program has ended");
+        seat.sees("scroll");
+        seat.types("q");
+    }
+    assert_eq!((seat.left(), stays.left()), (Some(4), Some(0)));
+}
+
+#[test]
+fn what_the_terminal_tells_of_itself_is_not_typing() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    let script = "stty raw -echo; printf '\\033[?1004h\\033[?1000h\\033[?1006hup'; head -c 13 >/dev/null";
+    let mut seat = Seat::of(home.command(&["record", "--out-file", &file, "--", "sh", "-c", script]), SIZE);
+    seat.sees("up");
+    seat.types("\x1b[I\x1b[<0;3;3Mx");
+    assert_eq!(seat.left(), Some(0));
+    let inputs = Recording::of(&path).inputs;
+    let of = |origin| -> Vec<u8> {
+        let inputs = inputs.iter().filter(|input| input.origin == Some(origin));
+        inputs.flat_map(|input| input.bytes.clone()).collect()
+    };
+    assert_eq!((of(Origin::Terminal), of(Origin::User)), (b"\x1b[I\x1b[<0;3;3M".to_vec(), b"x".to_vec()));
+}
+
+#[test]
+fn the_status_tells_the_size_of_the_recording_as_it_is_when_all_is_written() {
+    let home = Home::new();
+    let (path, file) = out_file(&home);
+    // Nothing that a program that compresses could make small; then it is silent.
+    let script = "head -c 30000 /dev/urandom | base64 -w 50; printf up; read a";
+    let mut seat = Seat::of(
+        home.command(&["record", "--out-file", &file, "--", "sh", "-c", script]),
+        Size::new(140, 12),
+    );
+    seat.sees("up");
+    let told = || {
+        let size = std::fs::metadata(&path).unwrap().len();
+        size > 20_000 && seat.text().contains(&format!("{} kB", size / 1000))
+    };
+    assert!(wait_until(LIMIT, told), "{}", seat.text());
+    seat.types("\r");
     assert_eq!(seat.left(), Some(0));
 }

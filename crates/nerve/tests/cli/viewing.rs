@@ -172,6 +172,11 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
     home.ok(&["server", "node", "create", "me", "-c", claude, "-b", "claude", "--cwd", cwd]);
     home.ok(&["server", "node", "execute", "me", "the first thing"]);
     let recording = home.recording_of("me");
+    let mut early = Seat::new(&home, Size::new(150, 40), &["view", recording.to_str().unwrap()]);
+    early.sees("the first thing");
+    assert!(!early.text().contains("branch from the end"), "it has none yet: {}", early.text());
+    early.types("\x03\x03");
+    assert_eq!(early.left(), Some(130));
     home.ok(&["server", "node", "stop", "me"]);
     let mut seat =
         Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
@@ -187,6 +192,17 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
         nodes["nodes_info"].as_array().unwrap().iter().find(|node| node["id"] != "me").unwrap()["id"].clone();
     let name = id.as_str().unwrap();
     assert!(wait_until(LIMIT, || home.read(name).contains("the second thing")), "{}", home.read(name));
+    // What it does not know is told.
+    std::fs::remove_dir_all(home.hermetic.home().join(".claude/projects")).unwrap();
+    let mut seat =
+        Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    seat.sees("branch from");
+    seat.types("the third thing\r");
+    seat.sees("has it now; its conversation is a new one: ");
+    close_entry_if_shown(&seat);
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("; its conversation is a new one: ");
 }
 
 #[test]

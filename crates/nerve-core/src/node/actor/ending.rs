@@ -119,7 +119,7 @@ impl<B: Backend> Actor<B> {
         self.finish_as_shown();
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
-        for reply in self.resizing.drain(..) {
+        for (_, reply) in self.resizing.drain(..) {
             let _ = reply.send(Err(error.clone()));
         }
         let reason = self.end_reason.clone().unwrap_or_else(|| exit.to_string());

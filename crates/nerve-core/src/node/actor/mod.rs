@@ -205,7 +205,7 @@ struct Actor<B> {
     /// Who it is.
     held_by: Option<String>,
     /// Who waits for a new size to count.
-    resizing: Vec<oneshot::Sender<Result<(), EngineError>>>,
+    resizing: Vec<(Size, oneshot::Sender<Result<(), EngineError>>)>,
     /// What failed and was outlived: told in the node's info.
     faults: Vec<String>,
     /// For whoever drives this terminal after us; what the one before us left, at first.
@@ -429,8 +429,17 @@ impl<B: Backend> Actor<B> {
             return;
         }
         self.look_due = Some(self.clock.now());
-        for reply in self.resizing.drain(..) {
-            let _ = reply.send(Ok(()));
+        for (asked, reply) in self.resizing.drain(..) {
+            let _ = reply.send(match self.backend.others_size() {
+                Some(others) if asked != size => Err(EngineError::new(
+                    ErrorKind::Busy,
+                    format!(
+                        "node '{}' stays at {} columns and {} rows: {others}",
+                        self.spec.node.node, size.cols, size.rows
+                    ),
+                )),
+                _ => Ok(()),
+            });
         }
     }
 

@@ -69,7 +69,7 @@ impl<B: Backend> Actor<B> {
                     self.backend.resize(now, size).map_err(failed)
                 });
                 match asked {
-                    Ok(()) => self.resizing.push(reply),
+                    Ok(()) => self.resizing.push((size, reply)),
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }

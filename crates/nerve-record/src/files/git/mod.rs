@@ -102,10 +102,10 @@ impl GitProvider {
     }
 
     /// Untracked files are what a snapshot can become too large by: the others were committed before.
-    fn check_size(&self, git: &Git) -> Result<(), FilesError> {
+    fn check_size(&self, git: &Git, about: &About<'_>) -> Result<(), FilesError> {
         let mut bytes: u64 = 0;
         let call = git.to("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
-        call.args(self.without_store()).each_name(|name| {
+        call.until(about).args(self.without_store()).each_name(|name| {
             let meta = self.top.join(name).symlink_metadata();
             bytes =
                 bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
@@ -117,14 +117,15 @@ impl GitProvider {
     }
 
     /// Puts all files into the index of `git`, as far as they can be read. Gives back what could not.
-    fn add(&self, git: &Git) -> Result<Vec<String>, FilesError> {
+    fn add(&self, git: &Git, about: &About<'_>) -> Result<Vec<String>, FilesError> {
         // Files the user told git to take for unchanged are looked at all the same. Ends with 1 when something changed.
-        git.to("look at the files").args(["update-index", "-q", "--really-refresh"]).line_if_any()?;
-        self.check_size(git)?;
+        let look = git.to("look at the files").args(["update-index", "-q", "--really-refresh"]);
+        look.until(about).line_if_any()?;
+        self.check_size(git, about)?;
         // Line ends of a file that is read stay as they are; on the way back `core.autocrlf` is the user's, and changes only what
         // it changed before.
         let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
-        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]);
+        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(about);
         let mut left_out = LeftOut::default();
         for complaint in call.args(self.without_store()).complaints()? {
             left_out.say(|| complaint);
@@ -174,9 +175,11 @@ impl Provider for GitProvider {
         let index = held.scratch().join("index");
         self.seed(&index)?;
         let git = self.git.with_index(&index);
-        let left_out = self.add(&git)?;
+        let left_out = self.add(&git, about)?;
         // Of a partial clone not everything is here.
-        let tree = git.to("write the tree").args(["write-tree", "--missing-ok"]).line()?;
+        let write = git.to("write the tree").args(["write-tree", "--missing-ok"]);
+        let tree = write.until(about).line()?;
+        about.check()?;
         let commit = self.commit(&tree, key, about)?;
         // The empty last argument: it must not exist yet.
         let reference = reference_of(key);

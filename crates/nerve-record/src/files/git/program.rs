@@ -6,8 +6,15 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::super::FilesError;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::super::{About, FilesError};
+
+/// How often it is looked whether somebody still waits for a git that works.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Settings stronger than the user's and the repository's.
 const SETTINGS: [&str; 11] = [
@@ -48,9 +55,11 @@ pub(super) struct Git {
 
 /// One run of it.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct Call<'a> {
     action: &'static str,
     command: Command,
+    /// It is killed when this is set.
+    stop: Option<&'a AtomicBool>,
 }
 
 impl Git {
@@ -69,7 +78,7 @@ impl Git {
     }
 
     /// `action` completes "git cannot …".
-    pub(super) fn to(&self, action: &'static str) -> Call {
+    pub(super) fn to<'a>(&self, action: &'static str) -> Call<'a> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
             let name_text = name.to_string_lossy();
@@ -88,7 +97,7 @@ impl Git {
         if let Some(index) = &self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        Call { action, command }
+        Call { action, command, stop: None }
     }
 
     /// The top of the work tree this is in; `None` outside of one, and where there is no git.
@@ -109,13 +118,18 @@ impl Git {
     }
 }
 
-impl Call {
-    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Call {
+impl<'a> Call<'a> {
+    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Call<'a> {
         self.command.args(args);
         self
     }
 
-    pub(super) fn env(mut self, name: &str, value: &str) -> Call {
+    /// It is killed when nobody waits for the files any longer.
+    pub(super) fn until<'b>(self, about: &About<'b>) -> Call<'b> {
+        Call { stop: about.stop, action: self.action, command: self.command }
+    }
+
+    pub(super) fn env(mut self, name: &str, value: &str) -> Call<'a> {
         self.command.env(name, value);
         self
     }
@@ -173,14 +187,17 @@ impl Call {
     pub(super) fn each_name(mut self, mut take: impl FnMut(&Path)) -> Result<(), FilesError> {
         // Nobody would read it while the list is read.
         self.command.stderr(Stdio::null());
+        let stop = self.stop;
         let mut run = || -> io::Result<bool> {
             let mut child = self.command.spawn()?;
-            if let Some(list) = child.stdout.take() {
-                for name in BufReader::new(list).split(0) {
-                    take(Path::new(&OsString::from_vec(name?)));
+            while_watched(stop, child.id(), || {
+                if let Some(list) = child.stdout.take() {
+                    for name in BufReader::new(list).split(0) {
+                        take(Path::new(&OsString::from_vec(name?)));
+                    }
                 }
-            }
-            Ok(child.wait()?.success())
+                Ok(child.wait()?.success())
+            })
         };
         match run() {
             Ok(true) => Ok(()),
@@ -189,17 +206,18 @@ impl Call {
         }
     }
 
-    fn output(mut self, input: &[u8]) -> Result<(Call, Output), FilesError> {
+    fn output(mut self, input: &[u8]) -> Result<(Call<'a>, Output), FilesError> {
+        let stop = self.stop;
         let run = |command: &mut Command| -> io::Result<Output> {
-            if input.is_empty() {
-                return command.output();
+            if !input.is_empty() {
+                command.stdin(Stdio::piped());
             }
-            let mut child = command.stdin(Stdio::piped()).spawn()?;
+            let mut child = command.spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
                 // Less than a pipe holds: it cannot block on a git that first writes. One that ended already says why.
                 let _ = stdin.write_all(input);
             }
-            child.wait_with_output()
+            while_watched(stop, child.id(), || child.wait_with_output())
         };
         match run(&mut self.command) {
             Ok(output) => Ok((self, output)),
@@ -208,11 +226,43 @@ impl Call {
     }
 
     fn failed(&self, why: &str) -> FilesError {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return FilesError::Stopped;
+        }
         let why = why.trim();
         let why = why.strip_prefix("fatal: ").unwrap_or(why);
         let message = if why.is_empty() { "it does not say why" } else { why }.to_string();
         FilesError::Git { action: self.action, message }
     }
+}
+
+/// Waits for a child with `wait`; kills it should `stop` be set meanwhile.
+fn while_watched<T>(
+    stop: Option<&AtomicBool>,
+    child: u32,
+    wait: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let Some(stop) = stop else { return wait() };
+    // It is not reaped yet: the number is its own, and what is opened stays so.
+    let pid = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
+                    // One that has ended is what it is for.
+                    let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
+                    return;
+                }
+                std::thread::park_timeout(LOOK);
+            }
+        });
+        let waited = wait();
+        done.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        waited
+    })
 }
 
 fn said(output: &Output) -> String {

@@ -5,7 +5,7 @@
 //! results of tools that ran side by side do not. Lines that hang on nothing go with the line before them.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -126,51 +126,74 @@ fn whole_lines(text: &str) -> &str {
 }
 
 /// Paths of a folder that are those of another one from now on.
-struct Moved {
+struct Moved<'a> {
     /// As they stand in JSON.
     from: String,
     to: String,
+    folders: (&'a Path, &'a Path),
 }
 
-impl Moved {
+impl<'a> Moved<'a> {
     /// `None` where that cannot be done: the same, or no folder of its own.
-    fn new(from: &Path, to: &Path) -> Option<Moved> {
+    fn new(from: &'a Path, to: &'a Path) -> Option<Moved<'a>> {
         let escaped = |path: &Path| {
             let quoted = Value::from(path.to_str()?).to_string();
             Some(quoted[1..quoted.len() - 1].trim_end_matches('/').to_string())
         };
         let (old, new) = (escaped(from)?, escaped(to)?);
-        (old != new && from.is_absolute() && from.components().count() > 2)
-            .then_some(Moved { from: old, to: new })
+        // `/` begins every path.
+        let is_folder = from.is_absolute() && from.components().count() > 1;
+        (old != new && is_folder).then_some(Moved { from: old, to: new, folders: (from, to) })
     }
 
     fn line(&self, line: &str) -> String {
         // A thought is signed word by word: changed, no model takes it back.
         if line.contains("\"signature\":") {
-            let cwd = |path: &str| format!("\"cwd\":\"{path}\"");
-            return line.replace(&cwd(&self.from), &cwd(&self.to));
+            return self.with_cwd(line).unwrap_or_else(|| line.to_string());
         }
         let mut moved = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(at) = rest.find(&self.from) {
             let (before, found) = rest.split_at(at);
             let after = &found[self.from.len()..];
-            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-            // `/a/b` is neither the beginning of `/a/bc` nor the end of `/x/a/b`; at the end of a sentence it is itself.
-            let goes_on = match after.strip_prefix('.') {
-                Some(after) => after.starts_with(is_part),
-                None => after.starts_with(is_part),
-            };
-            // The letter of `\n` is no part of a path.
-            let is_inner = before.ends_with(is_part)
-                && !before.get(..before.len() - 1).is_some_and(|before| before.ends_with('\\'));
             moved.push_str(before);
-            moved.push_str(if goes_on || is_inner { &self.from } else { &self.to });
+            moved.push_str(if is_whole(before, after) { &self.to } else { &self.from });
             rest = after;
         }
         moved.push_str(rest);
         moved
     }
+
+    /// The line with another directory to work in, and not a letter of the rest changed. `None` if it has none in the folder.
+    fn with_cwd(&self, line: &str) -> Option<String> {
+        let (from, to) = self.folders;
+        let read = |line: &str| serde_json::from_str::<Value>(line).ok();
+        let mut expected = read(line)?;
+        let cwd = expected.get("cwd")?.as_str()?.to_string();
+        let inside = Path::new(&cwd).strip_prefix(from).ok()?;
+        // Joined with nothing it would end in `/`.
+        let new: PathBuf = to.join(inside).components().collect();
+        expected["cwd"] = Value::from(new.to_str()?);
+        let (old, new) = (Value::from(cwd).to_string(), expected["cwd"].to_string());
+        let replaced = line
+            .match_indices(&old)
+            .map(|(at, _)| format!("{}{new}{}", &line[..at], &line[at + old.len()..]))
+            .find(|line| read(line).as_ref() == Some(&expected));
+        Some(replaced.unwrap_or_else(|| expected.to_string()))
+    }
+}
+
+/// A path between these texts is no part of another one: `/a/b` is neither the beginning of `/a/bc` nor the end of `/x/a/b`, `~/a/b` or
+/// `https://a/b`, and `</a>` is a tag. At the end of a sentence it is itself.
+fn is_whole(before: &str, after: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let goes_on = after.strip_prefix('.').unwrap_or(after).starts_with(is_part);
+    let begins_before = |c: char| is_part(c) || matches!(c, '/' | '~' | '*' | '}' | ')');
+    // The letter of `\n` is no part of a path.
+    let is_escape = before.get(..before.len().saturating_sub(1)).is_some_and(|before| before.ends_with('\\'));
+    let is_inner = before.ends_with(begins_before) && !is_escape;
+    let is_tag = before.ends_with('<') && after.starts_with('>');
+    !(goes_on || is_inner || is_tag)
 }
 
 /// A part of the branch that counts.

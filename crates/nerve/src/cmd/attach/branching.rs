@@ -7,7 +7,7 @@ use nerve_view::viewer::Submission;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::cmd::branch::{At, Wait, Wishes, plan_as, run};
+use crate::cmd::branch::{At, Wait, Wishes, plan_as, run, unlike_then};
 use crate::exit::Failure;
 use crate::out;
 
@@ -16,8 +16,8 @@ use crate::out;
 pub(crate) enum Step {
     /// This is being done.
     Doing(String),
-    /// It was made: what to tell, and the node's name.
-    Made { message: String, node: String },
+    /// It was made: what to tell, the node's name, and what it knows where that is not what was known then.
+    Made { message: String, node: String, conversation: Option<String> },
     /// It was not, and why.
     Refused(String),
 }
@@ -26,7 +26,8 @@ pub(crate) enum Step {
 #[derive(Default)]
 pub(crate) struct Branching {
     under_way: Option<(mpsc::UnboundedReceiver<Step>, JoinHandle<()>)>,
-    made: Vec<String>,
+    /// Their nodes, and what is not as one would expect of their conversations.
+    made: Vec<(String, Option<String>)>,
 }
 
 impl Branching {
@@ -66,8 +67,8 @@ impl Branching {
         let step = steps.recv().await.unwrap_or(Step::Refused("the branch failed unexpectedly".into()));
         match &step {
             Step::Doing(_) => {}
-            Step::Made { node, .. } => {
-                self.made.push(node.clone());
+            Step::Made { node, conversation, .. } => {
+                self.made.push((node.clone(), conversation.clone()));
                 self.under_way = None;
             }
             Step::Refused(_) => self.under_way = None,
@@ -93,8 +94,10 @@ impl Branching {
                 }
             }
         }
-        for node in &self.made {
-            out::note(format_args!("branched: 'nerve attach {node}' shows node '{node}'"));
+        for (node, conversation) in &self.made {
+            let knows = conversation.as_ref().map(|knows| format!("; its conversation is {knows}"));
+            let knows = knows.unwrap_or_default();
+            out::note(format_args!("branched: 'nerve attach {node}' shows node '{node}'{knows}"));
         }
     }
 }
@@ -106,13 +109,17 @@ async fn make(recording: PathBuf, asked: Submission, told: &mut (dyn FnMut(&str)
     let planned =
         tokio::task::spawn_blocking(move || plan_as(&recording, at, Wishes { server, ..Wishes::default() }));
     let made = run(planned.await??, &asked.text, Wait::Delivered, told).await?;
+    let conversation = unlike_then(&made.plan);
     let node = made.node;
     let missing = match made.left_out.len() {
         0 => String::new(),
         count => format!(" ({count} files are missing: {})", made.left_out[0]),
     };
-    let message = format!("node '{node}' has it now{missing}: 'nerve attach {node}' shows it");
-    Ok(Step::Made { message, node })
+    let knows = conversation.as_ref().map(|knows| format!("; its conversation is {knows}"));
+    let sign = if knows.is_some() { ";" } else { ":" };
+    let knows = knows.unwrap_or_default();
+    let message = format!("node '{node}' has it now{missing}{knows}{sign} 'nerve attach {node}' shows it");
+    Ok(Step::Made { message, node, conversation })
 }
 
 /// In one line.

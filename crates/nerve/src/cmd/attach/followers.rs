@@ -133,13 +133,10 @@ impl Followers {
     /// Types into the one that is shown.
     pub(crate) fn send(&mut self, input: &Input) -> Taker {
         match self.shown.as_mut().map(|shown| &mut shown.state) {
-            Some(State::Live(source)) => {
-                let bytes = input.bytes(source.terminal().modes());
-                match source.send(&bytes) {
-                    true => Taker::Tool,
-                    false => Taker::Nobody("the tool takes nothing at the moment"),
-                }
-            }
+            Some(State::Live(source)) => match source.send(input) {
+                true => Taker::Tool,
+                false => Taker::Nobody("the tool takes nothing at the moment"),
+            },
             Some(State::Agent) => Taker::Agent,
             Some(State::Opening(_)) => Taker::Nobody("it is being opened"),
             Some(State::Ended(_) | State::Nothing) | None => Taker::Nobody("it has ended"),

@@ -1,8 +1,10 @@
 //! The viewer in front of a program that runs: its output and this window's keys, in one line.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_core::host::EXECUTION;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::Input;
 use nerve_term::terminal::{LineIndex, TerminalState};
@@ -24,6 +26,8 @@ use crate::tty::{Cursor, Tty, Typed};
 
 /// Faults that are told in the end.
 const FAULTS: usize = 20;
+/// When what was written last is in its file for sure; it is on its way for a part of that.
+const ON_DISK: Duration = Duration::from_millis(500);
 
 /// The program, and what is shown of it.
 pub(super) struct Live {
@@ -38,23 +42,45 @@ pub(super) struct Live {
     works: bool,
     /// The size that the program can have in the window, as it was told last.
     room: Option<Size>,
+    /// When the recording's size is to be shown again.
+    size_due: Option<Instant>,
     /// How the program has ended, while somebody still looks.
     ended: Option<ExitStatus>,
     faults: Vec<String>,
 }
 
+/// What has happened elsewhere.
+enum Turn {
+    Seen(Result<Seen>),
+    Step(Step),
+    News(News),
+}
+
+/// Who has much to say lets the others speak: whose turn it is among those who could is a matter of chance.
+async fn turn(source: &mut Source, branching: &mut Branching, followers: &mut Followers) -> Turn {
+    tokio::select! {
+        seen = source.next() => Turn::Seen(seen),
+        step = branching.next() => Turn::Step(step),
+        news = followers.next() => Turn::News(news),
+    }
+}
+
 impl Live {
     pub(super) fn new(source: Source, options: Options) -> Live {
+        let viewer = Viewer::new(Kind::Live, options.bindings.clone());
+        // Nothing goes on from a tool's terminal.
+        let is_tool = source.entry().label.get(EXECUTION).is_some();
         Live {
             followers: Followers::live(source.entry().recording.as_deref()),
             branching: Branching::default(),
             source,
-            viewer: Viewer::new(Kind::Live, options.bindings.clone()),
+            viewer: if is_tool { viewer.without_entry() } else { viewer },
             options,
             pacing: Pacing::default(),
             places: Places::default(),
             works: false,
             room: None,
+            size_due: None,
             ended: None,
             faults: Vec::new(),
         }
@@ -66,6 +92,9 @@ impl Live {
         let mut tty = Tty::enter().context("cannot use the terminal")?;
         self.pacing.change();
         let left = loop {
+            if let Some(exit) = self.over() {
+                break Left::Ended(exit);
+            }
             let now = Instant::now();
             let frame = self.pacing.due(now);
             let is_due = frame.is_some_and(|due| due <= now);
@@ -91,16 +120,17 @@ impl Live {
                     }
                     Typed::Free => None,
                 },
-                seen = self.source.next() => {
+                () = pacing::until(self.size_due) => {
+                    self.size_due = None;
                     self.pacing.change();
-                    self.seen(seen?, &mut tty)
-                }
-                step = self.branching.next() => {
-                    self.branched(step);
                     None
                 }
-                news = self.followers.next() => {
-                    self.followed(news);
+                turn = turn(&mut self.source, &mut self.branching, &mut self.followers) => {
+                    match turn {
+                        Turn::Seen(seen) => self.seen(seen?, &mut tty),
+                        Turn::Step(step) => self.branched(step),
+                        Turn::News(news) => self.followed(news),
+                    }
                     None
                 }
                 () = pacing::until(frame), if !is_due => None,
@@ -170,16 +200,25 @@ impl Live {
             fault: self.faults.last().cloned().or(ended).or(catching_up),
             state: Some((word.to_string(), evidence)),
             recorded,
-            tools: self.viewer.tools().len(),
             begin: Some(TsNs(self.source.entry().started)),
             abilities: tty.abilities(),
             ..Facts::default()
         }
     }
 
-    fn seen(&mut self, seen: Seen, tty: &mut Tty) -> Option<Left> {
+    /// The program has ended, and nobody wants to look on: a task that is being written is not taken away.
+    fn over(&self) -> Option<ExitStatus> {
+        self.ended.filter(|_| match self.viewer.mode() {
+            Mode::Live => true,
+            Mode::Entry => false,
+            _ => !self.options.stay,
+        })
+    }
+
+    fn seen(&mut self, seen: Seen, tty: &mut Tty) {
+        self.pacing.change();
         match seen {
-            Seen::Changed => {}
+            Seen::Changed => self.size_due = Some(Instant::now() + ON_DISK),
             Seen::Title => tty.title(self.source.terminal().title()),
             Seen::Fault(fault) => {
                 if self.faults.len() == FAULTS {
@@ -187,25 +226,25 @@ impl Live {
                 }
                 self.faults.push(fault);
             }
-            // Who has something else before him is not interrupted.
-            Seen::Ended(exit) if *self.viewer.mode() == Mode::Live => return Some(Left::Ended(exit)),
             Seen::Ended(exit) => {
                 self.ended = Some(exit);
+                if self.options.stay {
+                    self.viewer.look_on();
+                }
                 self.viewer.tell("the program has ended");
             }
         }
-        None
     }
 
     fn typed(&mut self, input: Input, tty: &mut Tty) -> Result<Option<Left>> {
-        let told = self.viewer.message().is_some();
+        let before = self.viewer.told();
         let terminal = self.source.terminal();
         let document = Document::live(terminal);
         let tool = self.followers.terminal(terminal).map(Document::live);
         let scene = Scene { tool: tool.as_ref(), ..Scene::of(&document, self.places) };
         let asked = self.viewer.input(input, &scene);
-        // What is passed on changes nothing here: its echo is to be drawn at once.
-        if !matches!(asked, Some(Asked::Input(_))) || told {
+        // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
+        if !matches!(asked, Some(Asked::Input(_))) || self.viewer.told() != before {
             self.pacing.change();
         }
         match asked {
@@ -238,24 +277,19 @@ impl Live {
             // A program that runs has no other time.
             Some(Asked::Seek(_) | Asked::Play | Asked::Skip(_) | Asked::Speed { .. }) => {}
         }
-        // Back at a program that is no more.
-        if let (Some(exit), Mode::Live) = (self.ended, self.viewer.mode()) {
-            return Ok(Some(Left::Ended(exit)));
-        }
         Ok(None)
     }
 
     /// Gives the program what somebody did, as it wants that.
     fn pass_on(&mut self, input: &Input) {
-        let bytes = input.bytes(self.source.terminal().modes());
-        if bytes.is_empty() {
+        if input.bytes(self.source.terminal().modes()).is_empty() {
             return;
         }
         if self.options.read_only {
             if matches!(input, Input::Key(_) | Input::Paste(_)) {
                 self.tell("attached for reading only: ctrl+] d leaves");
             }
-        } else if !self.source.send(&bytes) {
+        } else if !self.source.send(input) {
             self.tell("the program takes nothing at the moment");
         }
     }
@@ -268,8 +302,7 @@ impl Live {
             Taker::Tool => {}
             Taker::Agent => {
                 // It goes the way of what other programs tell the agent, and is recorded so.
-                let bytes = input.bytes(self.source.terminal().modes());
-                if !self.source.send_as(&bytes, Origin::Injected) {
+                if !self.source.send_as(input, Origin::Injected) {
                     self.tell("the program takes nothing at the moment");
                 }
             }

@@ -5,6 +5,7 @@ use nerve_client::ClientError;
 use nerve_core::host::registry::{Entry, entries};
 use nerve_proto::data::NodeInfo;
 use nerve_proto::params::NodeParams;
+use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;
 
@@ -80,7 +81,7 @@ fn by_id(all: &[Entry], args: &AttachArgs) -> Result<Option<Entry>> {
 }
 
 fn ended(entry: &Entry) -> Failure {
-    let command = out::preview(&entry.argv.join(" "), 40);
+    let command = out::preview(&entry.asked().join(" "), 40);
     let failure = Failure::new(NOT_FOUND, format!("'{command}' has ended: there is nothing to attach to"));
     match &entry.recording {
         Some(recording) => failure.hint(format!("'nerve view {}' shows what it did", recording.display())),
@@ -90,7 +91,7 @@ fn ended(entry: &Entry) -> Failure {
 
 fn ambiguous(args: &AttachArgs, several: &[&Entry]) -> Failure {
     let one = |entry: &&Entry| {
-        let command = out::preview(&entry.argv.join(" "), 30);
+        let command = out::preview(&entry.asked().join(" "), 30);
         match (text(entry, "session"), text(entry, "node")) {
             (Some(session), Some(_)) => format!("{command} (--session {session})"),
             _ => format!("{command} ({})", entry.id),
@@ -99,7 +100,15 @@ fn ambiguous(args: &AttachArgs, several: &[&Entry]) -> Failure {
     let named: Vec<String> = several.iter().take(NAMED).map(one).collect();
     let more = if several.len() > NAMED { " …" } else { "" };
     let message = format!("'{}' is {} programs: {}{more}", args.target, several.len(), named.join(", "));
-    Failure::new(USAGE, message).hint("name one of them: by its session, or by more of its id")
+    let is_node = several.iter().all(|entry| text(entry, "node").is_some());
+    let ids = |id: fn(&Entry) -> &str| -> Vec<&str> { several.iter().map(|entry| id(entry)).collect() };
+    let (hosts, sessions) = (ids(|entry| &entry.id), ids(|entry| &entry.session_id));
+    let begins_all = sessions.iter().all(|id| id.starts_with(&args.target));
+    Failure::new(USAGE, message).hint(match (is_node, begins_all) {
+        (true, _) => "name one of them by its session, with --session".to_string(),
+        (false, true) => longer(&sessions),
+        (false, false) => longer(&hosts),
+    })
 }
 
 /// Why there is no host: a node may have its terminal elsewhere, or none.

@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     /// In colours.
     pub(crate) coloured: bool,
+    /// When the program has ended its lines are still looked at.
+    pub(crate) stay: bool,
 }
 
 /// Why the viewer was left.
@@ -79,13 +81,19 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let room = Layout::room(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
         id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
-            out::preview(&entry.argv.join(" "), 40)
+            out::preview(&entry.asked().join(" "), 40)
         }
         node => node.to_string(),
     };
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let options =
-        Options { name, gutter, bindings: settings.bindings(), read_only: args.read_only, coloured };
+    let options = Options {
+        name,
+        gutter,
+        bindings: settings.bindings(),
+        read_only: args.read_only,
+        coloured,
+        stay: args.stay,
+    };
     let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
     let outcome = run(source, options).await?;
     outcome.faults.iter().for_each(out::warning);

@@ -12,6 +12,7 @@ use nerve_core::host::link::Window;
 use nerve_core::host::registry::Entry;
 use nerve_term::driver::{AgentState, Driver, Foreground, View};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_term::keys::Input;
 use nerve_term::profile::{Profile, Profiles};
 use nerve_term::terminal::{Notice, TerminalState};
 
@@ -324,14 +325,21 @@ impl Source {
 
     // ---- What is asked of it ----
 
-    /// What the person at this window types. `false` if too much waits already, or nobody is there to read: nothing was taken.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
-        self.send_as(bytes, self.origin)
+    /// What the person at this window does, as the program wants it. `false` if too much waits already, or nobody is there to read:
+    /// nothing was taken.
+    pub(crate) fn send(&mut self, input: &Input) -> bool {
+        self.send_as(input, self.origin)
     }
 
     /// The same for what comes from somewhere else.
-    pub(crate) fn send_as(&mut self, bytes: &[u8], origin: Origin) -> bool {
-        bytes.is_empty() || (!self.over && self.host.write(self.clock.now(), bytes, origin))
+    pub(crate) fn send_as(&mut self, input: &Input, origin: Origin) -> bool {
+        // What a terminal tells of itself is nobody's typing: nobody has to wait for its end.
+        let origin = match input {
+            Input::Key(_) | Input::Paste(_) => origin,
+            Input::Mouse(_) | Input::Focus(_) => Origin::Terminal,
+        };
+        let bytes = input.bytes(self.terminal.modes());
+        bytes.is_empty() || (!self.over && self.host.write(self.clock.now(), &bytes, origin))
     }
 
     /// Waits until what was typed is with the host: before a viewer leaves that has just been typed into. Not for long, if the host does

@@ -11,6 +11,7 @@ use anyhow::Result;
 
 pub(crate) use self::plan::{At, Wishes, plan_as};
 pub(crate) use self::run::{Wait, run};
+pub(crate) use self::told::unlike_then;
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
 use crate::cmd::node::execute;

@@ -16,6 +16,10 @@ use nerve_term::event::{Size, TsNs};
 
 use crate::cmd::{recording, snapshot};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
+use crate::out;
+
+/// Characters of a command that is named.
+const COMMAND: usize = 40;
 
 /// Where a branch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +93,7 @@ impl At {
             lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
         match labelled[..] {
             [id] => Ok(At::Snapshot(id)),
-            [] => Err(no_snapshot(&format!("with the label '{text}'"), recording, &lines).into()),
+            [] => Err(no_snapshot(&format!("with the label '{text}'"), &lines).into()),
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
                 let message = format!("more than one snapshot has the label '{text}': {}", ids.join(", "));
@@ -120,17 +124,19 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
     let Some(profile) = profile.filter(|_| !command.is_empty()) else {
         let what = match command.is_empty() {
             true => "nothing says which program it is of".to_string(),
-            false => format!("'{}' is no agent with a conversation", shell_words::join(command)),
+            false => {
+                let command = out::preview(&shell_words::join(command), COMMAND);
+                format!("'{command}' is no agent with a conversation")
+            }
         };
-        let message = format!("cannot branch from {}: {what}", recording.display());
-        return Err(Failure::new(USAGE, message)
+        return Err(Failure::new(USAGE, what)
             .hint("recordings of Claude Code, Codex, Gemini CLI and opencode can be gone on with")
             .into());
     };
-    let here = meta.cwd.clone().ok_or_else(|| {
-        let message = format!("nothing says in which directory {} was recorded", recording.display());
-        Failure::new(FAILED, message)
-    })?;
+    let here = meta
+        .cwd
+        .clone()
+        .ok_or_else(|| Failure::new(FAILED, "nothing says in which directory it was recorded"))?;
     let here = real(&here);
     let (files, cwd, moved) = files_of(snapshot.as_ref(), &meta, &here, &places, &wishes)?;
     let past = Past {
@@ -166,7 +172,7 @@ fn facts(recording: &Path) -> Result<Meta> {
         let path = Meta::path_of(recording);
         Failure::new(
             NOT_FOUND,
-            format!("{} is not there: it says which program was recorded, and where", path.display()),
+            format!("nothing says which program was recorded, and where: {} is not there", path.display()),
         )
         .hint("only sessions that nerve itself has recorded can be gone on with")
     };
@@ -187,12 +193,11 @@ fn snapshot_at(recording: &Path, at: At) -> Result<Option<SnapshotLine>> {
     match at {
         At::Snapshot(id) => {
             let found = lines.iter().find(|line| line.id == id).cloned();
-            let missing = || no_snapshot(&id.to_string(), recording, &lines);
+            let missing = || no_snapshot(&id.to_string(), &lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
         At::End if is_live(recording) => {
-            let message = format!("{} is still being recorded: it has no end yet", recording.display());
-            Err(Failure::new(FAILED, message)
+            Err(Failure::new(FAILED, "it is still being recorded and has no end yet")
                 .hint("name a snapshot with --at; 'nerve snapshot' in its terminal takes one")
                 .into())
         }
@@ -200,7 +205,7 @@ fn snapshot_at(recording: &Path, at: At) -> Result<Option<SnapshotLine>> {
     }
 }
 
-fn no_snapshot(what: &str, recording: &Path, lines: &[SnapshotLine]) -> Failure {
+fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> Failure {
     let known: Vec<String> = lines
         .iter()
         .map(|line| match &line.label {
@@ -208,7 +213,7 @@ fn no_snapshot(what: &str, recording: &Path, lines: &[SnapshotLine]) -> Failure 
             None => line.id.to_string(),
         })
         .collect();
-    let failure = Failure::new(NOT_FOUND, format!("{} has no snapshot {what}", recording.display()));
+    let failure = Failure::new(NOT_FOUND, format!("there is no snapshot {what}"));
     failure.hint(match known.is_empty() {
         true => "it has none; --at end goes on from its end".to_string(),
         false => format!("it has: {}", known.join(", ")),

@@ -35,15 +35,18 @@ pub(super) fn planned(plan: &Plan, node: &str, instruction: &str, as_json: bool)
 
 /// Tells what is not as one would expect.
 pub(super) fn cautions(plan: &Plan) {
-    match &plan.branch.conversation {
-        Conversation::Cut { .. } => {}
-        Conversation::Whole { .. } | Conversation::New(_) => {
-            out::note(format_args!("conversation: {}", conversation(plan)))
-        }
+    if let Some(conversation) = unlike_then(plan) {
+        out::note(format_args!("conversation: {conversation}"));
     }
     if matches!(plan.files, Files::InPlace) {
         out::note(format_args!("the files in {} are as they are now", plan.cwd.display()));
     }
+}
+
+/// What the new node knows of what was said, unless that is what the old one knew at that moment.
+pub(crate) fn unlike_then(plan: &Plan) -> Option<String> {
+    let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. });
+    (!is_cut).then(|| conversation(plan))
 }
 
 /// Prints what was done.

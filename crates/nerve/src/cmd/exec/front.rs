@@ -1,27 +1,24 @@
 //! What is in front of an execution: its output out, keys of a terminal in, signals passed on.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report};
+use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use rustix::process::Signal;
-use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use super::lines::PlainLines;
 use crate::out;
+use crate::tty::streams::{read_keys, show};
 use crate::tty::{self, RawMode};
 
-/// Keys are read in pieces of this size; a paste is several.
-const KEYS: usize = 16 * 1024;
 /// Bytes of orders that may wait for the host.
 const MAX_ORDERS: usize = 64 * 1024;
 /// Rows above the screen that are kept to answer the program's questions; what is asked is about the screen.
@@ -72,10 +69,13 @@ pub(super) async fn run(
     let mut link = Connection::greeted(stream).await.context("the command's terminal does not answer")?;
     let mut orders = VecDeque::new();
     push(&mut orders, &Order::From { off: 0, whatever: true });
+    // Others may look too: the smallest window counts.
+    if let Some(size) = tty::window().filter(|_| front.follow_size) {
+        push(&mut orders, &Order::View(Window::Shares(size)));
+    }
     let raw = front.keys.then(RawMode::enter).flatten();
     let mut keys = if front.keys { read_keys() } else { mpsc::channel(1).1 };
     let mut sizes = signal(SignalKind::window_change()).context("cannot follow the window's size")?;
-    let mut window = tty::window();
     let (screen, showing) = show();
     let mut faults = link.hello.faults.clone();
     let mut model = front.answers.map(|size| TerminalState::new(size).with_limits(ROWS, usize::MAX));
@@ -123,9 +123,8 @@ pub(super) async fn run(
                 push(&mut orders, &Order::Input { origin: Origin::User, bytes });
             }
             Some(()) = sizes.recv(), if front.follow_size && orders.len() < MAX_ORDERS => {
-                if let Some(size) = tty::window().filter(|size| window != Some(*size)) {
-                    window = Some(size);
-                    push(&mut orders, &Order::Resize(size));
+                if let Some(size) = tty::window() {
+                    push(&mut orders, &Order::View(Window::Shares(size)));
                 }
             }
             Some(signal) = signals.0.recv() => host.entry.signal_child(signal),
@@ -162,38 +161,4 @@ fn push(orders: &mut VecDeque<u8>, order: &Order) {
     let mut bytes = Vec::new();
     order.encode(&mut bytes);
     orders.extend(bytes);
-}
-
-/// Writes beside everything else: a reader that takes nothing must not keep a signal or a key from being heard.
-fn show() -> (mpsc::Sender<Vec<u8>>, JoinHandle<io::Result<()>>) {
-    let (screen, mut pieces) = mpsc::channel::<Vec<u8>>(4);
-    let showing = tokio::spawn(async move {
-        let mut out = tokio::io::stdout();
-        while let Some(bytes) = pieces.recv().await {
-            out.write_all(&bytes).await?;
-            out.flush().await?;
-        }
-        Ok(())
-    });
-    (screen, showing)
-}
-
-/// Reads a terminal's keys on a thread of its own: such a read cannot be given up.
-fn read_keys() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, keys) = mpsc::channel(16);
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        let mut bytes = vec![0; KEYS];
-        loop {
-            let size = match input.read(&mut bytes) {
-                Ok(size) => size,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return,
-            };
-            if size == 0 || sender.blocking_send(bytes[..size].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    keys
 }

@@ -27,7 +27,7 @@ use tokio::net::UnixStream;
 
 use self::front::{Front, Signals};
 use crate::cli::exec::ExecArgs;
-use crate::exit::{FAILED, Failure, USAGE};
+use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{out, tty};
 
 /// The terminal of a command where there is no window.
@@ -56,8 +56,8 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     };
     let ended = front::run(&mut host, stream, front, signals).await;
     host.forget();
-    let exit = ended?;
-    let code = code_of(exit);
+    let exit = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
+    let code = shell_code(exit);
     end(session.as_deref(), &id, Some(code.into()).filter(|_| exit != ExitStatus::Unknown), clock);
     Ok(code)
 }
@@ -89,6 +89,11 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     if recording.exists() {
         return Err(taken(&id).into());
     }
+    // What can fail does before the execution is listed: what is listed has an end.
+    let cwd = std::env::current_dir().context("cannot find the current directory")?;
+    let to_terminal = std::io::stdout().is_terminal();
+    let from_terminal = std::io::stdin().is_terminal();
+    let stdin = (!from_terminal && !args.interactive).then(own_input).transpose()?;
     let mut must_record = true;
     if let Some(session) = &session {
         let line = ExecutionLine {
@@ -110,8 +115,6 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
             }
         }
     }
-    let to_terminal = std::io::stdout().is_terminal();
-    let from_terminal = std::io::stdin().is_terminal();
     let size = tty::window().filter(|_| to_terminal).unwrap_or(SIZE);
     let pagers = PAGERS.iter().filter(|_| !to_terminal).map(|name| ((*name).to_string(), "cat".to_string()));
     let mut label = json!({ "recorder": true, EXECUTION: id });
@@ -126,7 +129,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         id: host_id,
         session_id: id.clone(),
         argv: argv.clone(),
-        cwd: Some(std::env::current_dir().context("cannot find the current directory")?),
+        cwd: Some(cwd),
         env: BTreeMap::from_iter(pagers),
         env_remove: Vec::new(),
         cols: args.cols.unwrap_or(size.cols),
@@ -147,7 +150,6 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         // Where no terminal answers the command's questions, ours does.
         answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
     };
-    let stdin = (!from_terminal && !args.interactive).then(own_input).transpose()?;
     let started = Host::start_in_front(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
         let failure = not_started(&error, &argv);
@@ -222,14 +224,4 @@ fn not_started(error: &SpawnError, argv: &[String]) -> Failure {
             Failure::new(FAILED, format!("'{name}' was not started: {error}"))
         }
     }
-}
-
-/// As a shell gives it.
-fn code_of(exit: ExitStatus) -> u8 {
-    let code = match exit {
-        ExitStatus::Code(code) => code,
-        ExitStatus::Signal(signal) => 128 + signal,
-        ExitStatus::Unknown => i32::from(FAILED),
-    };
-    u8::try_from(code).unwrap_or(FAILED)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IsTerminal, Read};
 use std::pin::pin;
 
 use anyhow::{Context, Result};
@@ -10,21 +9,16 @@ use nerve_core::host::connection::Connection;
 use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
 use nerve_term::event::{ExitStatus, Origin, Size};
-use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::out;
+use crate::tty::streams::{read_keys, show};
 use crate::tty::{self, RawMode};
 
-/// Keys are read in pieces of this size; a paste is several.
-const KEYS: usize = 16 * 1024;
 /// Bytes of orders that may wait for the host.
 const MAX_ORDERS: usize = 64 * 1024;
-/// End of file, where the keys come from a file or a pipe that has ended (termios(3), VEOF).
-const END_OF_FILE: u8 = 0x04;
 
 /// What of this terminal belongs to the program.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +72,8 @@ pub(super) async fn run(
                 | Report::Resized(_)
                 | Report::Snapshot { .. }
                 | Report::Behind { .. }
-                | Report::Typed { .. } => {}
+                | Report::Typed { .. }
+                | Report::Full(_) => {}
             }
         }
         if over && shown.is_none() {
@@ -127,48 +122,4 @@ fn push(orders: &mut VecDeque<u8>, order: &Order) {
     let mut bytes = Vec::new();
     order.encode(&mut bytes);
     orders.extend(bytes);
-}
-
-/// Writes to this terminal beside everything else: one that takes nothing must not keep a signal or a key from being heard.
-fn show() -> (mpsc::Sender<Vec<u8>>, JoinHandle<io::Result<()>>) {
-    let (screen, mut pieces) = mpsc::channel::<Vec<u8>>(4);
-    let showing = tokio::spawn(async move {
-        let mut out = tokio::io::stdout();
-        while let Some(bytes) = pieces.recv().await {
-            out.write_all(&bytes).await?;
-            out.flush().await?;
-        }
-        Ok(())
-    });
-    (screen, showing)
-}
-
-/// Reads standard input on a thread of its own: such a read cannot be given up.
-fn read_keys() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, keys) = mpsc::channel(16);
-    std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        let mut bytes = vec![0; KEYS];
-        let mut line_ended = true;
-        loop {
-            let size = match input.read(&mut bytes) {
-                Ok(size) => size,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return,
-            };
-            if size == 0 {
-                // In the middle of a line the first one ends the line, and the second one the file.
-                let ends = if line_ended { 1 } else { 2 };
-                if !input.is_terminal() {
-                    let _ = sender.blocking_send(vec![END_OF_FILE; ends]);
-                }
-                return;
-            }
-            line_ended = bytes[size - 1] == b'\n';
-            if sender.blocking_send(bytes[..size].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    keys
 }

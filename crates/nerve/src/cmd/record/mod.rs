@@ -25,13 +25,12 @@ use nerve_record::export::{ReportFormat, report};
 use nerve_record::fold::Fold;
 use nerve_record::store::{Store, check_id};
 use nerve_server::paths::Places;
-use nerve_term::event::ExitStatus;
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use self::foreground::Front;
 use crate::cli::record::{Ipc, RecordArgs};
-use crate::exit::{FAILED, Failure, USAGE};
+use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{out, tty};
 
 /// How long the last event is waited for after the program has ended.
@@ -74,10 +73,12 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
         .then(|| Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen))
         .flatten()
         .filter(|watch| wanted || watch.knows_conversations());
-    if args.trace_tools && !watch.as_ref().is_some_and(Watch::hears_hooks) {
-        out::warning(
-            "no tools are traced: that is for Claude Code, started without -p and without --settings",
-        );
+    let untraced = match &watch {
+        Some(watch) => watch.untraced(),
+        None => Some("that is for Claude Code, and no profile knows this program".to_string()),
+    };
+    if let Some(why) = untraced.filter(|_| args.trace_tools) {
+        out::warning(format_args!("no tools are traced: {why}"));
     }
     let recording = spec.recording.clone();
     let mut host = Host::start(spec).await.map_err(|error| {
@@ -99,6 +100,10 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
+        if let Some(list) = watching.node().unlisted() {
+            let list = list.display();
+            out::warning(format_args!("not all that was run is listed: {list} cannot be written"));
+        }
     }
     if let Some(telling) = telling {
         // It ends with the node.
@@ -109,7 +114,7 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         branch_points(recording, path)?;
     }
-    Ok(code_of(exit))
+    Ok(shell_code(exit))
 }
 
 fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {
@@ -204,14 +209,4 @@ fn branch_points(recording: &Path, to: &Path) -> Result<()> {
     let mut file = std::io::BufWriter::new(file.with_context(cannot)?);
     report(ReportFormat::Json, &fold.terminal, &mut file).with_context(cannot)?;
     file.flush().with_context(cannot)
-}
-
-/// As a shell gives it.
-fn code_of(exit: ExitStatus) -> u8 {
-    let code = match exit {
-        ExitStatus::Code(code) => code,
-        ExitStatus::Signal(signal) => 128 + signal,
-        ExitStatus::Unknown => i32::from(FAILED),
-    };
-    u8::try_from(code).unwrap_or(FAILED)
 }

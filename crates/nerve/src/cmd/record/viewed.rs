@@ -33,6 +33,7 @@ pub(super) async fn run(args: &RecordArgs) -> Result<u8> {
         bindings: settings.bindings(),
         read_only: false,
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        stay: args.stay,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
     let id = entry.id.clone();

@@ -21,7 +21,7 @@ use nerve_record::ahr::{AhrError, Lost};
 use nerve_record::export::ExportError;
 use nerve_record::meta::Meta;
 use nerve_record::shelf::is_live;
-use nerve_record::store::{Store, StoreError};
+use nerve_record::store::{Store, StoreError, id_of, longer};
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 
@@ -34,7 +34,7 @@ pub(crate) use import::import;
 pub(crate) use inspect::inspect;
 pub(crate) use replay::replay;
 pub(crate) use shelf::recordings;
-pub(crate) use view::view;
+pub(crate) use view::{view, view_tool};
 
 /// Losses that are told one by one.
 const TOLD: usize = 5;
@@ -81,7 +81,13 @@ fn unfound(error: StoreError) -> anyhow::Error {
         StoreError::Ambiguous { .. } | StoreError::Id { .. } => USAGE,
         StoreError::Io { .. } => FAILED,
     };
-    Failure::new(code, error.to_string()).hint("'nerve recordings list' shows what there is").into()
+    let hint = match &error {
+        StoreError::Ambiguous { paths, .. } => {
+            longer(&paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
+        }
+        _ => "'nerve recordings list' shows what there is".to_string(),
+    };
+    Failure::new(code, error.to_string()).hint(hint).into()
 }
 
 /// The facts beside a recording; those that cannot be read are told and do without.

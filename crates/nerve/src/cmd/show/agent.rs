@@ -1,6 +1,6 @@
 //! An execution without a terminal of its own: its agent tells what it wrote when it has ended, and keys go to the agent's terminal.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::Result;
@@ -17,9 +17,9 @@ use crate::cmd::exec::session;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 use crate::tty::RawMode;
+use crate::tty::signals::{Signalled, Signals};
+use crate::tty::streams::read_keys;
 
-/// Keys are read in pieces of this size.
-const KEYS: usize = 4096;
 /// Ctrl+]: leaves, as in the viewer.
 const LEAVE: u8 = 0x1d;
 
@@ -40,8 +40,9 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
             "it has no terminal of its own: its output comes when it ends, keys go to its agent; Ctrl+] leaves",
         );
     }
+    let mut signals = Signals::listen()?;
     let raw = typing.then(RawMode::enter).flatten();
-    let mut keys = if typing { keys() } else { mpsc::channel(1).1 };
+    let mut keys = if typing { read_keys() } else { mpsc::channel(1).1 };
     let output = loop {
         if let Some(line) = ended(&follow) {
             break Ok(line.output);
@@ -56,6 +57,10 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
                 }
                 Some(_) => {}
             },
+            signalled = signals.next() => if let Signalled::End(number) = signalled {
+                // The terminal is given back before anything is told.
+                break Err(Failure::new(128 + number, "left; it goes on").into());
+            },
             Some(bytes) = keys.recv() => {
                 if bytes.contains(&LEAVE) {
                     break Err(Failure::new(INTERRUPTED, "left; it goes on").into());
@@ -66,18 +71,4 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
     };
     drop(raw);
     output
-}
-
-/// Reads keys on a thread of its own: such a read cannot be given up.
-fn keys() -> mpsc::Receiver<Vec<u8>> {
-    let (sender, keys) = mpsc::channel(16);
-    std::thread::spawn(move || {
-        let mut bytes = [0; KEYS];
-        while let Ok(size @ 1..) = io::stdin().read(&mut bytes) {
-            if sender.blocking_send(bytes[..size].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    keys
 }

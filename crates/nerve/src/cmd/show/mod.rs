@@ -35,12 +35,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let Found { line, session, at } = found;
     match at {
         At::Host(entry) if to_terminal && io::stdin().is_terminal() => {
-            let recording = entry.recording.clone();
-            let code = on_one_core(live(*entry, &places))?;
-            match (args.follow, recording) {
-                (true, Some(recording)) if code == DONE => view(&recording),
-                _ => Ok(code),
-            }
+            on_one_core(live(*entry, &places, args.follow))
         }
         At::Host(entry) => on_one_core(stream(*entry, &places)),
         At::Recording(recording) => {
@@ -82,8 +77,8 @@ fn compare(said: Option<&str>, found: &Found) {
     }
 }
 
-/// What runs, in the viewer.
-async fn live(entry: Entry, places: &Places) -> Result<u8> {
+/// What runs, in the viewer; with `stay`, until somebody leaves it.
+async fn live(entry: Entry, places: &Places, stay: bool) -> Result<u8> {
     let settings = Settings::load()?;
     let options = Options {
         name: entry.session_id.clone(),
@@ -91,6 +86,7 @@ async fn live(entry: Entry, places: &Places) -> Result<u8> {
         bindings: settings.bindings(),
         read_only: false,
         coloured: coloured(),
+        stay,
     };
     let outcome = attach::run(tools::source(entry, places)?, options).await?;
     outcome.faults.iter().for_each(out::warning);
@@ -153,7 +149,7 @@ fn of(recording: &Path) -> OfRecording {
 
 /// What has ended, to scroll in.
 fn view(recording: &Path) -> Result<u8> {
-    recording::view(&ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false })
+    recording::view_tool(&ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false })
 }
 
 /// All lines of what has ended.

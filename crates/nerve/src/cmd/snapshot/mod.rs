@@ -54,7 +54,7 @@ pub(crate) fn take(args: TakeArgs) -> Result<()> {
     let provider = (!args.no_files).then(|| files::choose(dir, &store, args.limit.0)).transpose();
     let provider = provider.map_err(|error| failed(error, ""))?;
     let confirmed = recorder.ask(id, args.label.as_deref(), args.timeout.0)?;
-    let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref() };
+    let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop: None };
     let taken = provider.map(|provider| provider.take(&key, &about)).transpose();
     let taken = taken.map_err(|error| without_files(error, id, &confirmed))?;
     if let Some(recording) = &recording {

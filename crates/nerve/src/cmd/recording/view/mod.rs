@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use nerve_record::shelf::is_live;
 use nerve_term::keys::{Input, Key};
 use nerve_term::terminal::TerminalState;
 use nerve_view::document::Document;
@@ -30,6 +31,15 @@ use crate::tty::{Cursor, Tty, Typed};
 
 /// Shows a recording until the user leaves.
 pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
+    show(args, |viewer| viewer)
+}
+
+/// The same for what a tool did, from which nothing can go on.
+pub(crate) fn view_tool(args: &ViewArgs) -> Result<u8> {
+    show(args, Viewer::without_entry)
+}
+
+fn show(args: &ViewArgs, made: impl FnOnce(Viewer) -> Viewer) -> Result<u8> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let failure = Failure::new(USAGE, "the viewer needs a terminal to show the recording in");
         return Err(failure.hint("'nerve replay --fast' prints the lines").into());
@@ -41,13 +51,15 @@ pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
+    let viewer = made(Viewer::new(Kind::After, settings.bindings()));
+    let viewer = if is_live(&recording) { viewer.of_running() } else { viewer };
     let film = Film::open(&recording, &facts(&recording)).map_err(unreadable)?;
     let show = Show {
         followers: Followers::ended(&recording),
         branching: Branching::default(),
         recording,
         film,
-        viewer: Viewer::new(Kind::After, settings.bindings()),
+        viewer,
         gutter: settings.gutter(args.gutter),
         coloured,
         name,
@@ -141,7 +153,6 @@ impl Show {
             speed,
             fault,
             recorded: fs::metadata(&self.recording).ok().map(|meta| meta.len()),
-            tools: viewer.tools().len(),
             begin: Some(film.begin()),
             abilities: tty.abilities(),
             ..Facts::default()

@@ -1,0 +1,110 @@
+//! Reads the terminal: one thread a process, for such a read cannot be given up. Who takes the terminal again goes on with what it has read.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver as Answer, channel};
+use std::time::Duration;
+
+use ratatui::crossterm::event::{Event, poll, read};
+use ratatui::crossterm::terminal::supports_keyboard_enhancement;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::stdio::stdin;
+use tokio::sync::mpsc;
+
+/// Events that may wait.
+const EVENTS: usize = 256;
+/// How long a terminal is waited for that may never answer.
+const ANSWER: Duration = Duration::from_millis(100);
+/// What crossterm has read already is only given out by a wait that is longer than none.
+const AT_HAND: Duration = Duration::from_millis(1);
+
+/// What is heard of the terminal.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// It says whether it knows the kitty keyboard protocol.
+    Kitty(bool),
+    Event(Event),
+}
+
+/// What the thread has read. Dropping it leaves it to who comes next.
+pub(super) struct Keyboard(Option<Reader>);
+
+struct Reader {
+    heard: mpsc::Receiver<Heard>,
+    answered: Answer<()>,
+    /// What the terminal has said of the kitty keyboard protocol.
+    kitty: Option<bool>,
+}
+
+/// The thread's other end, while nobody has the terminal.
+static LEFT: Mutex<Option<Reader>> = Mutex::new(None);
+
+impl Keyboard {
+    /// Takes what is read from now on, and what was read since somebody else had it. The terminal must be raw.
+    pub(super) fn take() -> Keyboard {
+        let left = LEFT.lock().ok().and_then(|mut left| left.take());
+        Keyboard(Some(left.unwrap_or_else(start)))
+    }
+
+    /// Waits for the terminal's answer to what it is asked at first, if it has not come: a frame must not come in the middle of that.
+    /// Whether it knows the kitty keyboard protocol, as far as that was heard.
+    pub(super) fn kitty(&self) -> Option<bool> {
+        let reader = self.0.as_ref()?;
+        if reader.kitty.is_none() {
+            let _ = reader.answered.recv_timeout(ANSWER);
+        }
+        reader.kitty
+    }
+
+    /// The next of it; `None` when the terminal is gone. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Option<Heard> {
+        let reader = self.0.as_mut()?;
+        let heard = reader.heard.recv().await;
+        if let Some(Heard::Kitty(kitty)) = heard {
+            reader.kitty = Some(kitty);
+        }
+        heard
+    }
+}
+
+impl Drop for Keyboard {
+    fn drop(&mut self) {
+        if let Ok(mut left) = LEFT.lock() {
+            *left = self.0.take();
+        }
+    }
+}
+
+fn start() -> Reader {
+    let (sender, heard) = mpsc::channel(EVENTS);
+    let (answer, answered) = channel();
+    std::thread::spawn(move || {
+        // What is typed meanwhile is kept. A terminal that does not answer does not know it.
+        let kitty = supports_keyboard_enhancement().unwrap_or(false);
+        let mut told = sender.blocking_send(Heard::Kitty(kitty)).is_ok();
+        let _ = answer.send(());
+        // Of a terminal that is gone crossterm reads nothing, again and again: it only reads where there is something.
+        while told && has_input() {
+            while told && let Ok(true) = poll(AT_HAND) {
+                told = read().is_ok_and(|event| sender.blocking_send(Heard::Event(event)).is_ok());
+            }
+        }
+    });
+    Reader { heard, answered, kitty: None }
+}
+
+/// Waits until the terminal has something to be read; false if it is gone.
+fn has_input() -> bool {
+    let stdin = stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) => {
+                let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+                return !fds[0].revents().intersects(gone);
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
