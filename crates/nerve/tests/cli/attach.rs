@@ -2,7 +2,7 @@
 
 use nerve_term::event::Size;
 use nerve_term::screen::Color;
-use nerve_testkit::{skip, wait_until};
+use nerve_testkit::wait_until;
 use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home};
@@ -211,11 +211,8 @@ fn a_pane_of_tmux_is_shown_by_tmux() {
     let home = &tmux.home;
     home.ok(&["server", "start"]);
     let pane = tmux.ok(&["spawn", "-c", "sh"]);
-    let create = ["server", "node", "create", "pane", "-b", "tmux", "--pane-id", pane.trim()];
-    let done = home.nerve(&create);
-    if done.code != 0 {
-        skip("a_pane_of_tmux_is_shown_by_tmux", &done.stderr);
-        return;
-    }
-    home.nerve(&["attach", "pane"]).says(2, &["pane %0 of tmux", "attach -t %0"]);
+    let place = ["-b", "tmux", "--socket", &tmux.socket, "--pane-id", pane.trim()];
+    home.ok(&[&["server", "node", "create", "pane"], &place[..]].concat());
+    let goes = format!("'tmux -S {} attach -t %0'", tmux.socket);
+    home.nerve(&["attach", "pane"]).says(2, &["pane %0 of tmux", &goes]);
 }

@@ -268,14 +268,12 @@ fn a_prompt_waits_while_somebody_types_at_the_node_and_its_size_is_the_windows()
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "11 59");
     assert!(typed.elapsed() > Duration::from_secs(1), "{:?}", typed.elapsed());
     seat.sees("11 59");
-    home.ok(&["server", "node", "resize", "sh", "--cols", "33", "--rows", "7"]);
+    let resize = || home.nerve(&["server", "node", "resize", "sh", "--cols", "33", "--rows", "7"]);
+    resize().says(1, &["stays at 59 columns and 11 rows", "--size mine"]);
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "11 59", "somebody looks");
     drop(seat);
-    let resized = || {
-        home.ok(&["server", "node", "resize", "sh", "--cols", "33", "--rows", "7"]);
-        home.ok(&["server", "node", "execute", "sh", "stty size"]).trim() == "7 33"
-    };
-    assert!(wait_until(DEADLINE, resized), "nobody does any more");
+    assert!(wait_until(DEADLINE, || resize().code == 0), "nobody does any more");
+    assert_eq!(home.ok(&["server", "node", "execute", "sh", "stty size"]).trim(), "7 33");
 }
 
 #[test]

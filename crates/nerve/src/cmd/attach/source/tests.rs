@@ -1,9 +1,9 @@
 use nerve_core::host::HostSpec;
 use nerve_core::host::process::Host;
+use nerve_term::keys::{Code, Key};
 use tempfile::TempDir;
 
 use super::*;
-use nerve_term::keys::Key;
 
 const SIZE: Size = Size { cols: 40, rows: 8 };
 const LIMIT: Duration = Duration::from_secs(30);
@@ -55,9 +55,10 @@ async fn until(source: &mut Source, mut is_so: impl FnMut(&Source, &Seen) -> boo
     all
 }
 
-/// By a terminal that does not bracket pastes.
-fn typed(text: &str) -> Input {
-    Input::Paste(text.to_string())
+/// Key by key; false if one was not taken.
+fn types(source: &mut Source, text: &str) -> bool {
+    let key = |c| if c == '\r' { Key::plain(Code::Enter) } else { Key::char(c) };
+    text.chars().all(|c| source.send(&Input::Key(key(c))))
 }
 
 fn shows(text: &str) -> impl FnMut(&Source, &Seen) -> bool {
@@ -71,16 +72,16 @@ async fn a_shell_is_seen_to_be_ready_with_evidence_and_nobody_types_into_it() {
     until(&mut source, |source, _| source.state().0 == "ready").await;
     assert!(!source.is_catching_up() && source.state().1.contains(": "), "{:?}", source.state());
     assert_eq!(source.terminal().screen().text().trim(), "$");
-    assert!(source.send(&typed("cat\r")));
+    assert!(types(&mut source, "cat\r"));
     until(&mut source, |source, _| source.state().0 == "busy").await;
     // The end of cat's input.
     assert!(source.send(&Input::Key(Key::ctrl('d'))));
     until(&mut source, |source, _| source.state().0 == "ready").await;
-    assert!(source.send(&typed("exit 3\r")));
+    assert!(types(&mut source, "exit 3\r"));
     let seen = until(&mut source, |_, seen| matches!(seen, Seen::Ended(_))).await;
     assert_eq!(seen.last(), Some(&Seen::Ended(ExitStatus::Code(3))));
     assert_eq!(source.state().0, "exited");
-    assert!(!source.send(&typed("more")), "nobody is there");
+    assert!(!types(&mut source, "more"), "nobody is there");
     let more = tokio::time::timeout(Duration::from_millis(20), source.next()).await;
     assert!(more.is_err(), "the end is told once");
 }
@@ -92,7 +93,7 @@ async fn titles_are_told_and_a_frame_that_is_not_finished_in_time_is_shown() {
     let mut source = source(&host, &folder);
     until(&mut source, |_, seen| *seen == Seen::Title).await;
     assert_eq!(source.terminal().title(), "one");
-    assert!(source.send(&typed("\r")));
+    assert!(types(&mut source, "\r"));
     until(&mut source, |_, seen| *seen == Seen::Title).await;
     assert_eq!(source.terminal().title(), "two");
     until(&mut source, shows("torn")).await;
