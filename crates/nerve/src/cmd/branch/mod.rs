@@ -1,6 +1,6 @@
 //! `nerve branch`: a new node that goes on from a snapshot of a recorded session. The viewer does the same on submit.
 //!
-//! [`plan_as`] looks and changes nothing; [`run`] does it. Neither writes to the terminal.
+//! [`plan_as`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
 
 mod plan;
 mod restore;
