@@ -3,6 +3,8 @@
 
 #[path = "driver/bench.rs"]
 mod bench;
+#[path = "driver/departure.rs"]
+mod departure;
 #[path = "driver/dialogs.rs"]
 mod dialogs;
 #[path = "driver/limits.rs"]

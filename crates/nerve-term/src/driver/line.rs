@@ -48,6 +48,13 @@ pub(super) fn typed(view: &View<'_>, line: u64, col: u16) -> Option<String> {
     Some(text)
 }
 
+/// The row in which the cursor's line begins, before the terminal wrapped it.
+pub(super) fn first_row<'a>(view: &View<'a>) -> &'a str {
+    let above = view.screen.rows.get(..usize::from(view.screen.cursor.row)).unwrap_or_default();
+    let wrapped = above.iter().rev().take_while(|row| row.wrapped).count();
+    view.screen.rows.get(above.len() - wrapped).map_or("", |row| row.text.as_str())
+}
+
 /// The row of a line that is not below the cursor.
 fn row_of(view: &View<'_>, line: u64) -> Option<u16> {
     let back = u16::try_from(view.cursor_line.checked_sub(line)?).ok()?;

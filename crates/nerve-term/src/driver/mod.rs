@@ -6,6 +6,7 @@
 //! been seen at a later byte offset than the turn's prompt.
 
 mod answer;
+mod departure;
 mod hook;
 mod limit;
 mod line;
@@ -95,6 +96,8 @@ pub struct Driver {
     bare_prompt: bool,
     /// The prompt of a line-based program as it was drawn, and the line it stands on: what follows it there was typed by somebody.
     prompt_at: Option<PromptEnd>,
+    /// Somebody's line that it left its prompt for.
+    departure: Option<departure::Departure>,
     /// Somebody's half a line behind that prompt.
     line_draft: Option<String>,
     /// Offset of the last title that said busy: titles between two looks are not missed.
@@ -155,6 +158,7 @@ impl Driver {
             cursor_line: 0,
             bare_prompt: false,
             prompt_at: None,
+            departure: None,
             line_draft: None,
             busy_title: 0,
             turn: None,
@@ -288,10 +292,14 @@ impl Driver {
             Foreground::Awake | Foreground::Other => None,
             Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
         };
+        self.note_departure(now, &view);
         let verdict = self.judge(now, &view);
         self.cursor_line = view.cursor_line;
         self.bare_prompt = self.is_prompt(&verdict::before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
+        if matches!(verdict, Verdict::Ready { .. }) {
+            self.departure = None;
+        }
         self.line_draft = self.find_line_draft(&view);
         self.apply(now, verdict);
         self.advance_turn(now, &view);
@@ -382,6 +390,7 @@ impl Driver {
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
         self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
+        self.departure = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
     }
@@ -449,6 +458,10 @@ impl Driver {
         }
         if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_there(view)) {
             // Somebody types behind it.
+            return;
+        }
+        if self.has_departed() && !self.is_prompt(&verdict::before_cursor(view.screen)) {
+            // Silence, or a prompt with somebody's text behind it.
             return;
         }
         self.prompt_at = PromptEnd::at_cursor(view);

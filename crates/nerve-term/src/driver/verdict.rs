@@ -111,6 +111,9 @@ impl Driver {
         if let Some(verdict) = self.judge_marks(now, view) {
             return verdict;
         }
+        if let Some(verdict) = self.judge_departure(now, view) {
+            return verdict;
+        }
         if view.foreground == Foreground::Awake {
             return Verdict::Unknown { recheck: Some(self.look_again(now)) };
         }
@@ -219,7 +222,7 @@ impl Driver {
     }
 
     /// Ready as soon as nothing came for `hold`.
-    fn at_rest(&self, now: TsNs, source: Source, text: String, hold: Duration) -> Verdict {
+    pub(super) fn at_rest(&self, now: TsNs, source: Source, text: String, hold: Duration) -> Verdict {
         let due = self.last_output.max(self.barrier.at) + hold;
         if now >= due {
             Verdict::Ready { source, text, hold: Duration::ZERO }
