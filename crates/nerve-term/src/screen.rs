@@ -59,6 +59,8 @@ pub struct Style {
     pub italic: bool,
     /// Underlined in any form (SGR 4).
     pub underline: bool,
+    /// Blinking, slowly or fast (SGR 5, 6).
+    pub blink: bool,
     /// Colours swapped (SGR 7).
     pub inverse: bool,
     /// Hidden (SGR 8).

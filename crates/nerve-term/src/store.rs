@@ -228,12 +228,15 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
+/// In place of an underline's form: it blinks, and the form is in a byte behind the 16 bits. Few cells do.
+const BLINKS: u16 = 7;
+
 /// 16 bits of attributes and colour kinds, then the colours that need bytes, then the link's index.
 fn encode_look(look: &Look, out: &mut Vec<u8>) {
     let style = &look.style;
     let flags = [style.bold, style.dim, style.italic, style.inverse, style.hidden, style.strikeout];
     let mut bits = flags.iter().enumerate().fold(0u16, |bits, (i, on)| bits | u16::from(*on) << i);
-    bits |= (look.underline as u16) << 6;
+    bits |= if style.blink { BLINKS } else { look.underline as u16 } << 6;
     let colors = [style.fg, style.bg, look.underline_color];
     for (i, color) in colors.iter().enumerate() {
         let kind = match color {
@@ -245,6 +248,9 @@ fn encode_look(look: &Look, out: &mut Vec<u8>) {
     }
     bits |= u16::from(look.link != 0) << 15;
     out.extend_from_slice(&bits.to_le_bytes());
+    if style.blink {
+        out.push(look.underline as u8);
+    }
     for color in colors {
         match color {
             Color::Default => {}
@@ -262,7 +268,15 @@ fn decode_look(rest: &mut &[u8]) -> Option<Look> {
     *rest = tail;
     let bits = u16::from_le_bytes(*head);
     let on = |bit: u16| bits >> bit & 1 != 0;
-    let underline = match bits >> 6 & 7 {
+    let blink = bits >> 6 & 7 == BLINKS;
+    let form = if blink {
+        let (form, tail) = rest.split_first()?;
+        *rest = tail;
+        u16::from(*form)
+    } else {
+        bits >> 6 & 7
+    };
+    let underline = match form {
         0 => Underline::None,
         1 => Underline::Single,
         2 => Underline::Double,
@@ -281,6 +295,7 @@ fn decode_look(rest: &mut &[u8]) -> Option<Look> {
         dim: on(1),
         italic: on(2),
         underline: underline != Underline::None,
+        blink,
         inverse: on(3),
         hidden: on(4),
         strikeout: on(5),
@@ -353,15 +368,16 @@ mod tests {
             Just(Underline::Dotted),
             Just(Underline::Dashed),
         ];
-        (any::<[bool; 6]>(), [color(), color(), color()], underline, 0u16..300).prop_map(
+        (any::<[bool; 7]>(), [color(), color(), color()], underline, 0u16..300).prop_map(
             |(
-                [bold, dim, italic, inverse, hidden, strikeout],
+                [bold, dim, italic, blink, inverse, hidden, strikeout],
                 [fg, bg, underline_color],
                 underline,
                 link,
             )| {
                 let on = underline != Underline::None;
-                let style = Style { fg, bg, bold, dim, italic, underline: on, inverse, hidden, strikeout };
+                let style =
+                    Style { fg, bg, bold, dim, italic, underline: on, blink, inverse, hidden, strikeout };
                 Look { style, underline, underline_color, link }
             },
         )

@@ -6,6 +6,7 @@
 
 mod cut;
 
+pub(super) use cut::Moved;
 pub use cut::{CutAt, CutError, cut, cut_at, turns};
 
 use std::collections::{BTreeMap, HashMap, HashSet};

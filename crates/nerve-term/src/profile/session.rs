@@ -43,6 +43,8 @@ pub struct SessionForms {
     pub elsewhere: Vec<String>,
     /// Where a running program says which conversation it has.
     pub learn: Option<Learn>,
+    /// In which form the program keeps a conversation, where a copy of it can be cut at a moment.
+    pub past: Option<PastKind>,
     /// Why a conversation cannot be forked, for programs where that is so.
     pub cannot: Option<String>,
     /// A row below the composer that stands there while the conversation is empty. A program that goes on with one and shows it has not
@@ -116,6 +118,16 @@ pub enum Learn {
     Claude,
     /// The one rollout file, named by the id, that the process or a child of it has open.
     Codex,
+}
+
+/// In which form a program keeps a conversation (see [`crate::parse::past`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PastKind {
+    /// A file below `~/.gemini/tmp`, which the program can be given a copy of.
+    Gemini,
+    /// A database of its own: `session list`, `export` and `import` of the program.
+    Opencode,
 }
 
 /// What a command says about the conversation.

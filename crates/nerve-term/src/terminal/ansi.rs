@@ -84,6 +84,7 @@ fn sgr(look: &Look) -> String {
         (style.bold, ";1"),
         (style.dim, ";2"),
         (style.italic, ";3"),
+        (style.blink, ";5"),
         (style.inverse, ";7"),
         (style.hidden, ";8"),
         (style.strikeout, ";9"),

@@ -7,6 +7,7 @@ use alacritty_terminal::vte::ansi::{Color as CellColor, NamedColor};
 
 use super::line::{Line, Link, Look, Span, Underline};
 use super::print::{EMOJI_STYLE, TONES, ZWJ};
+use super::sgr::BLINK;
 use crate::screen::{Color, Style};
 
 /// Flags that change how a cell looks, as opposed to what it is.
@@ -15,7 +16,8 @@ const LOOKS: Flags = Flags::INVERSE
     .union(Flags::ALL_UNDERLINES)
     .union(Flags::DIM)
     .union(Flags::HIDDEN)
-    .union(Flags::STRIKEOUT);
+    .union(Flags::STRIKEOUT)
+    .union(BLINK);
 /// Flags that can be seen on a blank.
 const SEEN_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
 /// The colours of cells that were never coloured.
@@ -200,6 +202,7 @@ pub(super) fn look_of(cell: &Cell, links: &mut Vec<Link>) -> Look {
         dim: flags.contains(Flags::DIM),
         italic: flags.contains(Flags::ITALIC),
         underline: underline != Underline::None,
+        blink: flags.contains(BLINK),
         inverse: flags.contains(Flags::INVERSE),
         hidden: flags.contains(Flags::HIDDEN),
         strikeout: flags.contains(Flags::STRIKEOUT),

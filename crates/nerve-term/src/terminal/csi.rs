@@ -295,6 +295,8 @@ impl Model {
             // Rows a program deletes are gone; only scrolling stores them.
             false => self.scroll_up(row, count, false),
         }
+        // The character that the cursor is behind has another row now, or is gone (as xterm does).
+        self.term.grid_mut().cursor.input_needs_wrap = false;
     }
 
     /// REP, at most a screen of characters.

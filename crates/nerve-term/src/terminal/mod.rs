@@ -33,6 +33,7 @@ mod extents;
 mod frame;
 mod keyboard;
 mod keyframe;
+mod left;
 pub mod line;
 mod model;
 mod modes;

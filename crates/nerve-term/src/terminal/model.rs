@@ -17,6 +17,7 @@ use super::cells;
 use super::extents::Extents;
 use super::frame::Frames;
 use super::keyboard::Keyboard;
+use super::left::Left;
 use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::Changes;
@@ -31,6 +32,7 @@ pub(super) struct Model {
     pub(super) term: Term<VoidListener>,
     /// The main screen while the alternate one is shown.
     pub(super) parked: Option<Grid<Cell>>,
+    pub(super) left: Left,
     pub(super) store: Store,
     pub(super) size: Size,
     /// Output bytes taken before this feed, and after it once it is done.
@@ -101,6 +103,7 @@ impl Model {
         Model {
             term,
             parked: None,
+            left: Left::default(),
             store,
             size,
             offset: 0,

@@ -4,6 +4,9 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::Params;
 use alacritty_terminal::vte::ansi::{Color, NamedColor, Rgb};
 
+/// Blinking: the bit that the engine, which knows no such cells, leaves free.
+pub(super) const BLINK: Flags = Flags::from_bits_retain(1 << 15);
+
 const NO_FG: Color = Color::Named(NamedColor::Foreground);
 const NO_BG: Color = Color::Named(NamedColor::Background);
 
@@ -46,6 +49,7 @@ fn simple(cell: &mut Cell, code: u16) {
         2 => cell.flags.insert(Flags::DIM),
         3 => cell.flags.insert(Flags::ITALIC),
         4 => underline(cell, 1),
+        5 | 6 => cell.flags.insert(BLINK),
         7 => cell.flags.insert(Flags::INVERSE),
         8 => cell.flags.insert(Flags::HIDDEN),
         9 => cell.flags.insert(Flags::STRIKEOUT),
@@ -53,6 +57,7 @@ fn simple(cell: &mut Cell, code: u16) {
         22 => cell.flags.remove(Flags::BOLD | Flags::DIM),
         23 => cell.flags.remove(Flags::ITALIC),
         24 => underline(cell, 0),
+        25 => cell.flags.remove(BLINK),
         27 => cell.flags.remove(Flags::INVERSE),
         28 => cell.flags.remove(Flags::HIDDEN),
         29 => cell.flags.remove(Flags::STRIKEOUT),

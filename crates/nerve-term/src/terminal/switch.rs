@@ -31,15 +31,16 @@ impl Model {
         self.changes.notice(Notice::Alternate(true));
     }
 
-    /// Shows the main screen; the alternate one is forgotten. `restore`: the cursor goes back to where it was saved, else
+    /// Shows the main screen; the alternate one is forgotten, unless somebody wants to look back at it. `restore`: the cursor goes back to where it was saved, else
     /// it stays where it is.
     pub(super) fn leave_alternate(&mut self, restore: bool) {
         let Some(main) = self.parked.take() else { return };
         let alternate = std::mem::replace(self.term.grid_mut(), main);
         match restore {
             true => self.restore_cursor(),
-            false => self.term.grid_mut().cursor = alternate.cursor,
+            false => self.term.grid_mut().cursor = alternate.cursor.clone(),
         }
+        self.left.keep(alternate);
         self.keyboards[1] = Keyboard::default();
         self.changes.notice(Notice::Alternate(false));
     }
@@ -60,6 +61,7 @@ impl Model {
         let mut old = std::mem::replace(self, Model::new(Size::new(2, 1), Store::new(1, 0)));
         old.term.reset_state();
         *self = Model::with_term(old.term, old.size, old.store);
+        self.left = old.left;
         self.go_on((old.offset, old.now), old.changes, old.replies, old.string_broken);
     }
 
@@ -67,7 +69,7 @@ impl Model {
     /// are kept.
     pub(super) fn start_anew(&mut self, size: Size) {
         let old = std::mem::replace(self, Model::new(size, Store::new(1, 0)));
-        self.store = old.store;
+        (self.store, self.left) = (old.store, old.left);
         self.go_on((old.offset, old.now), old.changes, old.replies, old.string_broken);
     }
 

@@ -51,6 +51,7 @@ fn csi() -> impl Strategy<Value = String> {
         2 => (mode, any::<bool>()).prop_map(|(mode, on)| format!("\x1b[?{mode}{}", if on { 'h' } else { 'l' })),
         1 => (prop::sample::select(vec![4, 20]), any::<bool>()).prop_map(|(mode, on)| format!("\x1b[{mode}{}", if on { 'h' } else { 'l' })),
         2 => (0u16..256, any::<(u8, u8, u8)>(), 0u16..6).prop_map(|(n, (r, g, b), line)| format!("\x1b[38;5;{n};48;2;{r};{g};{b};4:{line}m")),
+        1 => Just("\x1b[5m".to_string()),
         1 => (0u16..40, 0u16..40).prop_map(|(a, b)| format!("\x1b[>{a}u\x1b[={b};2u")),
         1 => Just("\x1b[<u".to_string()),
         1 => Just("\x1b[m".to_string()),

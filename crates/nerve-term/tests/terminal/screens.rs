@@ -1,8 +1,8 @@
 //! What is shown: cells, styles, modes, screens, notices.
 
-use nerve_term::event::Size;
+use nerve_term::event::{Size, TsNs};
 use nerve_term::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
-use nerve_term::terminal::{LineIndex, Mark, MarkKind, Notice};
+use nerve_term::terminal::{LineIndex, Mark, MarkKind, Notice, TerminalState};
 
 use crate::{all_lines, fed, feed, shown};
 
@@ -37,6 +37,7 @@ fn every_attribute_is_read() {
     assert!(style("1").bold && style("2").dim && style("3").italic && style("4").underline);
     assert!(style("7").inverse && style("8").hidden && style("9").strikeout && style("21").underline);
     assert!(style("4:3").underline && style("4:5").underline);
+    assert!(style("5").blink && style("6").blink && !style("5;1;25").blink && !style("5;0;1").blink);
     assert_eq!(style("38;5;200").fg, Color::Indexed(200));
     assert_eq!(style("38:5:200").fg, Color::Indexed(200));
     assert_eq!(style("38:2::7:8:9").fg, Color::Rgb(7, 8, 9));
@@ -278,6 +279,19 @@ fn a_row_as_ansi() {
 }
 
 #[test]
+fn what_blinks_blinks_in_the_scrollback_and_in_a_dump_too() {
+    let ansi = "a\x1b[0;1;5mb\x1b[0;5;4:3;31;58;5;9mc\x1b[0md";
+    let mut terminal = fed(80, 2, ansi);
+    let mut dumped = TerminalState::new(Size::new(80, 2));
+    dumped.process_data(TsNs(0), &terminal.dump());
+    assert_eq!(dumped.line_content(LineIndex(0)).unwrap(), ansi);
+    assert!(!dumped.screen().rows[0].runs[0].style.blink && dumped.screen().rows[0].runs[1].style.blink);
+    assert!(dumped.screen().rows[0].to_ansi(80).starts_with("a\x1b[0;1;5mb"));
+    feed(&mut terminal, "\r\n\n\n");
+    assert_eq!(terminal.line_content(LineIndex(0)).unwrap(), ansi, "stored");
+}
+
+#[test]
 fn decaln_fills_the_screen() {
     assert_eq!(shown(&fed(3, 2, "\x1b#8")), "EEE\nEEE");
 }
@@ -294,4 +308,23 @@ fn a_coloured_row_that_grew_is_cleared_whole() {
     terminal.resize(Size::new(6, 1));
     feed(&mut terminal, "\r\n");
     assert_eq!(terminal.screen().rows[0].runs, []);
+}
+
+#[test]
+fn the_alternate_screen_that_was_left_is_kept_where_that_is_wanted() {
+    let left = |terminal: TerminalState, output: &[u8]| {
+        let mut terminal = terminal;
+        terminal.process_data(TsNs(0), output);
+        terminal.resize(Size::new(7, 2));
+        let rows = terminal.left_screen_rows();
+        (0..rows).map(|row| terminal.left_screen_row(row).unwrap().text).collect::<Vec<_>>()
+    };
+    let blank = || TerminalState::new(Size::new(10, 4));
+    let output = "\x1b[?1049h\x1b[Hone\r\n\r\n\x1b[31m三 three\x1b[?1049lmain".as_bytes();
+    assert_eq!(left(blank().keeping_left_screen(), output), ["one", "", "三 three"], "as it was");
+    assert_eq!(left(blank(), output), [""; 0]);
+    assert_eq!(left(blank().keeping_left_screen(), b"main"), [""; 0]);
+    let reset = [output, b"\x1bc"].concat();
+    assert_eq!(left(blank().keeping_left_screen(), &reset).len(), 3, "a reset does not undo what was seen");
+    assert!(blank().left_screen_row(0).is_none());
 }

@@ -126,7 +126,7 @@ fn whole_lines(text: &str) -> &str {
 }
 
 /// Paths of a folder that are those of another one from now on.
-struct Moved<'a> {
+pub(in crate::parse) struct Moved<'a> {
     /// As they stand in JSON.
     from: String,
     to: String,
@@ -135,7 +135,7 @@ struct Moved<'a> {
 
 impl<'a> Moved<'a> {
     /// `None` where that cannot be done: the same, or no folder of its own.
-    fn new(from: &'a Path, to: &'a Path) -> Option<Moved<'a>> {
+    pub(in crate::parse) fn new(from: &'a Path, to: &'a Path) -> Option<Moved<'a>> {
         let escaped = |path: &Path| {
             let quoted = Value::from(path.to_str()?).to_string();
             Some(quoted[1..quoted.len() - 1].trim_end_matches('/').to_string())
@@ -146,11 +146,19 @@ impl<'a> Moved<'a> {
         (old != new && is_folder).then_some(Moved { from: old, to: new, folders: (from, to) })
     }
 
-    fn line(&self, line: &str) -> String {
-        // A thought is signed word by word: changed, no model takes it back.
-        if line.contains("\"signature\":") {
+    pub(in crate::parse) fn line(&self, line: &str) -> String {
+        if is_signed(line) {
             return self.with_cwd(line).unwrap_or_else(|| line.to_string());
         }
+        self.everywhere(line)
+    }
+
+    /// Any other text in JSON.
+    pub(in crate::parse) fn text(&self, text: &str) -> String {
+        if is_signed(text) { text.to_string() } else { self.everywhere(text) }
+    }
+
+    fn everywhere(&self, line: &str) -> String {
         let mut moved = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(at) = rest.find(&self.from) {
@@ -181,6 +189,11 @@ impl<'a> Moved<'a> {
             .find(|line| read(line).as_ref() == Some(&expected));
         Some(replaced.unwrap_or_else(|| expected.to_string()))
     }
+}
+
+/// A thought is signed word by word: changed, no model takes it back.
+fn is_signed(text: &str) -> bool {
+    text.contains("\"signature\":")
 }
 
 /// A path between these texts is no part of another one: `/a/b` is neither the beginning of `/a/bc` nor the end of `/x/a/b`, `~/a/b` or
