@@ -37,6 +37,16 @@ pub enum SpawnError {
         /// Where it was looked for.
         place: String,
     },
+    /// There is such a file, and it cannot be run.
+    #[error("'{program}' cannot be run: {} {why}", path.display())]
+    NotExecutable {
+        /// As it was given.
+        program: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, to be read as "PATH …".
+        why: String,
+    },
     /// There is no such folder.
     #[error("working directory '{0}' is not a directory")]
     NoDirectory(PathBuf),
@@ -103,25 +113,29 @@ impl Program {
             None => PathBuf::from("."),
         };
         let missing = |place: String| SpawnError::NoProgram { program: name.clone(), place };
+        let not_executable = |path: PathBuf| {
+            let why = if path.is_dir() { "is a directory" } else { "is not executable" }.to_string();
+            SpawnError::NotExecutable { program: name.clone(), path, why }
+        };
         if name.contains('/') {
             let path = if Path::new(name).is_absolute() { PathBuf::from(name) } else { cwd.join(name) };
             // Made absolute, for the child changes its folder before it looks.
             let path = std::path::absolute(&path).map_err(SpawnError::system("resolve the program"))?;
-            return if is_program(&path) {
-                Ok(path)
-            } else {
-                Err(missing("at that path, or it is not executable".into()))
+            return match is_program(&path) {
+                true => Ok(path),
+                false if path.exists() => Err(not_executable(path)),
+                false => Err(missing("at that path".into())),
             };
         }
         let path =
             self.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        let found = std::env::split_paths(&path)
-            .map(|folder| cwd.join(folder).join(name))
-            .find(|path| is_program(path));
-        found.map_or_else(
-            || Err(missing("in PATH".into())),
-            |path| std::path::absolute(path).map_err(SpawnError::system("resolve the program")),
-        )
+        let places = || std::env::split_paths(&path).map(|folder| cwd.join(folder).join(name));
+        match places().find(|path| is_program(path)) {
+            Some(path) => std::path::absolute(path).map_err(SpawnError::system("resolve the program")),
+            None => Err(places()
+                .find(|path| path.is_file())
+                .map_or_else(|| missing("in PATH".into()), not_executable)),
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use super::link::{Frames, Hello, Order, Report};
 pub struct Connection {
     stream: UnixStream,
     frames: Frames,
+    /// The host takes nothing any more. What it has sent is still to be read, to the end.
+    is_deaf: bool,
     /// What the host said of itself.
     pub hello: Hello,
     /// The terminal, until somebody takes it.
@@ -49,7 +51,9 @@ impl Connection {
                 None => continue,
             };
             return match report {
-                Some(Report::Hello(hello)) => Ok(Connection { stream, frames, hello: *hello, terminal }),
+                Some(Report::Hello(hello)) => {
+                    Ok(Connection { stream, frames, is_deaf: false, hello: *hello, terminal })
+                }
                 Some(Report::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
                 _ => Err(bad("it does not greet as a host does".to_string())),
             };
@@ -85,18 +89,27 @@ impl Connection {
     /// is gone. May be dropped and called again.
     pub async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
         tokio::select! {
+            // A host that sends no more may still listen: what it is ordered comes first.
+            biased;
+            sent = send_some(&self.stream, orders), if !orders.is_empty() && !self.is_deaf => {
+                self.is_deaf = sent.is_err();
+                Ok(true)
+            }
             ready = self.stream.readable() => {
                 ready?;
                 let read = unless_blocked(self.stream.try_read_buf(self.frames.room()))?;
                 Ok(read != Some(0))
             }
-            ready = self.stream.writable(), if !orders.is_empty() => {
-                ready?;
-                let sent = unless_blocked(self.stream.try_write(orders.as_slices().0))?;
-                orders.drain(..sent.unwrap_or(0));
-                Ok(true)
-            }
         }
+    }
+
+    /// Waits until some of `orders` could be sent, which are taken out; for ever if none can be. Nothing is taken in. May be dropped and
+    /// called again.
+    pub(crate) async fn send_waiting(&mut self, orders: &mut VecDeque<u8>) {
+        if orders.is_empty() || self.is_deaf {
+            return std::future::pending().await;
+        }
+        self.is_deaf = send_some(&self.stream, orders).await.is_err();
     }
 
     /// The next report of what was taken in.
@@ -127,6 +140,13 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
     }
     frames.room().extend_from_slice(&bytes[..size]);
     Ok(size)
+}
+
+async fn send_some(stream: &UnixStream, orders: &mut VecDeque<u8>) -> io::Result<()> {
+    stream.writable().await?;
+    let sent = unless_blocked(stream.try_write(orders.as_slices().0))?;
+    orders.drain(..sent.unwrap_or(0));
+    Ok(())
 }
 
 fn unless_blocked(done: io::Result<usize>) -> io::Result<Option<usize>> {

@@ -23,7 +23,7 @@ pub const END: &str = "end";
 /// How long the files may take: so long does whoever waits for the session's end wait more.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long what was made of them until then may take to be removed.
-const CLEARING: Duration = Duration::from_secs(10);
+const CLEARING: Duration = Duration::from_secs(4);
 
 impl EndSnapshot {
     /// For a program with this profile. Without conversations there is nothing to go on with, and no files are kept in `store`.
@@ -90,7 +90,7 @@ impl Ending {
             return result.ok()?.err();
         }
         stop.store(true, Ordering::Relaxed);
-        // It removes what it has made so far. What a disk that hangs keeps it from is removed by the session's next snapshot.
+        // It removes what it has made so far. What a disk that hangs keeps it from is removed by the next session that ends.
         match tokio::time::timeout(CLEARING, result).await {
             // Just in time.
             Ok(Ok(Ok(()))) => None,
@@ -112,6 +112,7 @@ impl Ending {
         let (Some(store), Some(cwd)) = (&self.store, &self.cwd) else { return Ok(()) };
         let keep = || {
             let store = FileStore::new(store);
+            store.sweep();
             let key = Key::new(&self.session, self.id)?;
             let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
             provider.take(&key, &About { at: self.at, label: Some(END), stop: Some(stop) })
@@ -123,7 +124,21 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn ending(dir: &Path, work: PathBuf, store: &Path) -> Ending {
+        Ending {
+            recording: dir.join("s.ahr"),
+            session: "s".into(),
+            cwd: Some(work),
+            store: Some(store.into()),
+            id: 1,
+            at: TsNs(1),
+            anchor: 0,
+        }
+    }
 
     #[tokio::test]
     async fn files_that_take_too_long_leave_a_note_and_no_half_copy() {
@@ -133,18 +148,27 @@ mod tests {
         for at in 0..2000 {
             std::fs::write(work.join(at.to_string()), "x").unwrap();
         }
-        let ending = Ending {
-            recording: dir.path().join("s.ahr"),
-            session: "s".into(),
-            cwd: Some(work),
-            store: Some(store.clone()),
-            id: 1,
-            at: TsNs(1),
-            anchor: 0,
-        };
+        let ending = ending(dir.path(), work, &store);
         let note = ending.keep_within(Duration::ZERO).await;
         assert_eq!(note.as_deref(), Some("keeping them took longer than 0 s"));
         assert!(!store.join("s/scratch").exists() && !store.join("s/1").exists());
         assert_eq!(snapshots::read(&dir.path().join("s.ahr")).unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_others_have_left_in_the_making_goes_with_the_next_end_unless_they_are_at_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [work, store] = ["work", "store"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&work).unwrap();
+        for session in ["left", "held"] {
+            std::fs::create_dir_all(store.join(session).join("scratch/copy")).unwrap();
+            std::fs::write(store.join(session).join("lock"), "").unwrap();
+        }
+        let held = std::fs::File::open(store.join("held/lock")).unwrap();
+        held.lock().unwrap();
+        let ending = ending(dir.path(), work, &store);
+        assert_eq!(ending.keep().await, None);
+        assert!(!store.join("left/scratch").exists() && store.join("held/scratch/copy").exists());
+        assert!(store.join("s/1").is_dir());
     }
 }

@@ -52,6 +52,12 @@ pub(crate) struct Label {
     pub(crate) ready_timeout: Duration,
     pub(crate) response_timeout: Duration,
     pub(crate) history: bool,
+    /// Names of the variables that it was given, without their values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) env: Vec<String>,
+    /// Kind of its proxy, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proxy_kind: Option<String>,
     /// Id of what is kept of its proxy, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<String>,

@@ -27,6 +27,7 @@ enum Said {
     Started(Box<Entry>),
     Empty,
     NoProgram { program: String, place: String },
+    NotExecutable { program: String, path: PathBuf, why: String },
     NoDirectory(PathBuf),
     ZeroByte,
     Failed(String),
@@ -70,6 +71,7 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
         Said::Started(entry) => Ok(*entry),
         Said::Empty => Err(SpawnError::Empty),
         Said::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
+        Said::NotExecutable { program, path, why } => Err(SpawnError::NotExecutable { program, path, why }),
         Said::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
         Said::ZeroByte => Err(SpawnError::ZeroByte),
         Said::Failed(text) => Err(SpawnError::Host(text)),
@@ -87,7 +89,7 @@ pub fn serve() -> io::Result<()> {
     io::stdin().lock().take(SPEC_LIMIT).read_to_end(&mut spec)?;
     let spec: HostSpec = serde_json::from_slice(&spec)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let mut term = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -104,13 +106,17 @@ pub fn serve() -> io::Result<()> {
                 _ = interrupt.recv() => host.stop().await,
             }
         }
-    })
+    });
+    // A thread may wait for a disk that hangs.
+    runtime.shutdown_background();
+    served
 }
 
 fn said(error: SpawnError) -> Said {
     match error {
         SpawnError::Empty => Said::Empty,
         SpawnError::NoProgram { program, place } => Said::NoProgram { program, place },
+        SpawnError::NotExecutable { program, path, why } => Said::NotExecutable { program, path, why },
         SpawnError::NoDirectory(path) => Said::NoDirectory(path),
         SpawnError::ZeroByte => Said::ZeroByte,
         error @ (SpawnError::System { .. }

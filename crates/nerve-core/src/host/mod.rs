@@ -13,12 +13,18 @@ pub mod registry;
 pub mod watch;
 
 mod backlog;
+mod disk;
 pub mod end;
+mod life;
 mod links;
+mod notes;
+mod reader;
 mod session;
 mod snapshots;
 mod sockets;
 mod windows;
+mod witness;
+mod writer;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -117,7 +123,8 @@ impl HostSpec {
     /// What stands beside the recording.
     fn meta(&self, started: TsNs) -> Meta {
         let text = |key: &str| self.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
-        let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
+        let list = |key: &str| -> Option<Vec<String>> { Vec::deserialize(self.label.get(key)?).ok() };
+        let asked = list("argv");
         Meta {
             started_at: started,
             cmd: self.argv.clone(),
@@ -133,6 +140,8 @@ impl HostSpec {
             profile: text("profile"),
             asked: asked.filter(|asked| *asked != self.argv).unwrap_or_default(),
             home: text("env_home").map(PathBuf::from),
+            env: list("env").unwrap_or_default(),
+            proxy: text("proxy_kind"),
             ..Meta::default()
         }
     }

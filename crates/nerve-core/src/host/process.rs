@@ -105,7 +105,9 @@ impl Host {
         let mut pump = Pump::new(taps);
         let started = clock.now();
         pump.resize(started, spec.size());
-        let entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
+        let mut entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
+        // The port is known only now.
+        entry.snapshots_at = spec.snapshots_at.map(|_| snapshot_socket.clone());
         entry.store(&spec.registry).map_err(|error| {
             pty.control.signal(Signal::KILL);
             discard_recording(&spec, existed);
@@ -115,7 +117,7 @@ impl Host {
             let stored = spec.meta(started).store(path);
             faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
         }
-        let (links, orders) = Links::new();
+        let (links, heard) = Links::new();
         let (connections, connected) = mpsc::channel(4);
         if let Some(front) = front {
             // The first of four: there is room.
@@ -125,7 +127,7 @@ impl Host {
         let (stop, stops) = mpsc::channel(1);
         let (registry, entry_told) = (spec.registry.clone(), entry.clone());
         let session = Session::new(clock, spec, entry, pump, pty, Made { flusher, links, faults });
-        let done = tokio::spawn(session.run(Inbox { orders, asks, connected, _accepting: accepting, stops }));
+        let done = tokio::spawn(session.run(Inbox { heard, asks, connected, _accepting: accepting, stops }));
         Ok(Host { entry: entry_told, snapshot_socket, registry, connections, stop, done })
     }
 

@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::HostSpec;
+use super::{HostSpec, SNAPSHOT};
 
 /// An entry is read up to here.
 const ENTRY_LIMIT: u64 = 1 << 20;
@@ -40,6 +40,9 @@ pub struct Entry {
     pub rows: u16,
     /// Its folder for sockets.
     pub runtime: PathBuf,
+    /// Where snapshots are announced, if that is not in its folder: `tcp:HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots_at: Option<String>,
     /// Its recording.
     pub recording: Option<PathBuf>,
     /// When it was started, nanoseconds since the epoch.
@@ -99,6 +102,7 @@ impl Entry {
             cols: spec.cols,
             rows: spec.rows,
             runtime: spec.runtime.clone(),
+            snapshots_at: None,
             recording: spec.recording.clone(),
             started: started.0,
             exit: None,
@@ -111,6 +115,11 @@ impl Entry {
     pub fn asked(&self) -> Vec<String> {
         let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
         asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
+    }
+
+    /// Where snapshots are announced: a path, or `tcp:HOST:PORT`.
+    pub fn snapshot_socket(&self) -> String {
+        self.snapshots_at.clone().unwrap_or_else(|| self.runtime.join(SNAPSHOT).display().to_string())
     }
 
     /// The host is still there, and is this user's.

@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_term::event::TsNs;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::sockets::{ACCEPT_PAUSE, is_same_user, private_socket};
+use crate::recorder::Flusher;
 
 /// How long the rest of a request that is too long is read off.
 const PARTING: Duration = Duration::from_secs(1);
@@ -105,4 +108,22 @@ async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
         return over();
     }
     answer.await.unwrap_or_else(|_| over())
+}
+
+/// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list beside the recording.
+pub(super) async fn note(
+    flusher: &Flusher,
+    id: u64,
+    label: String,
+    anchor: u64,
+    at: TsNs,
+) -> Result<(), String> {
+    flusher.flush(true).await.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
+    let label = Some(label).filter(|label| !label.is_empty());
+    let line =
+        SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
+    let path = flusher.path().to_path_buf();
+    let appended = tokio::task::spawn_blocking(move || snapshots::append(&path, &line)).await;
+    let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
+    appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }

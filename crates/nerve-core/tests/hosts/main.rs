@@ -1,6 +1,7 @@
 //! Hosts with several connections: whose window counts, who is told what, who is cut off.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
+mod crowd;
 mod stage;
 
 use std::io;
@@ -8,7 +9,7 @@ use std::io;
 use nerve_core::backend::{Backend, Happened, Hosted, Lease};
 use nerve_core::host::link::{Order, Report, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use self::stage::{Link, SIZE, Stage, soon};
 
@@ -69,7 +70,7 @@ async fn a_viewer_that_hangs_holds_up_nobody_and_its_window_counts_no_more() {
     let hangs = stage.viewer(Window::Shares(Size::new(20, 5))).await;
     looks.resized(20, 5).await;
     looks.types("\n").await;
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let (mut bytes, mut sizes) = (0, Vec::new());
     while bytes < BYTES || sizes.is_empty() {
         looks
@@ -264,6 +265,67 @@ async fn the_recorders_own_connection_is_not_the_viewer_that_is_on_its_way() {
     let mut viewer = stage.hosted(Window::Shares(SIZE));
     assert_eq!(told(&mut viewer, "hi\r\n").await.last().unwrap(), "hi\r\n");
     assert_eq!(soon(stage.host.finished()).await, ExitStatus::Code(3));
+}
+
+#[tokio::test]
+async fn a_host_that_was_told_to_stop_waits_for_no_viewer() {
+    // Its viewer has never come, or has left while it read what was before.
+    for comes in [false, true] {
+        let mut stage = Stage::viewed("exec sleep 501").await;
+        let mut front = Link::of(stage.host.connect().await.unwrap()).await;
+        front.orders(&Order::From { off: 0, whatever: true }).await;
+        if comes {
+            let mut viewer = Link::silent(&stage.host).await.unwrap();
+            viewer.orders(&Order::View(Window::Shares(Size::new(70, 20)))).await;
+            front.resized(70, 20).await;
+        }
+        let told = Instant::now();
+        stage.host.stop().await;
+        front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
+        front.orders(&Order::Seen).await;
+        assert_eq!(soon(stage.host.finished()).await, ExitStatus::Signal(1));
+        assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_viewer_that_has_left_before_it_listened_is_not_on_its_way() {
+    let mut stage = Stage::viewed("read line").await;
+    let mut front = Link::of(stage.host.connect().await.unwrap()).await;
+    front.orders(&Order::From { off: 0, whatever: true }).await;
+    let mut viewer = Link::silent(&stage.host).await.unwrap();
+    viewer.orders(&Order::View(Window::Shares(Size::new(70, 20)))).await;
+    front.resized(70, 20).await;
+    drop(viewer);
+    let began = Instant::now();
+    front.types("\n").await;
+    front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
+    front.orders(&Order::Seen).await;
+    soon(stage.host.finished()).await;
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_viewer_that_reads_what_was_before_is_heard_meanwhile() {
+    // More than the host keeps in memory, and than is read ahead.
+    const BYTES: usize = 16 << 20;
+    let stage =
+        Stage::recorded(&format!("head -c {BYTES} /dev/zero; read line; echo got it; read line")).await;
+    let (mut looks, mut bytes) = (stage.link().await, 0);
+    while bytes < BYTES {
+        let output = |report: &Report| {
+            if let Report::Output { bytes, .. } = report { Some(bytes.len()) } else { None }
+        };
+        bytes += looks.until(output).await;
+    }
+    let mut viewer = stage.hosted(Window::Shares(Size::new(70, 20)));
+    while soon(viewer.next()).await != Happened::Output {}
+    assert!(viewer.write(TsNs(0), b"\n", Origin::User));
+    while viewer.waiting() > 0 {
+        assert_ne!(soon(viewer.next()).await, Happened::CaughtUp, "it was not heard");
+    }
+    looks.resized(70, 20).await;
+    looks.reads("got it").await;
 }
 
 #[tokio::test]

@@ -1,139 +1,9 @@
-//! What a host and whoever drives its terminal say to each other: frames of a length, a kind and a few plain fields.
-//!
-//! Frame: u32 LE length of what follows, u8 kind, fields in little-endian. Only this program speaks it, with itself and its
-//! other versions: a kind that is not known is passed over, and [`Hello::version`] tells what to expect.
-
-use std::path::PathBuf;
+//! Orders and reports as bytes, and back.
 
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// The version spoken here. Since 2, sizes and snapshots are told where they were, also to those who connect late.
-pub const VERSION: u32 = 2;
-/// The longest frame. Longer bytes go in several.
-pub const FRAME_LIMIT: usize = 1 << 20;
-/// Bytes of one [`Report::Output`] or [`Order::Input`] at most.
-pub const CHUNK: usize = 128 * 1024;
-
-/// What a host tells of itself when somebody connects. The terminal's descriptor comes with it (`SCM_RIGHTS`), to see who has
-/// the foreground.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
-    /// See [`VERSION`].
-    pub version: u32,
-    /// The program's process id.
-    pub child: i32,
-    /// Columns now.
-    pub cols: u16,
-    /// Rows now.
-    pub rows: u16,
-    /// Output bytes so far.
-    pub off: u64,
-    /// The first output byte that the host still has in memory.
-    pub oldest: u64,
-    /// Output bytes that are in the recording's file, if one is written.
-    pub recorded: Option<u64>,
-    /// The recording's file.
-    pub recording: Option<PathBuf>,
-    /// What failed so far and was outlived.
-    pub faults: Vec<String>,
-    /// What the one who started the host wrote on it.
-    pub label: Value,
-}
-
-/// To a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// Send the output from this byte on, then all that follows. Answered by [`Report::Behind`] if it is not in memory any more.
-    From {
-        /// Output bytes that are known already.
-        off: u64,
-        /// If they are not there, begin with the oldest that are.
-        whatever: bool,
-    },
-    /// Bytes for the program.
-    Input {
-        /// Who wrote them.
-        origin: Origin,
-        /// At most [`CHUNK`].
-        bytes: Vec<u8>,
-    },
-    /// Another size for the terminal.
-    Resize(Size),
-    /// End the program, then the host.
-    Stop,
-    /// The program's end was seen: nobody else needs to be told.
-    Seen,
-    /// Keep this in the host's entry, for whoever drives the terminal next.
-    Remember(Value),
-    /// The connection is a viewer, with this window for the program. Said again when the window changes; a connection that ends is
-    /// forgotten.
-    View(Window),
-}
-
-/// What a viewer wants of the terminal's size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
-    /// Nothing: it shows what there is.
-    Keep,
-    /// The program is to fit into this, and into the windows of all others that share.
-    Shares(Size),
-    /// The program is to have exactly this, whoever else looks. Of several, the latest that came counts.
-    Sets(Size),
-}
-
-/// From a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
-    /// The first frame of a connection.
-    Hello(Box<Hello>),
-    /// The program wrote.
-    Output {
-        /// When.
-        at: TsNs,
-        /// Output bytes before.
-        off: u64,
-        /// At most [`CHUNK`].
-        bytes: Vec<u8>,
-    },
-    /// The size counts from here on.
-    Resized(Size),
-    /// A snapshot was taken here.
-    Snapshot {
-        /// When.
-        at: TsNs,
-        /// Its id.
-        id: u64,
-        /// Output bytes before it.
-        anchor: u64,
-        /// Its name; empty if it has none.
-        label: String,
-    },
-    /// Something failed that the session outlives.
-    Fault(String),
-    /// What was asked for is not in memory any more: the recording has it, up to `recorded`.
-    Behind {
-        /// Output bytes in the recording's file.
-        recorded: Option<u64>,
-    },
-    /// The program ended.
-    Exited(ExitStatus),
-    /// No more output will come.
-    Closed,
-    /// Somebody else has typed something for the program.
-    Typed {
-        /// Who.
-        origin: Origin,
-    },
-    /// There are as many viewers as there may be: the connection ends. Why, in words.
-    Full(String),
-}
-
-/// A frame that makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("bad frame from the other side: {0}")]
-pub struct BadFrame(&'static str);
+use super::frames::{BadFrame, frame};
+use super::{Order, Report, Window};
 
 impl Order {
     /// Appends the frame.
@@ -190,6 +60,13 @@ impl Order {
 }
 
 impl Report {
+    /// The frame.
+    pub(in crate::host) fn encoded(&self) -> Vec<u8> {
+        let mut frame = Vec::new();
+        self.encode(&mut frame);
+        frame
+    }
+
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -267,22 +144,13 @@ impl Report {
 }
 
 /// Appends a [`Report::Output`] frame without taking the bytes.
-pub(super) fn encode_output(out: &mut Vec<u8>, at: TsNs, off: u64, bytes: &[u8]) {
+pub(in crate::host) fn encode_output(out: &mut Vec<u8>, at: TsNs, off: u64, bytes: &[u8]) {
     out.reserve(bytes.len() + 21);
     frame(out, 2, |out| {
         out.extend(at.0.to_le_bytes());
         out.extend(off.to_le_bytes());
         out.extend(bytes);
     });
-}
-
-fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.extend([0; 4]);
-    out.push(kind);
-    body(out);
-    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
 fn put_size(out: &mut Vec<u8>, size: Size) {
@@ -335,50 +203,9 @@ impl Fields<'_> {
     }
 }
 
-/// Bytes that came in, cut into frames.
-#[derive(Debug, Default)]
-pub struct Frames {
-    buffer: Vec<u8>,
-    start: usize,
-}
-
-impl Frames {
-    /// Where to read to: append here.
-    pub fn room(&mut self) -> &mut Vec<u8> {
-        if self.start > 0 && self.start == self.buffer.len() {
-            self.buffer.clear();
-            self.start = 0;
-        } else if self.start >= FRAME_LIMIT {
-            self.buffer.drain(..self.start);
-            self.start = 0;
-        }
-        self.buffer.reserve(CHUNK);
-        &mut self.buffer
-    }
-
-    /// The body of the next whole frame.
-    ///
-    /// # Errors
-    /// It claims to be longer than [`FRAME_LIMIT`].
-    pub fn take(&mut self) -> Result<Option<&[u8]>, BadFrame> {
-        let Some((length, rest)) = self.buffer[self.start..].split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > FRAME_LIMIT {
-            return Err(BadFrame("it claims to be too long"));
-        }
-        if rest.len() < length {
-            return Ok(None);
-        }
-        let body = self.start + 4;
-        self.start = body + length;
-        Ok(Some(&self.buffer[body..body + length]))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Frames;
     use super::*;
 
     #[test]

@@ -1,0 +1,296 @@
+//! A terminal in a host process: bytes come over its control socket, and from its recording what came before.
+//!
+//! A host outlives us. Taking one over means reading its recording from the start and going on with the connection at that byte;
+//! a connection that breaks while the host lives is made again the same way.
+
+mod recorded;
+mod reports;
+mod stage;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_term::driver::Foreground;
+use nerve_term::event::{Origin, Size, TsNs};
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use self::recorded::Piece;
+use self::stage::Stage;
+use super::pty::{Control, WRITE_LIMIT};
+use super::{Backend, Happened, Lease, Memory};
+use crate::host::link::{CHUNK, Order, Window};
+use crate::host::registry::Entry;
+
+/// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
+/// hangs.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Who has typed within this time is at it.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hosted {
+    entry: Entry,
+    registry: PathBuf,
+    stage: Stage,
+    terminal: Option<Control>,
+    /// Orders on their way.
+    orders: VecDeque<u8>,
+    /// Output bytes handed out so far.
+    off: u64,
+    /// What came before we did is over at this byte; not known before the host has greeted.
+    caught_up_at: Option<u64>,
+    catching_up: bool,
+    output: Vec<u8>,
+    told: VecDeque<Happened>,
+    exited: bool,
+    closed: bool,
+    /// Why there is no connection.
+    why: String,
+    /// It was told that a living host does not answer.
+    complained: bool,
+    /// The recording does not have what is missing.
+    unrecorded: bool,
+    /// How many of the host's faults were told.
+    faults: usize,
+    /// When the last snapshot that was told was taken: what comes twice is told once.
+    last_snapshot: TsNs,
+    role: Role,
+    /// When somebody else has typed last, and who.
+    typed: Option<(Instant, Origin)>,
+}
+
+/// What the host is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Ours: we see its program's end, and clear away what is left of it.
+    Drives,
+    /// Somebody else's, which we look at through a window and type into.
+    Views(Window),
+}
+
+impl Hosted {
+    /// Drives a host that was just started.
+    pub fn fresh(entry: Entry, registry: PathBuf) -> Hosted {
+        Hosted::new(entry, registry, false, Role::Drives)
+    }
+
+    /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
+    /// first, and then [`Happened::CaughtUp`].
+    pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
+        Hosted::new(entry, registry, true, Role::Drives)
+    }
+
+    /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
+    /// [`Happened::CaughtUp`].
+    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> Hosted {
+        Hosted::new(entry, registry, true, Role::Views(window))
+    }
+
+    /// Another window for a host that is looked at.
+    pub fn set_window(&mut self, window: Window) {
+        if self.role != Role::Views(window) && !matches!(self.stage, Stage::Over) {
+            self.role = Role::Views(window);
+            // Said with the next greeting otherwise.
+            if matches!(self.stage, Stage::Live(_) | Stage::Reading(_, _, Some(_))) {
+                Order::View(window).extend(&mut self.orders);
+            }
+        }
+    }
+
+    /// Asks for the end of the program and of the host.
+    pub fn stop(&mut self) {
+        Order::Stop.extend(&mut self.orders);
+    }
+
+    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
+        Hosted {
+            stage: Stage::connecting(&entry, Duration::ZERO),
+            entry,
+            registry,
+            terminal: None,
+            orders: VecDeque::new(),
+            off: 0,
+            caught_up_at: None,
+            catching_up,
+            output: Vec::new(),
+            told: VecDeque::new(),
+            exited: false,
+            closed: false,
+            why: String::new(),
+            complained: false,
+            unrecorded: false,
+            faults: 0,
+            last_snapshot: TsNs(0),
+            role,
+            typed: None,
+        }
+    }
+
+    /// What is left of the host is ours to clear away.
+    fn forget(&self) {
+        if self.role == Role::Drives {
+            self.entry.forget(&self.registry);
+        }
+    }
+}
+
+impl Order {
+    fn extend(&self, orders: &mut VecDeque<u8>) {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        orders.extend(bytes);
+    }
+}
+
+impl Backend for Hosted {
+    async fn next(&mut self) -> Happened {
+        loop {
+            if let Some(happened) = self.told.pop_front() {
+                return happened;
+            }
+            match &mut self.stage {
+                Stage::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(connection)) => self.connected(connection),
+                    Ok(Err(error)) => self.not_connected(&error),
+                    Err(error) => self.not_connected(&io::Error::other(error)),
+                },
+                Stage::Reading(pieces, from, connection) => {
+                    match recorded::next(pieces, connection.as_mut(), &mut self.orders).await {
+                        Some(Piece::Output { off, bytes }) => {
+                            if let Some(happened) = self.output_at(off, bytes) {
+                                return happened;
+                            }
+                        }
+                        Some(Piece::Other(Happened::Snapshot(snapshot))) => {
+                            if let Some(happened) = self.snapshot(snapshot) {
+                                return happened;
+                            }
+                        }
+                        Some(Piece::Other(Happened::Exited(exit))) => {
+                            // Told when all of it is read.
+                            self.entry.exit.get_or_insert(exit.into());
+                        }
+                        Some(Piece::Other(happened)) => return happened,
+                        None => match connection.take() {
+                            Some(connection) => {
+                                self.unrecorded = *from == self.off;
+                                self.go_live(connection);
+                            }
+                            None => self.over(),
+                        },
+                    }
+                }
+                Stage::Live(connection) => {
+                    let report = match connection.decoded() {
+                        Ok(report) => report,
+                        Err(error) => {
+                            self.disconnected(&error.to_string());
+                            continue;
+                        }
+                    };
+                    if let Some(report) = report {
+                        if let Some(happened) = self.reported(report) {
+                            return happened;
+                        }
+                        continue;
+                    }
+                    match connection.exchange(&mut self.orders).await {
+                        Ok(true) => {}
+                        Ok(false) => self.disconnected("it closed the connection"),
+                        Err(error) => self.disconnected(&error.to_string()),
+                    }
+                }
+                Stage::Over => std::future::pending().await,
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn write(&mut self, _now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        if matches!(self.stage, Stage::Over) || self.orders.len() + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        for chunk in bytes.chunks(CHUNK) {
+            Order::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.orders);
+        }
+        true
+    }
+
+    fn waiting(&self) -> usize {
+        self.orders.len()
+    }
+
+    fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
+        if matches!(self.stage, Stage::Over) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        Order::Resize(size).extend(&mut self.orders);
+        Ok(())
+    }
+
+    fn others_size(&self) -> Option<&'static str> {
+        Some(
+            "the windows of those who look at it set its size; it can be changed when they have left, or by 'nerve attach --size mine'",
+        )
+    }
+
+    fn signal(&self, signal: Signal) {
+        match &self.terminal {
+            Some(terminal) => terminal.signal(signal),
+            None => {
+                self.entry.signal_child(signal);
+                // It stands still, and ends its program and itself when it goes on.
+                let _ = self.entry.signal(Signal::TERM);
+            }
+        }
+    }
+
+    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(closely, kin))
+    }
+
+    fn drain_time(&self) -> Duration {
+        DRAIN
+    }
+
+    fn pid(&self) -> Option<i32> {
+        Some(self.entry.child)
+    }
+
+    fn hides_input(&self) -> bool {
+        self.terminal.as_ref().is_some_and(Control::hides_input)
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        // Plain fields: it cannot fail.
+        Order::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.orders);
+    }
+
+    fn release(&mut self) -> bool {
+        true
+    }
+
+    fn lease(&mut self, now: TsNs) -> Lease {
+        let Some((at, origin)) = self.typed else { return Lease::Free };
+        match PAUSE.checked_sub(at.elapsed()) {
+            Some(left) if !left.is_zero() => {
+                let by = match origin {
+                    Origin::Injected => "somebody with 'nerve host write'",
+                    Origin::User | Origin::Api | Origin::Terminal => "somebody in front of it",
+                };
+                Lease::Held { by: by.to_string(), until: now + left }
+            }
+            Some(_) | None => {
+                self.typed = None;
+                Lease::Free
+            }
+        }
+    }
+}

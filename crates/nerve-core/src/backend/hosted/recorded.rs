@@ -1,0 +1,97 @@
+//! What a host's recording tells of the time before we came, read on a thread of its own.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use nerve_record::ahr::{Body, Mark, Part, Reader};
+use nerve_term::event::{Size, TsNs};
+use nerve_term::terminal::Snapshot;
+use tokio::sync::mpsc;
+
+use crate::backend::Happened;
+use crate::host::connection::Connection;
+
+/// Blocks of a recording that are decompressed ahead of the terminal model.
+const AHEAD: usize = 4;
+
+/// Something out of a recording.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Output { off: u64, bytes: Vec<u8> },
+    Other(Happened),
+}
+
+/// Reads a recording from an output byte on, up to another (else to its end), on a thread of its own.
+pub(super) fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc::Receiver<Piece> {
+    let (pieces, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        // A closed channel means that nobody wants it any more.
+        let _ = send_recording(&path, from, to, &pieces);
+    });
+    receiver
+}
+
+/// The next piece of the recording. Orders need not wait until all of it is read.
+pub(super) async fn next(
+    pieces: &mut mpsc::Receiver<Piece>,
+    connection: Option<&mut Connection>,
+    orders: &mut VecDeque<u8>,
+) -> Option<Piece> {
+    let Some(connection) = connection else { return pieces.recv().await };
+    loop {
+        tokio::select! {
+            biased;
+            () = connection.send_waiting(orders) => {}
+            piece = pieces.recv() => return piece,
+        }
+    }
+}
+
+fn send_recording(
+    path: &Path,
+    from: u64,
+    to: Option<u64>,
+    pieces: &mpsc::Sender<Piece>,
+) -> Result<(), mpsc::error::SendError<Piece>> {
+    let fault = |message: String| Piece::Other(Happened::Fault(message));
+    let mut reader = match Reader::open(path) {
+        Ok(reader) => reader,
+        Err(error) => return pieces.blocking_send(fault(error.to_string())),
+    };
+    loop {
+        let block = match reader.next() {
+            Ok(Some(Part::Block(block))) => block,
+            Ok(Some(Part::Lost(lost))) => {
+                if lost.output_missing() {
+                    pieces.blocking_send(fault(lost.to_string()))?;
+                }
+                continue;
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => return pieces.blocking_send(fault(error.to_string())),
+        };
+        for record in block.records() {
+            let piece = match record.body {
+                Body::Data { off, .. } if to.is_some_and(|to| off >= to) => return Ok(()),
+                Body::Data { off, bytes } => Piece::Output { off, bytes: bytes.to_vec() },
+                Body::Resize { cols, rows } if block.output().end >= from => {
+                    Piece::Other(Happened::Resized(Size::new(cols, rows)))
+                }
+                Body::Snapshot { id, anchor, label } if anchor >= from => {
+                    let label = String::from_utf8_lossy(label);
+                    Piece::Other(Happened::Snapshot(snapshot(record.at, id, anchor, &label)))
+                }
+                // Of a host that is gone this can be all that tells it.
+                Body::Mark(Mark::Exit(exit)) if to.is_none() => Piece::Other(Happened::Exited(exit)),
+                _ => continue,
+            };
+            pieces.blocking_send(piece)?;
+        }
+    }
+}
+
+/// A snapshot as a terminal is told of it.
+pub(super) fn snapshot(at: TsNs, id: u64, anchor: u64, label: &str) -> Snapshot {
+    let label = Some(label.to_string()).filter(|label| !label.is_empty());
+    Snapshot { id, label, at, offset: anchor, ..Snapshot::default() }
+}

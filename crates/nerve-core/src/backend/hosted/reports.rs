@@ -1,0 +1,90 @@
+//! What a host reports, as what happens at a terminal: each byte and each snapshot once, however often it comes.
+
+use nerve_term::terminal::Snapshot;
+use tokio::time::Instant;
+
+use super::recorded::snapshot;
+use super::{Hosted, Role, Stage};
+use crate::backend::Happened;
+use crate::host::link::{Order, Report};
+
+impl Hosted {
+    pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {
+        if off > self.off {
+            let message = match self.role {
+                Role::Drives => format!("output bytes {}..{off} are lost", self.off),
+                Role::Views(_) if self.off == 0 => format!(
+                    "nothing was recorded: the first {off} bytes of output are not known any more, and what follows is shown"
+                ),
+                Role::Views(_) => format!("output bytes {}..{off} came too fast and are not shown", self.off),
+            };
+            self.told.extend([Happened::Fault(message), Happened::Skipped(off)]);
+            self.off = off;
+            let then = self.told.len();
+            if let Some(output) = self.output_at(off, bytes) {
+                // Before what it brings about.
+                self.told.insert(then, output);
+            }
+            return None;
+        }
+        let known = usize::try_from(self.off - off).unwrap_or(usize::MAX).min(bytes.len());
+        bytes.drain(..known);
+        if bytes.is_empty() {
+            return None;
+        }
+        self.off += bytes.len() as u64;
+        self.output = bytes;
+        self.check_caught_up();
+        Some(Happened::Output)
+    }
+
+    pub(super) fn check_caught_up(&mut self) {
+        if self.catching_up && self.caught_up_at.is_some_and(|at| self.off >= at) {
+            self.catching_up = false;
+            self.told.push_back(Happened::CaughtUp);
+        }
+    }
+
+    pub(super) fn reported(&mut self, report: Report) -> Option<Happened> {
+        match report {
+            Report::Output { off, bytes, .. } => self.output_at(off, bytes),
+            Report::Resized(size) => Some(Happened::Resized(size)),
+            Report::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
+            Report::Fault(message) => {
+                self.faults += 1;
+                Some(Happened::Fault(message))
+            }
+            Report::Behind { recorded } => {
+                self.behind(recorded);
+                None
+            }
+            Report::Exited(exit) => {
+                self.exited = true;
+                if self.role == Role::Drives {
+                    Order::Seen.extend(&mut self.orders);
+                }
+                Some(Happened::Exited(exit))
+            }
+            Report::Closed => {
+                self.closed = true;
+                Some(Happened::Closed)
+            }
+            Report::Typed { origin } => {
+                self.typed = Some((Instant::now(), origin));
+                None
+            }
+            Report::Full(why) => {
+                self.stage = Stage::Over;
+                Some(Happened::Lost(why))
+            }
+            Report::Hello(_) => None,
+        }
+    }
+
+    /// Told once, however often it comes.
+    pub(super) fn snapshot(&mut self, snapshot: Snapshot) -> Option<Happened> {
+        let new = snapshot.at > self.last_snapshot;
+        self.last_snapshot = self.last_snapshot.max(snapshot.at);
+        new.then_some(Happened::Snapshot(snapshot))
+    }
+}

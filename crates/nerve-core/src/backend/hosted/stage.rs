@@ -1,0 +1,191 @@
+//! How a host is reached: a connection that is made, the recording that is read first, a connection that breaks, a host that is gone.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::Happened;
+use super::super::pty::{Control, ESCALATION};
+use super::recorded::{Piece, read_recording};
+use super::{Hosted, Role};
+use crate::host::connection::Connection;
+use crate::host::link::Order;
+use crate::host::registry::{self, Entry};
+
+/// How long a host may take to greet before that is told.
+const GREETING: Duration = Duration::from_secs(5);
+/// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
+/// so nobody is told.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a host that takes no more connections is left alone before it is asked again.
+const FULL: Duration = Duration::from_secs(1);
+/// Since this version a host tells sizes and snapshots of the past too.
+const TELLS_MARKS: u32 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Connecting(AbortOnDropHandle<io::Result<Connection>>),
+    /// The recording is read, from an output byte on; then the connection goes on, if there is one.
+    Reading(mpsc::Receiver<Piece>, u64, Option<Connection>),
+    Live(Connection),
+    Over,
+}
+
+impl Hosted {
+    pub(super) fn connected(&mut self, mut connection: Connection) {
+        let terminal = connection.terminal.take();
+        self.terminal =
+            terminal.and_then(|terminal| Control::of_other(terminal, connection.hello.child).ok());
+        let hello = &connection.hello;
+        self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(Happened::Fault));
+        self.faults = hello.faults.len();
+        self.complained = false;
+        self.caught_up_at = Some(hello.off);
+        // Its window counts and its keys are heard while it reads what was before.
+        if let Role::Views(window) = self.role {
+            Order::View(window).extend(&mut self.orders);
+        }
+        // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
+        let in_memory = self.role != Role::Drives && hello.version >= TELLS_MARKS;
+        let past = self.catching_up && self.off == 0 && hello.off > 0 && !in_memory;
+        if (past || hello.oldest > self.off) && hello.recording.is_some() {
+            let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
+            self.stage = Stage::Reading(read_recording(path, self.off, to), self.off, Some(connection));
+        } else {
+            self.go_live(connection);
+        }
+    }
+
+    pub(super) fn go_live(&mut self, connection: Connection) {
+        let whatever = connection.hello.recording.is_none() || self.unrecorded;
+        Order::From { off: self.off, whatever }.extend(&mut self.orders);
+        self.stage = Stage::Live(connection);
+        self.check_caught_up();
+    }
+
+    /// Nobody answers. A host that lives is waited for; of one that is gone, the recording tells what it could not.
+    pub(super) fn not_connected(&mut self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Drives {
+            self.stage = Stage::Over;
+            self.told.push_back(Happened::Lost(error.to_string()));
+            return;
+        }
+        if self.entry.is_alive() {
+            if !std::mem::replace(&mut self.complained, true) {
+                let (id, pid) = (&self.entry.id, self.entry.pid);
+                self.told.push_back(Happened::Fault(format!(
+                    "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
+                )));
+            }
+            let full = error.kind() == io::ErrorKind::QuotaExceeded;
+            self.stage = Stage::connecting(&self.entry, if full { FULL } else { Duration::ZERO });
+            return;
+        }
+        if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
+            // It may say by now how the program ended.
+            self.entry = entry;
+        }
+        self.why = error.to_string();
+        match &self.entry.recording {
+            Some(path) => {
+                self.stage = Stage::Reading(read_recording(path.clone(), self.off, None), self.off, None);
+            }
+            None => self.over(),
+        }
+    }
+
+    /// There is no host any more.
+    pub(super) fn over(&mut self) {
+        self.stage = Stage::Over;
+        if std::mem::take(&mut self.catching_up) {
+            self.told.push_back(Happened::CaughtUp);
+        }
+        // With our descriptor gone, the program's terminal is.
+        self.terminal = None;
+        if let (Some(exit), false) = (self.entry.exit, self.exited) {
+            self.told.extend([Happened::Exited(exit.into()), Happened::Closed]);
+        } else if !self.exited {
+            let pid = self.entry.pid;
+            let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
+            self.told.push_back(Happened::Lost(message));
+            if self.role == Role::Drives {
+                tokio::spawn(end_program(self.entry.clone()));
+            }
+        } else if !self.closed {
+            self.told.push_back(Happened::Closed);
+        }
+        self.forget();
+    }
+
+    /// The connection broke.
+    pub(super) fn disconnected(&mut self, why: &str) {
+        if self.exited && self.closed {
+            self.stage = Stage::Over;
+            self.forget();
+            return;
+        }
+        if !self.orders.is_empty() {
+            let message = format!("{} bytes of orders to the host may be lost: {why}", self.orders.len());
+            self.told.push_back(Happened::Fault(message));
+            // What was sent of them is not known; half a frame must not be followed by another.
+            self.orders.clear();
+        }
+        self.stage = Stage::connecting(&self.entry, Duration::ZERO);
+    }
+
+    /// Meanwhile more was written than the host keeps: the file has it.
+    pub(super) fn behind(&mut self, recorded: Option<u64>) {
+        let Stage::Live(connection) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+        match (&connection.hello.recording, recorded) {
+            (Some(path), Some(to)) if to > self.off => {
+                let pieces = read_recording(path.clone(), self.off, Some(to));
+                self.stage = Stage::Reading(pieces, self.off, Some(connection));
+            }
+            _ => {
+                Order::From { off: self.off, whatever: true }.extend(&mut self.orders);
+                self.stage = Stage::Live(connection);
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// Begins after a pause.
+    pub(super) fn connecting(entry: &Entry, pause: Duration) -> Stage {
+        let control = entry.runtime.join(crate::host::CONTROL);
+        let entry = entry.clone();
+        Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            let deadline = Instant::now() + GREETING;
+            loop {
+                let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
+                match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    // Out of descriptors, or about to end: it is tried again for a while.
+                    Err(error)
+                        if error.kind() != io::ErrorKind::QuotaExceeded
+                            && entry.is_alive()
+                            && Instant::now() < deadline =>
+                    {
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    connected => return connected,
+                }
+            }
+        })))
+    }
+}
+
+/// The host is gone and its program may not be: it lost its terminal, and may not care.
+async fn end_program(entry: Entry) {
+    for (signal, pause) in ESCALATION {
+        entry.signal_child(signal);
+        let deadline = Instant::now() + pause;
+        while entry.has_child() && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
