@@ -24,6 +24,8 @@ pub(crate) struct Lines {
     partial: Vec<u8>,
     /// The rest of this line is not wanted.
     is_skipping: bool,
+    /// How much of it is read if it is already long when it is first seen, bytes.
+    back: u64,
 }
 
 /// What a look found.
@@ -38,7 +40,17 @@ pub(crate) enum Found<'a> {
 impl Lines {
     /// A file nothing was read of yet. It need not be there.
     pub(crate) fn new(path: PathBuf) -> Lines {
-        Lines { path, file: None, position: 0, partial: Vec::new(), is_skipping: false }
+        Lines { path, file: None, position: 0, partial: Vec::new(), is_skipping: false, back: BACK }
+    }
+
+    /// One that is read from its beginning up to so many bytes; of a longer one the end.
+    pub(crate) fn of_at_most(path: PathBuf, bytes: u64) -> Lines {
+        Lines { back: bytes, ..Lines::new(path) }
+    }
+
+    /// Bytes read of it.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -62,7 +74,7 @@ impl Lines {
         let id = (about.dev(), about.ino());
         match self.file.replace(id) {
             None => {
-                self.position = about.len().saturating_sub(BACK);
+                self.position = about.len().saturating_sub(self.back);
                 self.is_skipping = self.position > 0;
             }
             Some(before) if before != id || about.len() < self.position => {

@@ -1,9 +1,10 @@
 //! The executions of a session, as their list grows. Nothing is polled: the folder tells when a file in it has changed.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nerve_record::executions::{self, Executions};
+use nerve_record::executions::{self, Executions, MAX_LIST};
 
 use crate::activity::lines::{Found, Lines};
 use crate::activity::watch::Watcher;
@@ -15,6 +16,17 @@ pub struct Follow {
     watcher: Watcher,
     lines: Lines,
     known: Executions,
+    is_brief: bool,
+    news: News,
+}
+
+/// What was read since somebody asked last.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// The list is another one than before: what was told of it does not hold.
+    pub(super) anew: bool,
+    /// Numbers of the executions of which something was said.
+    pub(super) numbers: BTreeSet<u64>,
 }
 
 impl Follow {
@@ -23,13 +35,26 @@ impl Follow {
     /// # Errors
     /// The folder cannot be watched, or the list cannot be read.
     pub fn new(recording: &Path) -> io::Result<Follow> {
+        Follow::with(recording, Executions::default(), false)
+    }
+
+    /// The same for an overview ([`Executions::brief`]).
+    ///
+    /// # Errors
+    /// As [`Follow::new`].
+    pub(super) fn brief(recording: &Path) -> io::Result<Follow> {
+        Follow::with(recording, Executions::brief(), true)
+    }
+
+    fn with(recording: &Path, known: Executions, is_brief: bool) -> io::Result<Follow> {
         let folder = recording.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new(".")))?;
         let watcher = Watcher::new()?;
         // Watched before it is read: what changes in between is told.
         watcher.folder(&folder)?;
-        let lines = Lines::new(executions::path_of(recording));
-        let mut follow = Follow { folder, watcher, lines, known: Executions::default() };
+        // The last line may end behind the limit.
+        let lines = Lines::of_at_most(executions::path_of(recording), 2 * MAX_LIST);
+        let mut follow = Follow { folder, watcher, lines, known, is_brief, news: News::default() };
         follow.look()?;
         Ok(follow)
     }
@@ -37,6 +62,16 @@ impl Follow {
     /// What is known now.
     pub fn known(&self) -> &Executions {
         &self.known
+    }
+
+    /// The list has the size at which no more is added to it.
+    pub(super) fn is_full(&self) -> bool {
+        self.lines.position() >= MAX_LIST
+    }
+
+    /// What was read since this was called last.
+    pub(super) fn news(&mut self) -> News {
+        std::mem::take(&mut self.news)
     }
 
     /// Waits until more is known. May be dropped and called again: nothing is lost.
@@ -55,15 +90,21 @@ impl Follow {
     }
 
     /// Reads what was added; true if there was something.
-    fn look(&mut self) -> io::Result<bool> {
-        let (known, mut any) = (&mut self.known, false);
-        self.lines.read(|found| {
+    pub(super) fn look(&mut self) -> io::Result<bool> {
+        let Follow { lines, known, is_brief, news, .. } = self;
+        let mut any = false;
+        lines.read(|found| {
             any = true;
             match found {
-                Found::Line(line) => known.line(line.as_bytes()),
-                Found::Anew => *known = Executions::default(),
+                Found::Line(line) => news.numbers.extend(known.line(line.as_bytes())),
+                Found::Anew => {
+                    *known = if *is_brief { Executions::brief() } else { Executions::default() };
+                    *news = News { anew: true, ..News::default() };
+                }
             }
         })?;
+        // Of what is forgotten nothing is said.
+        news.numbers = news.numbers.split_off(&known.numbers().start);
         Ok(any)
     }
 }

@@ -5,10 +5,15 @@
 //! |---|---|
 //! | `note` | what an agent's activities say of executions → lines of the list |
 //! | [`follow`] | the list, as it grows |
+//! | `states` | how they are, from the list and from who runs them |
+//! | [`watch`] | both, on a thread of its own, for a viewer |
 //! | [`trace`] | an agent's commands run under `nerve exec`, with the ids that the agent gave them |
 
 pub mod follow;
 mod note;
+mod states;
 pub mod trace;
+pub mod watch;
 
 pub(crate) use note::Noter;
+pub use states::{Changes, Reader, State, Told};

@@ -118,6 +118,15 @@ fn command_in(line: &str) -> Option<String> {
     words.get(at + 1).cloned()
 }
 
+/// Whether Claude Code's shell gives the command of this line `/dev/null` to read: all of it, or the first of a pipeline.
+pub fn reads_nothing(line: &str) -> bool {
+    let Some(words) = shell_words::split(line).ok() else { return false };
+    let eval = words.iter().position(|word| word == "eval");
+    let after = eval.map(|at| &words[at + 1..]).unwrap_or_default();
+    after.get(1..3).is_some_and(|words| words == ["<", "/dev/null"])
+        || after.first().is_some_and(|command| command.contains("< /dev/null |"))
+}
+
 /// A command without its blanks and without the end of input that the agent puts into the first of a pipeline.
 fn bare(command: &str) -> String {
     let without: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
@@ -199,6 +208,14 @@ mod tests {
         other["hook_event_name"] = "PostToolUse".into();
         assert!(Announced::of(&other).is_none());
         assert!(Announced::of(&json!([])).is_none());
+    }
+
+    #[test]
+    fn what_a_command_can_read_is_in_its_line() {
+        assert!(reads_nothing(&line("sudo true")));
+        assert!(reads_nothing("eval 'cat < /dev/null | wc' && pwd -P >| /tmp/x"));
+        assert!(!reads_nothing("eval 'cat' && pwd -P >| /tmp/x"));
+        assert!(!reads_nothing("eval") && !reads_nothing("echo '"));
     }
 
     #[test]

@@ -1,0 +1,269 @@
+//! The list of executions as a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, path_of};
+
+/// Longer lines are passed over. Two texts, six times as long in JSON at worst.
+const MAX_LINE: u64 = 1 << 20;
+
+/// The executions listed beside `recording`; none when there is no list.
+///
+/// # Errors
+/// What the operating system says.
+pub fn read(recording: &Path) -> io::Result<Executions> {
+    let mut executions = Executions::default();
+    if let Some(file) = existing(recording)? {
+        each_line(&file, |line| {
+            executions.line(line);
+        })?;
+    }
+    Ok(executions)
+}
+
+/// The execution of that id, however many there are and however old it is; `None` if it is not listed.
+///
+/// # Errors
+/// What the operating system says.
+pub fn find(recording: &Path, id: &str) -> io::Result<Option<ExecutionLine>> {
+    match existing(recording)? {
+        Some(file) => find_in(&file, id),
+        None => Ok(None),
+    }
+}
+
+fn existing(recording: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().read(true).custom_flags(flags()).open(path_of(recording)) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds a line to the list beside `recording`, by one write at its end: several processes may add lines. Makes the file (mode 0600)
+/// if it is missing. Long texts are cut.
+///
+/// # Errors
+/// What the operating system says; the list has [`MAX_LIST`] bytes.
+pub fn append(recording: &Path, line: ExecutionLine) -> io::Result<()> {
+    write(&mut open(recording)?, line)
+}
+
+/// Adds the line of an execution that begins, unless its id has a terminal already.
+///
+/// # Errors
+/// [`ClaimError`].
+pub fn claim(recording: &Path, line: ExecutionLine) -> Result<(), ClaimError> {
+    let mut file = open(recording)?;
+    // Of two that come at once, the second sees what the first wrote.
+    file.lock()?;
+    if find_in(&file, &line.id)?.is_some_and(|line| line.has_terminal()) {
+        return Err(ClaimError::Taken(line.id));
+    }
+    Ok(write(&mut file, line)?)
+}
+
+/// An execution cannot have its id.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// Another one has it.
+    #[error("the session has an execution '{0}' already")]
+    Taken(String),
+    /// The list cannot be read or written.
+    #[error("the list of executions cannot be written: {0}")]
+    Io(#[from] io::Error),
+}
+
+fn open(recording: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    options.custom_flags(flags()).open(path_of(recording))
+}
+
+/// Not a link to somewhere else, and not a pipe that waits for its other end.
+fn flags() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+}
+
+fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {
+    line.command = line.command.map(|text| cut(text, MAX_TEXT));
+    line.output = line.output.map(|text| cut(text, MAX_TEXT));
+    let end = file.seek(SeekFrom::End(0))?;
+    if end >= MAX_LIST {
+        let message = format!("it has {end} bytes, and no list gets longer than {MAX_LIST}");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, message));
+    }
+    let mut text = Vec::new();
+    // After a line that was cut short, by a full disk or a power failure.
+    if end > 0 && last_byte(file)? != b'\n' {
+        text.push(b'\n');
+    }
+    serde_json::to_writer(&mut text, &line)?;
+    text.push(b'\n');
+    file.write_all(&text)
+}
+
+fn last_byte(file: &mut File) -> io::Result<u8> {
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last[0])
+}
+
+fn find_in(file: &File, id: &str) -> io::Result<Option<ExecutionLine>> {
+    // An id has no letter that JSON writes otherwise; most lines need not be taken apart.
+    let named = format!("\"{id}\"");
+    let mut executions = Executions::default();
+    each_line(file, |line| {
+        if std::str::from_utf8(line).is_ok_and(|line| line.contains(&named)) {
+            executions.line(line);
+        }
+    })?;
+    Ok(executions.get(id).cloned())
+}
+
+fn each_line(mut file: &File, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    file.seek(SeekFrom::Start(0))?;
+    // Somebody else may have written more.
+    let mut lines = BufReader::with_capacity(64 << 10, file.take(MAX_LIST + MAX_LINE));
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        if lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(());
+        }
+        if !bytes.ends_with(b"\n") && bytes.len() as u64 == MAX_LINE {
+            lines.skip_until(b'\n')?;
+            continue;
+        }
+        each(&bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::recording_of;
+    use super::*;
+
+    fn line(id: &str) -> ExecutionLine {
+        ExecutionLine { id: id.into(), ..ExecutionLine::default() }
+    }
+
+    #[test]
+    fn later_lines_say_what_was_not_known_and_the_list_is_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        assert_eq!(read(&recording).unwrap().iter().count(), 0);
+        let told = ExecutionLine {
+            tool: Some("Bash".into()),
+            command: Some("ls | wc".into()),
+            started_ns: Some(1),
+            anchor_byte: Some(7),
+            ..line("a")
+        };
+        append(&recording, told).unwrap();
+        append(&recording, line("b")).unwrap();
+        let own = ExecutionLine {
+            host: Some("h".into()),
+            command: Some("x".into()),
+            started_ns: Some(5),
+            ..line("a")
+        };
+        claim(&recording, own).unwrap();
+        append(&recording, ExecutionLine { ended_ns: Some(9), exit_code: Some(3), ..line("a") }).unwrap();
+        let known = read(&recording).unwrap();
+        let ids: Vec<&str> = known.iter().map(|line| line.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b"]);
+        let a = known.get("a").unwrap();
+        assert!(a.has_terminal() && a.has_ended());
+        assert_eq!((a.command.as_deref(), a.started_ns, a.anchor_byte), (Some("ls | wc"), Some(1), Some(7)));
+        assert_eq!((a.exit_code, a.ended_ns), (Some(3), Some(9)));
+        assert!(!known.get("b").unwrap().has_ended() && known.get("c").is_none());
+        let mode = fs::metadata(path_of(&recording)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn an_id_has_one_terminal_however_many_want_it_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        append(&recording, line("a")).unwrap();
+        let claims: Vec<_> = (0..8)
+            .map(|at| {
+                let recording = recording.clone();
+                let own = ExecutionLine { host: Some(at.to_string()), ..line("a") };
+                std::thread::spawn(move || claim(&recording, own).is_ok())
+            })
+            .collect();
+        let won = claims.into_iter().map(|claim| claim.join().unwrap());
+        assert_eq!(won.filter(|won| *won).count(), 1);
+        assert!(matches!(claim(&recording, line("a")), Err(ClaimError::Taken(_))));
+    }
+
+    #[test]
+    fn what_is_no_line_is_passed_over_and_a_cut_one_spoils_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        let bad = format!("{{}}\nnull\n{{\"id\":\"../up\"}}\n{}\n{{\"id\":\"cu", "x".repeat(3 << 20));
+        fs::write(path_of(&recording), bad).unwrap();
+        append(&recording, line("good")).unwrap();
+        let known = read(&recording).unwrap();
+        assert_eq!(known.iter().map(|line| line.id.as_str()).collect::<Vec<_>>(), ["good"]);
+        for id in ["../up", "a/b", "", "a.b", "\u{e4}"] {
+            assert!(recording_of(&recording, id).is_err(), "{id:?}");
+        }
+        assert!(recording_of(&recording, "a-1").unwrap().ends_with("s.executions/a-1.ahr"));
+    }
+
+    #[test]
+    fn texts_and_lists_have_their_bounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        append(&recording, ExecutionLine { output: Some("\u{e4}".repeat(MAX_TEXT)), ..line("a") }).unwrap();
+        let known = read(&recording).unwrap();
+        assert!(known.get("a").unwrap().output.as_ref().unwrap().len() < MAX_TEXT + 4);
+        let file = File::options().write(true).open(path_of(&recording)).unwrap();
+        file.set_len(MAX_LIST).unwrap();
+        let error = append(&recording, line("b")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_list_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        let other = dir.path().join("other");
+        fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&other, path_of(&recording)).unwrap();
+        assert!(append(&recording, line("a")).is_err());
+        assert_eq!(fs::read(&other).unwrap(), b"");
+    }
+
+    #[test]
+    fn one_of_many_is_found_however_old_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let recording = dir.path().join("s.ahr");
+        assert_eq!(find(&recording, "a").unwrap(), None);
+        let texts = |id: &str| ExecutionLine { command: Some("echo \"b\"".into()), ..line(id) };
+        append(&recording, texts("a")).unwrap();
+        let mut list = fs::read(path_of(&recording)).unwrap();
+        for at in 0..super::super::MAX_EXECUTIONS + 1 {
+            writeln!(list, "{{\"id\":\"n{at}\"}}").unwrap();
+        }
+        fs::write(path_of(&recording), list).unwrap();
+        append(&recording, ExecutionLine { exit_code: Some(7), ..line("a") }).unwrap();
+        let known = find(&recording, "a").unwrap();
+        assert_eq!(known, Some(ExecutionLine { exit_code: Some(7), ..texts("a") }));
+        assert_eq!(find(&recording, "b").unwrap(), None, "it is a part of another's command");
+        claim(&recording, ExecutionLine { host: Some("h".into()), ..line("a") }).unwrap();
+        assert!(matches!(claim(&recording, line("a")), Err(ClaimError::Taken(_))));
+    }
+}
