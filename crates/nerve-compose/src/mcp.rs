@@ -4,14 +4,15 @@ use nerve_mcp::Config;
 use nerve_mcp::http::{HttpService, PATH};
 use nerve_mcp::link::Link;
 use nerve_record::store::Store;
-use nerve_server::Mount;
 use nerve_server::error::ServerError;
 use nerve_server::server::ServerConfig;
+use nerve_server::{Closing, Mount};
 
 /// MCP at the path `/mcp`. `make`: what is served there; it is asked once for each server that has it.
 pub fn create_mcp(make: impl Fn() -> Config + Send + Sync + 'static) -> Mount {
-    Mount::new(PATH, move |closing| {
-        let service = HttpService::new(make(), closing);
+    Mount::new(PATH, move |closing: Closing| {
+        let service = HttpService::new(make(), closing.begun());
+        closing.wait_for(service.clone().ended());
         move |request| {
             let service = service.clone();
             async move { service.answer(request).await }

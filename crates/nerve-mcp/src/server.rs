@@ -15,6 +15,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Subscriptio
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::Config;
 use crate::call::Call;
@@ -46,6 +47,8 @@ pub(crate) struct McpServer {
     telling: AtomicBool,
     /// The client is gone; of one over HTTP its requests say it: [`Gone`].
     gone: CancellationToken,
+    /// Somebody waits until it has served.
+    _counted: Option<TaskTrackerToken>,
 }
 
 /// Where what is served comes from: the same for all clients of a process.
@@ -76,7 +79,17 @@ impl Shelf {
 
 impl McpServer {
     pub(crate) fn new(shelf: Arc<Shelf>, gone: CancellationToken) -> McpServer {
-        McpServer { shelf, calls: Semaphore::new(MAX_CALLS), telling: AtomicBool::new(false), gone }
+        let calls = Semaphore::new(MAX_CALLS);
+        McpServer { shelf, calls, telling: AtomicBool::new(false), gone, _counted: None }
+    }
+
+    /// The same, with what somebody counts it by until it is dropped: with the last of the SDK's tasks that serve its client.
+    pub(crate) fn counted(
+        shelf: Arc<Shelf>,
+        gone: CancellationToken,
+        counted: TaskTrackerToken,
+    ) -> McpServer {
+        McpServer { _counted: Some(counted), ..McpServer::new(shelf, gone) }
     }
 
     fn gone(&self, extensions: &Extensions) -> CancellationToken {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Door, address};
 use crate::error::ServerError;
-use crate::http::{self, Gatekeeper, Mount, Site};
+use crate::http::{self, Closing, Gatekeeper, Mount, Site};
 use crate::server::{CLOSE_PATIENCE, Clients, ServerConfig};
 use crate::tcp::Port;
 
@@ -64,7 +64,8 @@ impl Front {
         let closing = CancellationToken::new();
         let door = Arc::new(door);
         let keeper = Gatekeeper::new(clients.clone(), door.clone(), &names, port.address().ip());
-        let site = Site::of_mounts(keeper, &mounts, closing.clone());
+        let end = Closing::new(closing.clone(), clients.tracker.clone());
+        let site = Site::of_mounts(keeper, &mounts, &end);
         let outcome = tokio::select! {
             outcome = port.accept(&clients, move |visitor| http::serve(visitor, site.clone())) => outcome,
             () = door.watch() => Ok(()),

@@ -68,7 +68,7 @@ use nerve_core::engine::Engine;
 use nerve_proto::data::ExecuteData;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use crate::http::mount::{Mount, WholeRequest};
+pub use crate::http::mount::{Closing, Mount, WholeRequest};
 pub use crate::in_process::{InProcess, serve_in_process};
 
 use crate::error::ServerError;

@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::sessions::Sessions;
 use crate::Config;
@@ -58,6 +59,8 @@ tokio::task_local! {
 pub struct HttpService {
     service: StreamableHttpService<McpServer, Sessions>,
     sessions: Arc<Sessions>,
+    /// What serves a session, or a request without one.
+    servers: TaskTracker,
 }
 
 impl std::fmt::Debug for HttpService {
@@ -78,19 +81,27 @@ impl HttpService {
             .with_sse_keep_alive(Some(HEARTBEAT))
             .with_max_request_body_bytes(MAX_MESSAGE)
             .with_cancellation_token(ended.clone());
+        let servers = TaskTracker::new();
         let make = {
-            let gone = gone.clone();
-            move || Ok(McpServer::new(Arc::clone(&shelf), gone.clone()))
+            let (gone, servers) = (gone.clone(), servers.clone());
+            move || Ok(McpServer::counted(Arc::clone(&shelf), gone.clone(), servers.token()))
         };
         let service = StreamableHttpService::new(make, Arc::clone(&sessions), settings);
-        let watched = Arc::clone(&sessions);
+        let (watched, counted) = (Arc::clone(&sessions), servers.clone());
         tokio::spawn(async move {
             closing.run_until_cancelled(watched.end_idle_ones()).await;
             // In this order: calls that end now were not cancelled by their clients.
             gone.cancel();
             ended.cancel();
+            counted.close();
         });
-        HttpService { service, sessions }
+        HttpService { service, sessions, servers }
+    }
+
+    /// Done when it was closed and all that was served has ended: each session, and each request without one, has sent its last message
+    /// or dropped it. A runtime that ends sooner takes sessions the one they send to, and that is a fault to them.
+    pub async fn ended(self) {
+        self.servers.wait().await;
     }
 
     /// Answers one request.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, NodeRef, NodeSpec, PanePlace, StateName,
+    BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, Like, NodeRef, NodeSpec, PanePlace,
+    StateName,
 };
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::session::DEFAULT;
@@ -329,6 +330,9 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
         chat: params.chat.map(chat::spec).transpose()?.map(Box::new),
         conversation: params.conversation.map(result::conversation_id).transpose()?.flatten().map(Box::new),
         proxy: params.proxy.map(proxy::spec).transpose()?.map(Box::new),
+        like: params
+            .like
+            .map(|like| Box::new(Like { node: node(like.session_id, like.node_id), proxy: like.proxy })),
         ..NodeSpec::new(node(params.session_id, params.node_id), backend, command)
     })
 }

@@ -62,7 +62,7 @@ pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
 pub(crate) use self::gate::Gatekeeper;
-pub(crate) use self::mount::Mount;
+pub(crate) use self::mount::{Closing, Mount};
 use self::operation::{Does, Operation, Own};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
@@ -113,6 +113,7 @@ impl Site {
         setup: &Setup,
     ) -> Site {
         let (closing, metrics) = (serving.closing.clone(), Some(serving.hub.metrics.clone()));
+        let end = Closing::new(closing.clone(), clients.tracker.clone());
         let keeper = Gatekeeper::new(clients, door, &setup.names, address.ip());
         let recordings = setup.recordings.as_path().into();
         let budget = Budget::new();
@@ -122,14 +123,14 @@ impl Site {
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let router = mount::all(router.with_state(shared), &setup.mounts, &closing, &budget);
+        let router = mount::all(router.with_state(shared), &setup.mounts, &end, &budget);
         Site { router: guarded(router, keeper), closing, metrics }
     }
 
     /// Of mounts alone.
-    pub(crate) fn of_mounts(keeper: Gatekeeper, mounts: &[Mount], closing: CancellationToken) -> Site {
-        let router = mount::all(Router::new(), mounts, &closing, &Budget::new());
-        Site { router: guarded(router, keeper), closing, metrics: None }
+    pub(crate) fn of_mounts(keeper: Gatekeeper, mounts: &[Mount], end: &Closing) -> Site {
+        let router = mount::all(Router::new(), mounts, end, &Budget::new());
+        Site { router: guarded(router, keeper), closing: end.begun(), metrics: None }
     }
 }
 

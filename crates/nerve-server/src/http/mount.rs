@@ -13,6 +13,7 @@ use axum::routing::any;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::body::{self, Sent};
 use super::budget::Budget;
@@ -28,7 +29,31 @@ type Service = Arc<dyn Fn(WholeRequest) -> Answering + Send + Sync>;
 #[derive(Clone)]
 pub struct Mount {
     path: &'static str,
-    make: Arc<dyn Fn(CancellationToken) -> Service + Send + Sync>,
+    make: Arc<dyn Fn(Closing) -> Service + Send + Sync>,
+}
+
+/// The end of a server, as its services see it.
+#[derive(Debug, Clone)]
+pub struct Closing {
+    begun: CancellationToken,
+    waited_for: TaskTracker,
+}
+
+impl Closing {
+    pub(crate) fn new(begun: CancellationToken, waited_for: TaskTracker) -> Closing {
+        Closing { begun, waited_for }
+    }
+
+    /// Cancelled when the server closes: answers that do not end by themselves must end then.
+    pub fn begun(&self) -> CancellationToken {
+        self.begun.clone()
+    }
+
+    /// The server waits for `last` when it closes, as long as for its clients. What a service does in tasks of its own has said its last
+    /// word then, before the runtime ends.
+    pub fn wait_for(&self, last: impl Future<Output = ()> + Send + 'static) {
+        self.waited_for.spawn(last);
+    }
 }
 
 impl fmt::Debug for Mount {
@@ -39,11 +64,8 @@ impl fmt::Debug for Mount {
 
 impl Mount {
     /// A service at `path` (it begins with `/`), whatever the method. `make` is called once for each server, within its runtime, with
-    /// what is cancelled when the server closes: answers that do not end by themselves must end then.
-    pub fn new<S, F, B>(
-        path: &'static str,
-        make: impl Fn(CancellationToken) -> S + Send + Sync + 'static,
-    ) -> Mount
+    /// what tells that the server closes.
+    pub fn new<S, F, B>(path: &'static str, make: impl Fn(Closing) -> S + Send + Sync + 'static) -> Mount
     where
         S: Fn(WholeRequest) -> F + Send + Sync + 'static,
         F: Future<Output = http::Response<B>> + Send + 'static,
@@ -63,12 +85,7 @@ impl Mount {
 }
 
 /// A router that leads to them too.
-pub(super) fn all(
-    mut router: Router,
-    mounts: &[Mount],
-    closing: &CancellationToken,
-    budget: &Budget,
-) -> Router {
+pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &Closing, budget: &Budget) -> Router {
     for mount in mounts {
         let service = (mount.make)(closing.clone());
         let budget = budget.clone();
