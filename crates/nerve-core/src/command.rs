@@ -151,6 +151,17 @@ pub struct NodeSpec {
     pub conversation: Option<Box<ConversationId>>,
     /// A proxy of its own, between its agent and the API of its model.
     pub proxy: Option<Box<ProxySpec>>,
+    /// What else it gets of another node. Not part of how it was made, once that is known.
+    pub like: Option<Box<Like>>,
+}
+
+/// A node whose variables another one gets, where nothing is said of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Like {
+    /// The node.
+    pub node: NodeRef,
+    /// A proxy with its settings too.
+    pub proxy: bool,
 }
 
 impl NodeSpec {
@@ -174,6 +185,7 @@ impl NodeSpec {
             chat: None,
             conversation: None,
             proxy: None,
+            like: None,
         }
     }
 

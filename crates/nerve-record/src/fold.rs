@@ -35,7 +35,8 @@ impl Fold {
     }
 
     fn of(terminal: TerminalState) -> Fold {
-        Fold { terminal: terminal.with_limits(ROWS, BYTES), clock: TsNs::default(), ahead: Vec::new() }
+        let terminal = terminal.with_limits(ROWS, BYTES).keeping_left_screen();
+        Fold { terminal, clock: TsNs::default(), ahead: Vec::new() }
     }
 
     /// The same with another limit for the scrollback: rows, and bytes it may take.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`activity`] | what an agent does, as it is told to who watches it |
 //! | [`ahr`] | the format of recordings: blocks, records, reader, writer, repair (seed agent-record §5) |
+//! | [`branches`] | the folders with the files of branches: what each is of, and what is only there |
 //! | [`executions`] | `<stem>.executions.jsonl`: what an agent ran in a recorded session |
 //! | [`export`] | a recording as a report of lines and snapshots, or as an asciicast |
 //! | [`files`] | snapshots of a work tree: git commits, or copies |
@@ -26,6 +27,7 @@
 
 pub mod activity;
 pub mod ahr;
+pub mod branches;
 pub mod executions;
 pub mod export;
 pub mod files;

@@ -57,6 +57,12 @@ pub struct Meta {
     /// `HOME` of the program, where it was given another than its starter's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
+    /// Names of the variables that it was given on top of its starter's. Never a value: those may be secret.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Kind of the proxy between it and the API of its model, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// Id of the agent's own conversation, as last told while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<String>,
@@ -123,6 +129,8 @@ impl Default for Meta {
             profile: None,
             asked: Vec::new(),
             home: None,
+            env: Vec::new(),
+            proxy: None,
             agent_session: None,
             transcript: None,
             title: None,

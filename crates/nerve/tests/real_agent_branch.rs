@@ -1,5 +1,5 @@
-//! Branches of recorded sessions of the real Claude Code (pinned by xtask), with the scripted model API on loopback: what the model is
-//! asked in the branch, and which files are there.
+//! Branches of recorded sessions of the real agents (pinned by xtask), with the scripted model API on loopback: what the model is asked in
+//! the branch, and which files are there.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::fs;
@@ -88,7 +88,9 @@ impl Stage {
     /// The last request to the model with this word, as text, once there is one. The prompt has arrived when a branch is made; on a busy
     /// machine the agent may not have sent it on.
     fn asked(&self, word: &str) -> String {
-        let said = |body: &Value| [&body["messages"], &body["input"]].map(Value::to_string).concat();
+        let said = |body: &Value| {
+            [&body["messages"], &body["input"], &body["contents"]].map(Value::to_string).concat()
+        };
         let request = || {
             let mut requests = self.model.requests().into_iter().map(|request| said(&request.body));
             requests.rfind(|body| body.contains(word))
@@ -247,5 +249,73 @@ async fn codex_goes_on_with_all_that_was_said_and_the_files_of_then() {
     assert_eq!(fs::read_to_string(cwd.join("file.txt")).unwrap(), "as it was\n");
     // That is where it works.
     assert!(asked.contains(cwd.to_str().unwrap()), "{asked}");
+    stage.ok(&["server", "stop"]).await;
+}
+
+/// Two turns of a node that tells nobody its conversation, a snapshot after the first: the branch knows the first alone, and works in its
+/// own folder, at the end as well. Gives back the branch's node.
+async fn goes_on_as_it_was(stage: &Stage) -> String {
+    stage.ok(&["server", "start"]).await;
+    stage.ok(&["server", "node", "create", "c", "--command", &stage.recipe.argv.join(" ")]).await;
+    stage.ok(&["server", "node", "execute", "c", "wordalpha", "--timeout", "90"]).await;
+    let info = stage.json(&["server", "node", "info", "c"]).await;
+    let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
+    let socket = stage.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
+    let mut snapshot = stage.command(&["snapshot", "--label", "first"]);
+    snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
+    Stage::succeeds(snapshot).await;
+    fs::write(stage.project().join("file.txt"), "changed later\n").unwrap();
+    // Some think of a title after their answer.
+    stage.ok(&["server", "node", "wait", "c", "--timeout", "90"]).await;
+    stage.ok(&["server", "node", "execute", "c", "wordbeta", "--timeout", "90"]).await;
+    stage.ok(&["server", "node", "stop", "c"]).await;
+    let (file, project) = (recording.to_str().unwrap(), stage.project());
+
+    let told = stage.json(&["branch", file, "--at", "first", "--dry-run", "x"]).await;
+    assert_eq!(
+        (&told["conversation"]["turns"], &told["conversation"]["of"]),
+        (&1.into(), &2.into()),
+        "{told}"
+    );
+    let branched = stage.json(&["branch", file, "--at", "first", "wordgamma"]).await;
+    let talk = &branched["conversation"];
+    assert_eq!((&talk["kind"], &talk["turns"], &talk["of"]), (&"cut".into(), &1.into(), &2.into()));
+    let asked = stage.asked("wordgamma");
+    assert!(asked.contains("wordalpha") && !asked.contains("wordbeta"), "{asked}");
+    let cwd = PathBuf::from(branched["cwd"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(cwd.join("file.txt")).unwrap(), "as it was\n");
+    // That is where it works, and it has never heard of another place.
+    assert!(asked.contains(cwd.to_str().unwrap()), "{asked}");
+    assert!(!asked.contains(project.to_str().unwrap()), "{asked}");
+
+    let ended = stage.json(&["branch", file, "--node", "last", "wordlast"]).await;
+    assert_eq!((&ended["conversation"]["turns"], &ended["conversation"]["of"]), (&2.into(), &2.into()));
+    let asked = stage.asked("wordlast");
+    assert!(
+        asked.contains("wordalpha") && asked.contains("wordbeta") && !asked.contains("wordgamma"),
+        "{asked}"
+    );
+    branched["node_id"].as_str().unwrap().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gemini_goes_on_as_it_was_then() {
+    let Some(stage) = Stage::of("gemini", |home, url, _| home.gemini(url)).await else { return };
+    let node = goes_on_as_it_was(&stage).await;
+    // A branch is a session like any other: it can be branched.
+    let branch = stage.json(&["server", "node", "info", &node]).await;
+    let file = branch["metadata"]["recording"].as_str().unwrap();
+    stage.ok(&["server", "node", "stop", &node]).await;
+    stage.ok(&["branch", file, "--node", "again", "wordagain"]).await;
+    let asked = stage.asked("wordagain");
+    assert!(["wordalpha", "wordgamma"].iter().all(|word| asked.contains(word)), "{asked}");
+    assert!(!asked.contains("wordbeta"), "{asked}");
+    stage.ok(&["server", "stop"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_goes_on_as_it_was_then_in_the_folder_of_the_branch() {
+    let Some(stage) = Stage::of("opencode", |home, url, _| home.opencode(url)).await else { return };
+    goes_on_as_it_was(&stage).await;
     stage.ok(&["server", "stop"]).await;
 }

@@ -120,6 +120,28 @@ impl Engine {
             .map_err(engine_error)?
     }
 
+    /// A node that is to have the variables and the proxy of another one.
+    pub(super) fn alike(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
+        let Some(like) = spec.like.take() else { return Ok(spec) };
+        let session = self.inner.sessions.get(like.node.session.as_deref())?;
+        let node = session.get(&like.node.node);
+        let terminal = node.as_ref().and_then(|node| node.as_terminal());
+        let definition = session.definition(&like.node.node);
+        let Some(other) = definition.or_else(|| terminal.map(TerminalNode::as_definition)) else {
+            // Says which there are.
+            session.find(&like.node.node)?;
+            let message = format!("nobody knows how node '{}' was made", like.node.node);
+            return Err(EngineError::new(ErrorKind::NotFound, message).hint("say it all instead"));
+        };
+        let wants_proxy = like.proxy && spec.proxy.is_none();
+        if wants_proxy && other.proxy.is_none() && terminal.is_some_and(TerminalNode::has_unknown_proxy) {
+            return Err(no_proxy_to_fork(&like.node));
+        }
+        let env = other.env.into_iter().chain(spec.env).collect();
+        let proxy = spec.proxy.take().or(other.proxy.filter(|_| wants_proxy));
+        Ok(NodeSpec { env, proxy, ..spec })
+    }
+
     /// A node that is to have a conversation that is there already goes on with it, unless a node has it now.
     pub(super) fn taking_up(&self, spec: NodeSpec) -> NodeSpec {
         let Some(id) = &spec.agent_session else { return spec };

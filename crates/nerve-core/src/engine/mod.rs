@@ -122,7 +122,7 @@ impl Engine {
     /// [`EngineError`]: what happened, to what, and what to do.
     pub async fn execute(&self, command: Command) -> Outcome {
         match command {
-            Command::CreateNode(spec) => self.create_detached(self.taking_up(spec)).await,
+            Command::CreateNode(spec) => self.create_detached(self.taking_up(self.alike(spec)?)).await,
             Command::ForkNode { source, target, at } => self.fork_node(source, target, at).await,
             Command::StartNode(node) => self.start_node(&node).await,
             Command::StopNode(node) => self.stop_node(&node).await,

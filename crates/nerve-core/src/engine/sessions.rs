@@ -101,8 +101,9 @@ impl Engine {
             .map(|(name, node)| NodeInfo { id: name, ..node.info() })
             .collect();
         for (name, spec) in session.definitions() {
-            if !nodes.iter().any(|node| node.id == name) {
-                nodes.push(defined(&session, &name, &spec));
+            match nodes.iter_mut().find(|node| node.id == name) {
+                Some(node) => node.metadata.extend(known_of(&spec)),
+                None => nodes.push(defined(&session, &name, &spec)),
             }
         }
         nodes.sort_by(|one, other| one.id.cmp(&other.id));
@@ -112,7 +113,11 @@ impl Engine {
     pub(super) fn node_info(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
         match (session.get(&at.node), session.definition(&at.node)) {
-            (Some(node), _) => Ok(node.info()),
+            (Some(node), spec) => {
+                let mut info = node.info();
+                info.metadata.extend(spec.iter().flat_map(known_of));
+                Ok(info)
+            }
             (None, Some(spec)) => Ok(defined(&session, &at.node, &spec)),
             (None, None) => session.find(&at.node).map(|node| node.info()),
         }
@@ -175,6 +180,14 @@ impl Engine {
 }
 
 /// What is known of a node that does not run.
+/// What a node was given that its terminal does not show: the names of its variables, never a value.
+fn known_of(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
+    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+    let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));
+    let proxy = spec.proxy.as_ref().map(|proxy| ("proxy".to_string(), proxy.kind.as_str().to_string()));
+    env.into_iter().chain(proxy)
+}
+
 fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     use crate::command::{BackendKind, CommandLine};
 
@@ -189,6 +202,7 @@ fn defined(session: &Session, name: &str, spec: &NodeSpec) -> NodeInfo {
     if let Some(id) = &spec.agent_session {
         metadata.insert("agent_session".to_string(), id.clone());
     }
+    metadata.extend(known_of(spec));
     NodeInfo {
         id: name.to_string(),
         session: session.name().to_string(),

@@ -6,6 +6,7 @@
 //! is in `records`; the command FORK_NODE is the engine's.
 
 pub mod branch;
+mod opencode;
 pub(crate) mod records;
 
 use nerve_term::profile::Profile;

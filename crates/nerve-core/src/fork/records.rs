@@ -84,17 +84,42 @@ impl Records {
         files.map(|file| file.path()).filter(is_one).collect()
     }
 
-    /// Gemini CLI's file of a conversation: named by the beginning of its id, the whole of which is in its first line.
+    /// Gemini CLI's file of a conversation: named by the beginning of its id, the whole of which is in its first line. One that was begun
+    /// from a file has two, and what was said is in the larger one.
     pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
-        let projects = fs::read_dir(self.home.join(".gemini/tmp")).ok()?.flatten();
-        let chats = projects.filter_map(|project| fs::read_dir(project.path().join("chats")).ok());
-        chats
-            .flatten()
-            .flatten()
-            .map(|chat| chat.path())
-            .find(|path| path.to_string_lossy().ends_with(&end) && first_id(path).as_deref() == Some(id))
+        let named = self.projects().flat_map(|project| chats_of(&project));
+        let named = named.filter(|path| path.to_string_lossy().ends_with(&end));
+        named
+            .filter(|path| first_id(path).as_deref() == Some(id))
+            .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
+
+    /// The ids of the conversations of Gemini CLI that were begun in a folder between two times (nanoseconds since the Unix epoch).
+    pub(crate) fn chats_begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
+        let is_its = |project: &PathBuf| {
+            read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
+        };
+        let chats = self.projects().filter(is_its).flat_map(|project| chats_of(&project));
+        let mut ids: Vec<String> = chats
+            .filter(|path| first_time(path).is_some_and(|at| (from..=to).contains(&at)))
+            .filter_map(|path| first_id(&path))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+
+    /// The folders of Gemini CLI's projects.
+    fn projects(&self) -> impl Iterator<Item = PathBuf> {
+        let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
+        projects.map(|project| project.path())
+    }
+}
+
+fn chats_of(project: &Path) -> Vec<PathBuf> {
+    let chats = fs::read_dir(project.join("chats")).into_iter().flatten().flatten();
+    chats.map(|chat| chat.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
 }
 
 /// A transcript's text.
@@ -176,12 +201,13 @@ fn rollout_id(path: &Path) -> Option<String> {
     name.get(name.len().checked_sub(ID)?..).map(str::to_string)
 }
 
-/// When the first line of a transcript was written that says it.
+/// When the first line of a transcript was written that says it, or when a conversation of Gemini CLI was begun.
 fn first_time(path: &Path) -> Option<TsNs> {
     let text = read(path).ok()?;
     let time = |line: &str| {
         let line: Value = serde_json::from_str(line).ok()?;
-        let time: jiff::Timestamp = line.get("timestamp")?.as_str()?.parse().ok()?;
+        let time = line.get("timestamp").or_else(|| line.get("startTime"))?;
+        let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
         u64::try_from(time.as_nanosecond()).ok().map(TsNs)
     };
     text.lines().find_map(time)
@@ -248,6 +274,29 @@ mod tests {
         let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
         assert_eq!(records.chat(A), Some(chat));
         assert_eq!(records.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "another one that begins so");
+    }
+
+    #[test]
+    fn conversations_of_gemini_are_found_by_their_folder_and_time() {
+        let (home, records) = home();
+        let line = |id: &str, time: &str| format!("{{\"sessionId\":\"{id}\",\"startTime\":\"{time}\"}}\n");
+        let chat = |project: &str, name: &str, text: &str| {
+            write(&home, &format!(".gemini/tmp/{project}/chats/session-{name}.jsonl"), text)
+        };
+        write(&home, ".gemini/tmp/work/.project_root", "/x/work");
+        write(&home, ".gemini/tmp/other/.project_root", "/x/other");
+        let begun = line(A, "1970-01-01T00:00:10Z");
+        let whole = chat("work", "1-aaaaaaaa", &format!("{begun}{{}}\n"));
+        chat("work", "2-aaaaaaaa", &begun);
+        chat("work", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
+        chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
+        let seconds = |from: u64, to: u64| {
+            records.chats_begun_in(Path::new("/x/work"), TsNs(from * 1_000_000_000), TsNs(to * 1_000_000_000))
+        };
+        assert_eq!(seconds(5, 20), [A], "once, though it has two files");
+        assert_eq!(seconds(5, 40), [A, B]);
+        assert_eq!(seconds(11, 20), [""; 0]);
+        assert_eq!(records.chat(A), Some(whole), "that with what was said");
     }
 
     #[test]

@@ -152,6 +152,8 @@ impl NodeFactory {
         };
         let journal = self.journal(&spec.node, spec.history)?;
         let mut env = spec.env;
+        // It is told apart, with its value.
+        let given = env.keys().filter(|name| *name != "HOME").cloned().collect();
         let mut env_remove = profile.env_remove.clone();
         // Last of what can be refused: from here on it listens.
         let proxy = match spec.proxy {
@@ -185,6 +187,11 @@ impl NodeFactory {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             history: spec.history,
+            env: given,
+            proxy_kind: proxy
+                .as_ref()
+                .and_then(|proxy| proxy.spec())
+                .map(|spec| spec.kind.as_str().to_string()),
             proxy: proxy.as_ref().map(|proxy| proxy.id().to_string()),
         };
         let terminal = TerminalSpec {
@@ -446,6 +453,7 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
         SpawnError::NoPane(_) => ErrorKind::NotFound,
         SpawnError::NoProgram { .. }
+        | SpawnError::NotExecutable { .. }
         | SpawnError::NoDirectory(_)
         | SpawnError::Multiplexer(_)
         | SpawnError::Host(_)

@@ -19,8 +19,8 @@ pub use conversation::{ConversationParams, MessageParams};
 pub use graph::{CreateGraphParams, ExecuteGraphParams, GraphParams, ListGraphsParams, RunGraphParams};
 pub use history::GetHistoryParams;
 pub use node::{
-    AnswerNodeParams, CreateNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, NodeParams,
-    ResizeNodeParams, RunCommandParams, WaitNodeParams, WriteDataParams,
+    AnswerNodeParams, CreateNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, LikeParams,
+    NodeParams, ResizeNodeParams, RunCommandParams, WaitNodeParams, WriteDataParams,
 };
 pub use proxy::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
 pub use result::{CancelResultParams, GetResultParams, ListResultsParams, WebhookParams};

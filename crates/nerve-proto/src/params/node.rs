@@ -77,6 +77,23 @@ pub struct CreateNodeParams {
     /// The conversation its prompts belong to where they name none: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationParams>,
+    /// A node whose variables it gets too, and whose proxy, where these parameters say nothing of them. No value of theirs is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<LikeParams>,
+}
+
+/// In CREATE_NODE: another node of the same server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LikeParams {
+    /// The node.
+    pub node_id: String,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// A proxy with its settings too.
+    #[serde(default = "yes")]
+    pub proxy: bool,
 }
 
 fn pty() -> String {
@@ -120,6 +137,7 @@ impl CreateNodeParams {
             chat: None,
             proxy: None,
             conversation: None,
+            like: None,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Any directory: a copy in the store, sharing blocks with the original where the file system can (btrfs, XFS, bcachefs, overlays of
 //! them), else up to a limit.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::tree::{Copied, survey};
@@ -100,11 +103,68 @@ impl Provider for CopyProvider {
         Ok(plan.left_out.told())
     }
 
+    fn changes(&self, key: &Key, to: &Path, _branch: Option<&str>) -> Result<Option<String>, FilesError> {
+        let place = self.store.copy_of(key);
+        if !place.is_dir() {
+            return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
+        }
+        let other = first_other(&place, to).map_err(FilesError::io("compare", to))?;
+        Ok(other.map(|path| format!("{} is not as it was restored", path.display())))
+    }
+
     fn keys(&self) -> Result<Vec<Key>, FilesError> {
         Ok(self.store.copies())
     }
 
     fn reference(&self, key: &Key) -> FilesRef {
         self.reference_by(COPY, key)
+    }
+}
+
+/// The first path in `there` that is not as it is in `kept`, or is in one of them only.
+fn first_other(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
+    let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
+        fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+    };
+    let (old, new) = (names(kept)?, names(there)?);
+    if let Some(name) = old.symmetric_difference(&new).next() {
+        return Ok(Some(there.join(name)));
+    }
+    for name in &old {
+        let (one, other) = (kept.join(name), there.join(name));
+        let kind = one.symlink_metadata()?.file_type();
+        let is_same = match other.symlink_metadata()?.file_type() {
+            found if found != kind => false,
+            _ if kind.is_symlink() => fs::read_link(&one)? == fs::read_link(&other)?,
+            _ if kind.is_dir() => match first_other(&one, &other)? {
+                None => true,
+                found => return Ok(found),
+            },
+            _ => has_same_bytes(&one, &other)?,
+        };
+        if !is_same {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let bytes = left.len().min(right.len());
+        if left[..bytes] != right[..bytes] || (bytes == 0 && left.len() != right.len()) {
+            return Ok(false);
+        }
+        if bytes == 0 {
+            return Ok(true);
+        }
+        one.consume(bytes);
+        other.consume(bytes);
     }
 }

@@ -56,6 +56,22 @@ pub trait Provider {
         std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))
     }
 
+    /// What is in `to` that was neither restored there nor committed since, in words; `None`: nothing.
+    ///
+    /// # Errors
+    /// [`FilesError`]: that cannot be told.
+    fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError>;
+
+    /// Removes what [`Provider::restore_to_work_on`] has made, whatever became of it. The branch stays if it has commits that are on no
+    /// other: how many those are.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    fn discard(&self, to: &Path, _branch: Option<&str>) -> Result<u64, FilesError> {
+        std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))?;
+        Ok(0)
+    }
+
     /// Is there a branch of this name already, where files can have one?
     ///
     /// # Errors

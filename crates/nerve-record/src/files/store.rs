@@ -50,6 +50,40 @@ impl FileStore {
         Ok(id)
     }
 
+    /// Takes back a number that came from [`FileStore::next_id`] and that nothing has become of. Of two that were given out only the last
+    /// can be.
+    ///
+    /// # Errors
+    /// A bad session name, or the store cannot be written.
+    pub fn take_back_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
+        Key::new(session, 0)?;
+        let mut held = self.hold(session)?;
+        let path = held.dir.join("lock");
+        if held.last_id().map_err(FilesError::io("read", &path))? == id {
+            held.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is still in the making in sessions that nobody works on: of processes that were killed, or that did not wait for a
+    /// disk any longer. What cannot be removed now stays for the next time.
+    pub fn sweep(&self) {
+        for session in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let dir = session.path();
+            let scratch = dir.join("scratch");
+            if !scratch.is_dir() {
+                continue;
+            }
+            let lock = OpenOptions::new().read(true).write(true).open(dir.join("lock"));
+            // Held until it is removed: nobody begins in it meanwhile.
+            if let Ok(lock) = lock
+                && lock.try_lock().is_ok()
+            {
+                let _ = fs::remove_dir_all(&scratch);
+            }
+        }
+    }
+
     /// Where the copy of a snapshot is.
     pub(super) fn copy_of(&self, key: &Key) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())

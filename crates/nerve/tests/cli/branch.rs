@@ -1,14 +1,19 @@
 //! `nerve branch`: from snapshots and ends of recorded sessions, over the mock agent under the name of the agent it looks like.
 
+mod environment;
+mod folders;
+mod places;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
+use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{Done, Home, NERVE};
+use crate::harness::{DEADLINE, Done, Home, NERVE};
 
 const ID: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
@@ -108,6 +113,13 @@ impl Stage {
 
     fn stop(&self) {
         self.home.ok(&["server", "node", "stop", "me"]);
+    }
+
+    /// Ends a node, and waits until its host has kept what there is to keep.
+    fn end(&self, node: &str) {
+        self.home.ok(&["server", "node", "stop", node]);
+        let is_there = || self.home.hosts().iter().any(|host| host["node"] == node && host["alive"] == true);
+        assert!(wait_until(DEADLINE, || !is_there()), "{:?}", self.home.hosts());
     }
 
     fn nodes(&self) -> Value {
@@ -219,9 +231,17 @@ fn without_waiting_the_name_is_printed_when_the_agent_has_the_instruction() {
     assert!(history.contains("SLOW down"), "{history}");
     let taken = stage.branch(&["RECALL", "--at", "1", "--node", "mine"]);
     taken.says(1, &["node 'mine' exists already", "--node"]);
-    assert_eq!(fs::read_dir(stage.branches()).unwrap().count(), 1, "nothing is left of what failed");
+    assert_eq!(
+        fs::read_dir(stage.branches()).unwrap().count(),
+        2,
+        "a folder and its note: nothing is left of what failed"
+    );
     stage.branch(&["RECALL", "--at", "1", "--node", "Not a name"]).says(2, &["Not a name"]);
-    assert_eq!(fs::read_dir(stage.branches()).unwrap().count(), 1, "nothing is left of what failed");
+    assert_eq!(
+        fs::read_dir(stage.branches()).unwrap().count(),
+        2,
+        "a folder and its note: nothing is left of what failed"
+    );
 }
 
 #[test]
@@ -240,6 +260,13 @@ fn what_is_not_there_is_told_with_what_to_do() {
     stage.branch(&["x", "--at", "three"]).says(3, &["with the label 'three'", "1 'one'"]);
     stage.branch(&[" ", "--at", "1"]).says(2, &["empty"]);
     stage.home.nerve(&["branch", "nothing", "x"]).says(3, &["nothing"]);
+    // A recording alone is no instruction for the newest one.
+    let file = stage.recording.to_str().unwrap();
+    let id = stage.recording.file_stem().unwrap().to_str().unwrap();
+    for named in [file, id, &id[..8]] {
+        let say = format!("say what to do: nerve branch {named} 'INSTRUCTION'");
+        stage.home.nerve(&["branch", named, "--dry-run"]).says(2, &["is a recording", &say]);
+    }
     let full = stage.home.hermetic.work().join("full");
     put(&full, "there", "");
     stage.branch(&["x", "--at", "1", "--to", full.to_str().unwrap()]).says(2, &["is not empty", "--to"]);

@@ -4,6 +4,7 @@
 //! the commit is what `git add --all` would have put into one: tracked and untracked files, without the ignored ones, by the
 //! repository's own line end rules and filters. Empty directories are not in it, and of repositories inside only their commits.
 
+mod changes;
 mod program;
 
 use std::ffi::OsString;
@@ -146,6 +147,26 @@ impl GitProvider {
         }
     }
 
+    /// Git takes a full disk for files that cannot be written one by one, and goes on without them.
+    fn check_room(&self, commit: &str, to: &Path) -> Result<(), FilesError> {
+        let list = self.git.to("list the files").args(["ls-tree", "-r", "-l", "-z", commit]).bytes()?;
+        let size = |entry: &[u8]| -> u64 {
+            let about = entry.split(|byte| *byte == b'\t').next().unwrap_or_default();
+            String::from_utf8_lossy(about)
+                .split_whitespace()
+                .nth(3)
+                .and_then(|size| size.parse().ok())
+                .unwrap_or(0)
+        };
+        let bytes = list.split(|byte| *byte == 0).map(size).fold(0, u64::saturating_add);
+        let disk = rustix::fs::statvfs(to).map_err(|error| FilesError::io("look at", to)(error.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if bytes > free {
+            return Err(FilesError::NoRoom { path: self.top.clone(), bytes, store: to.to_path_buf(), free });
+        }
+        Ok(())
+    }
+
     fn commit(&self, tree: &str, key: &Key, about: &About<'_>) -> Result<String, FilesError> {
         let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
@@ -163,6 +184,26 @@ impl GitProvider {
         let title = if title.trim().is_empty() { format!("Snapshot {}", key.id()) } else { title };
         let message = format!("{title}\n\nNerve-Session: {}\nNerve-Snapshot: {}\n", key.session(), key.id());
         call.args([tree]).line_from(message.as_bytes())
+    }
+
+    /// Commits of a branch that are on no other.
+    fn own_commits(&self, branch: &str) -> Result<u64, FilesError> {
+        let exclude = format!("--exclude={branch}");
+        let call = self.git.to("count commits").args(["rev-list", "--count", branch, "--not", &exclude]);
+        let call = call.args(["--branches", "--tags", "--remotes"]);
+        // There is none before the first commit.
+        let head = self.git.to("find the last commit").args(["rev-parse", "--quiet", "--verify", "HEAD"]);
+        let head = head.line_if_any()?.map(|_| "HEAD");
+        Ok(call.args(head).line()?.parse().unwrap_or(u64::MAX))
+    }
+
+    fn is_checked_out_elsewhere(&self, branch: &str, to: &Path) -> Result<bool, FilesError> {
+        let list = self.git.to("list the work trees").args(["worktree", "list", "--porcelain"]).line()?;
+        let on = format!("branch refs/heads/{branch}");
+        let here = format!("worktree {}", to.display());
+        let is_other =
+            |tree: &str| tree.lines().any(|line| line == on) && !tree.lines().any(|line| line == here);
+        Ok(list.split("\n\n").any(is_other))
     }
 }
 
@@ -207,14 +248,16 @@ impl Provider for GitProvider {
             return Ok(Restored { left_out: self.restore(key, to)?, branch: None });
         };
         let to = empty_directory(to)?;
+        self.check_room(&commit, &to)?;
         let add = self.git.to("make a work tree").args(["worktree", "add", "--no-checkout", "-b", branch]);
         add.args([to.as_os_str(), parent.as_ref()]).line()?;
         let tree = Git::new(&to);
-        let fill = || {
+        let fill = || -> Result<Vec<String>, FilesError> {
             let sparse = ["-c", "core.sparseCheckout=false"];
             tree.to("read the snapshot").args(sparse).args(["read-tree", &commit]).line()?;
-            let left_out =
-                tree.to("write the files").args(["checkout-index", "--all", "--force"]).complaints()?;
+            let call = tree.to("write the files").args(["checkout-index", "--all", "--force"]);
+            let mut left_out = call.complaints()?;
+            left_out.extend(tree.inner_repositories()?);
             // What was not committed then is not committed now.
             tree.to("read the last commit").args(sparse).args(["read-tree", &parent]).line()?;
             Ok(left_out)
@@ -233,6 +276,31 @@ impl Provider for GitProvider {
         let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
         remove.args([to]).line()?;
         self.git.to("remove the branch").args(["branch", "-D", branch]).line().map(drop)
+    }
+
+    fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError> {
+        changes::changes(self, key, to, branch)
+    }
+
+    fn discard(&self, to: &Path, branch: Option<&str>) -> Result<u64, FilesError> {
+        let Some(branch) = branch else {
+            std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))?;
+            return Ok(0);
+        };
+        // Whatever can be refused is asked before anything goes.
+        let is_there = self.has_branch(branch)?;
+        let own = if is_there { self.own_commits(branch)? } else { 0 };
+        let in_use = is_there && self.is_checked_out_elsewhere(branch, to)?;
+        let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+        match remove.args([to]).line() {
+            Err(error) if to.symlink_metadata().is_ok() => return Err(error),
+            _ => {}
+        }
+        if is_there && own == 0 && !in_use {
+            // The folder is gone; a branch that is left has nothing of its own.
+            let _ = self.git.to("remove the branch").args(["branch", "-D", branch]).line();
+        }
+        Ok(own)
     }
 
     fn has_branch(&self, branch: &str) -> Result<bool, FilesError> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::super::{About, FilesError};
+use super::super::{About, FilesError, LeftOut};
 
 /// How often it is looked whether somebody still waits for a git that works.
 const LOOK: Duration = Duration::from_millis(50);
@@ -98,6 +98,20 @@ impl Git {
             command.env("GIT_INDEX_FILE", index);
         }
         Call { action, command, stop: None }
+    }
+
+    /// The repositories inside, of which the index has only a commit: what is to be known of each.
+    pub(super) fn inner_repositories(&self) -> Result<Vec<String>, FilesError> {
+        let mut found = LeftOut::default();
+        let list = self.to("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
+        for entry in list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 ")) {
+            let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
+            found.say(|| {
+                let name = String::from_utf8_lossy(name);
+                format!("{name}: a repository of its own, which is empty until 'git submodule update --init' fills it")
+            });
+        }
+        Ok(found.told())
     }
 
     /// The top of the work tree this is in; `None` outside of one, and where there is no git.

@@ -2,6 +2,7 @@
 //!
 //! [`plan_as`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
 
+mod environment;
 mod plan;
 mod restore;
 mod run;
@@ -9,12 +10,13 @@ mod told;
 
 use anyhow::Result;
 
+pub(crate) use self::environment::Asked;
 pub(crate) use self::plan::{At, Wishes, plan_as};
 pub(crate) use self::run::{Wait, run};
 pub(crate) use self::told::unlike_then;
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
-use crate::cmd::node::execute;
+use crate::cmd::node::{execute, proxied};
 use crate::cmd::{prompt, recording};
 use crate::exit::{Failure, USAGE};
 use crate::out;
@@ -25,8 +27,18 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         let message = "a recording and an instruction are all that is taken";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
+    if recording.is_none() && recording::is_one(instruction) {
+        let message =
+            format!("'{instruction}' is a recording, and nothing says what the agent is to do there");
+        let word = shell_words::quote(instruction);
+        let hint = format!(
+            "say what to do: nerve branch {word} 'INSTRUCTION'; if that is the instruction, name the recording before it"
+        );
+        return Err(Failure::new(USAGE, message).hint(hint).into());
+    }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
     let recording = recording::named(recording)?;
+    recording::check(&recording)?;
     let wishes = Wishes {
         node: args.node,
         to: args.to,
@@ -34,14 +46,19 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         dir: args.dir,
         server: args.server.server,
         session: args.session,
+        asked: Asked {
+            env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
+            proxy: proxied::of_node(args.proxy)?,
+            no_proxy: args.no_proxy,
+        },
     };
     let at = At::parse(&args.at, &recording)?;
     // Reads transcripts, which can be large, and asks git.
     let plan = tokio::task::spawn_blocking(move || plan_as(&recording, at, wishes)).await??;
     let json = args.server.json;
     if args.dry_run {
-        let name = run::name(&plan).await?;
-        return told::planned(&plan, &name, &text, json);
+        let (name, inherited) = run::looked(&plan).await?;
+        return told::planned(&plan, (&name, inherited.as_ref()), &text, json);
     }
     if !json {
         told::cautions(&plan);

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use nerve_core::fork::branch::{Branch, Past};
 use nerve_core::host::end::END;
 use nerve_core::profiles;
+use nerve_record::branches::CONVERSATIONS;
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::shelf::is_live;
@@ -14,6 +15,7 @@ use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
 use nerve_server::paths::Places;
 use nerve_term::event::{Size, TsNs};
 
+use super::environment::{Asked, Recorded};
 use crate::cmd::{recording, snapshot};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -45,6 +47,8 @@ pub(crate) struct Wishes {
     pub(crate) server: String,
     /// The node's session.
     pub(crate) session: Option<String>,
+    /// Its environment and its proxy.
+    pub(crate) asked: Asked,
 }
 
 /// A branch that can be made.
@@ -63,6 +67,8 @@ pub(crate) struct Plan {
     pub(crate) node: Result<String, String>,
     pub(crate) server: String,
     pub(crate) session: Option<String>,
+    pub(crate) asked: Asked,
+    pub(crate) recorded: Recorded,
 }
 
 /// The files of a branch.
@@ -148,11 +154,13 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
         cwd: &here,
         begun: meta.started_at,
         ended: meta.ended_at,
+        copies: &places.branches().join(CONVERSATIONS),
     };
     let moment = snapshot.as_ref().map(|line| TsNs(line.ts_ns)).or(meta.ended_at);
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
     let branch = Branch::plan(&past, moment, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
+    let recorded = Recorded::of(recording, &meta);
     Ok(Plan {
         recording: recording.to_path_buf(),
         snapshot,
@@ -164,6 +172,8 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
         node: wishes.node.ok_or(base),
         server,
         session: wishes.session,
+        asked: wishes.asked,
+        recorded,
     })
 }
 

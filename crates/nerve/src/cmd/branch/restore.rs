@@ -1,9 +1,14 @@
 //! The files of a branch: put in place, and removed again when no node came of it.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use nerve_record::files::{self, FileStore, Restored};
+use nerve_core::fork::branch::Placed;
+use nerve_record::branches::Note;
+use nerve_record::files::{self, FileStore, FilesError, Restored};
+use nerve_record::snapshots::FilesRef;
 use nerve_server::paths::{Places, private_directory};
 
 use super::plan::{Files, Plan};
@@ -14,7 +19,7 @@ use crate::cmd::snapshot;
 /// # Errors
 /// [`crate::exit::Failure`]; nothing is left behind.
 pub(super) fn restore(plan: &Plan) -> Result<(Restored, Undo)> {
-    let undo = |files: Files| Undo { files, copy: None, is_armed: true };
+    let undo = |files: Files| Undo { files, copy: Placed::NOTHING, is_armed: true };
     let Files::Restored { files, to, branch } = &plan.files else {
         return Ok((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace)));
     };
@@ -29,26 +34,52 @@ pub(super) fn restore(plan: &Plan) -> Result<(Restored, Undo)> {
         if !existed {
             let _ = std::fs::remove_dir_all(to);
         }
-        snapshot::failed(error, "")
+        let is_full = match &error {
+            FilesError::NoRoom { .. } => true,
+            FilesError::Io { source, .. } => source.kind() == ErrorKind::StorageFull,
+            _ => false,
+        };
+        let failure = snapshot::failed(error, "");
+        match is_full {
+            true => failure.hint("make room, or give --to an empty directory on another disk"),
+            false => failure,
+        }
     })?;
     let undo = undo(plan.files.clone());
+    if to.starts_with(places.branches().canonicalize().unwrap_or_default()) {
+        note(plan, files, restored.branch.clone(), to)?;
+    }
     // The agent may have worked in a directory that had no files yet.
     let made = std::fs::create_dir_all(&plan.cwd);
     made.with_context(|| format!("cannot make {}", plan.cwd.display()))?;
     Ok((restored, undo))
 }
 
+/// Notes what the folder is of, for who wants to know whether it is needed any more.
+fn note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let recording = plan.recording.canonicalize().unwrap_or_else(|_| plan.recording.clone());
+    let note = Note {
+        recording,
+        snapshot: plan.snapshot.as_ref().map(|line| line.id),
+        files: files.clone(),
+        branch,
+        made_at_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+    };
+    note.store(to).with_context(|| format!("cannot write {}", Note::path_of(to).display()))
+}
+
 /// What was made for a node that is not there yet: removed when this is dropped, should it never be.
 pub(super) struct Undo {
     files: Files,
-    /// The copy of a transcript.
-    copy: Option<PathBuf>,
+    /// The copy of a conversation.
+    copy: Placed,
     is_armed: bool,
 }
 
 impl Undo {
-    /// The copy of a transcript goes with it.
-    pub(super) fn with(mut self, copy: Option<PathBuf>) -> Undo {
+    /// The copy of a conversation goes with it.
+    pub(super) fn with(mut self, copy: Placed) -> Undo {
         self.copy = copy;
         self
     }
@@ -65,14 +96,13 @@ impl Undo {
     }
 
     fn remove(&self) -> Result<()> {
-        if let Some(copy) = &self.copy {
-            std::fs::remove_file(copy)?;
-        }
+        let copy = self.copy.take_back();
         if let Files::Restored { files, to, branch } = &self.files {
             let (provider, _) = files::provider_of(files, &FileStore::new(Places::from_env().snapshots()))?;
+            let _ = std::fs::remove_file(Note::path_of(to));
             provider.take_back(to, branch)?;
         }
-        Ok(())
+        Ok(copy?)
     }
 }
 

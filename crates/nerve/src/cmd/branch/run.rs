@@ -11,6 +11,7 @@ use nerve_core::fork::branch::Branch;
 use nerve_proto::data::ExecuteData;
 use nerve_proto::params::{CommandLine, CreateNodeParams, NodeChoice};
 
+use super::environment::Inherited;
 use super::plan::{Files, Plan};
 use super::restore::restore;
 use crate::cmd::server;
@@ -40,6 +41,8 @@ pub(crate) struct Branched {
     pub(crate) plan: Plan,
     /// The node.
     pub(crate) node: String,
+    /// What it has of the recorded one's.
+    pub(crate) inherited: Inherited,
     /// What of the files could not be restored, and why.
     pub(crate) left_out: Vec<String>,
     /// The branch of git that the files are on, if they are on one.
@@ -63,6 +66,7 @@ pub(crate) async fn run(
     }
     let client = connected(&plan.server, told).await?;
     let node = free(&client, &plan).await?;
+    let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
     told("restoring the files");
     let (plan, restored, undo) = blocking(move || {
         let (restored, undo) = restore(&plan)?;
@@ -74,7 +78,7 @@ pub(crate) async fn run(
     let undo =
         blocking(move || Ok(undo.with(branch.place().context("the conversation cannot be copied")?))).await?;
     told(&format!("starting node '{node}'"));
-    let params = params(&plan, &node)?;
+    let params = params(&plan, &node, &inherited)?;
     // From here on a node may be there that needs it all, whether or not anybody hears of it.
     let undo = undo.disarmed();
     let made = match client.create_node(&params).await {
@@ -91,18 +95,21 @@ pub(crate) async fn run(
     let is_new_folder = matches!(plan.files, Files::Restored { .. });
     let answer = instruct(&made, instruction, wait, is_new_folder, told).await;
     let answer = answer.map_err(|error| with_place(error, &node, &plan.cwd))?;
-    Ok(Branched { plan, node, left_out: restored.left_out, git: restored.branch, answer })
+    Ok(Branched { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
 }
 
-/// The name that the node would get now.
+/// The name that the node would get now, and what it would take over; nobody knows that while no server runs.
 ///
 /// # Errors
-/// A name that was asked for is taken.
-pub(super) async fn name(plan: &Plan) -> Result<String> {
+/// A name that was asked for is taken; a proxy is not known any more.
+pub(super) async fn looked(plan: &Plan) -> Result<(String, Option<Inherited>)> {
     match server::connect(&plan.server).await {
-        Ok(client) => free(&client, plan).await,
+        Ok(client) => {
+            let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
+            Ok((free(&client, plan).await?, Some(inherited)))
+        }
         // No server, no nodes.
-        Err(_) => Ok(plan.node.clone().unwrap_or_else(|base| named(&base, |_| false))),
+        Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| named(&base, |_| false)), None)),
     }
 }
 
@@ -167,14 +174,16 @@ fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     }
 }
 
-fn params(plan: &Plan, node: &str) -> Result<CreateNodeParams> {
+fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodeParams> {
     let Branch { command, env, .. } = &plan.branch;
     let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
     Ok(CreateNodeParams {
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),
         cwd: Some(cwd.to_string()),
-        env: env.clone(),
+        env: env.clone().into_iter().chain(plan.asked.env.clone()).collect(),
+        proxy: plan.asked.proxy.clone(),
+        like: inherited.like.clone(),
         cols: Some(plan.size.cols),
         rows: Some(plan.size.rows),
         profile: Some(plan.profile.clone()),

@@ -6,15 +6,21 @@ use anyhow::Result;
 use nerve_core::fork::branch::Conversation;
 use serde_json::{Value, json};
 
+use super::environment::Inherited;
 use super::plan::{Files, Plan};
 use super::run::Branched;
 use crate::cmd::node::execute;
 use crate::out;
 
 /// Prints what would be done.
-pub(super) fn planned(plan: &Plan, node: &str, instruction: &str, as_json: bool) -> Result<()> {
+pub(super) fn planned(
+    plan: &Plan,
+    (node, inherited): (&str, Option<&Inherited>),
+    instruction: &str,
+    as_json: bool,
+) -> Result<()> {
     if as_json {
-        let mut data = data(plan, node);
+        let mut data = data(plan, node, inherited);
         data["dry_run"] = true.into();
         data["instruction"] = instruction.into();
         return out::json(&data);
@@ -28,6 +34,8 @@ pub(super) fn planned(plan: &Plan, node: &str, instruction: &str, as_json: bool)
         ("conversation", conversation(plan)),
         ("command", out::harmless(&shell_words::join(&plan.branch.command))),
         ("directory", plan.cwd.display().to_string()),
+        ("environment", environment(plan, inherited)),
+        ("proxy", proxy(plan, inherited)),
         ("node", format!("{node} on server '{}'", plan.server)),
         ("instruction", out::preview(instruction, 200)),
     ])
@@ -45,15 +53,15 @@ pub(super) fn cautions(plan: &Plan) {
 
 /// What the new node knows of what was said, unless that is what the old one knew at that moment.
 pub(crate) fn unlike_then(plan: &Plan) -> Option<String> {
-    let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. });
+    let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
     (!is_cut).then(|| conversation(plan))
 }
 
 /// Prints what was done.
 pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
-    let Branched { plan, node, left_out, git, answer } = branched;
+    let Branched { plan, node, inherited, left_out, git, answer } = branched;
     if as_json {
-        let mut data = data(plan, node);
+        let mut data = data(plan, node, Some(inherited));
         data["git_branch"] = json!(git);
         data["left_out"] = json!(left_out);
         if let Some(answer) = answer {
@@ -63,6 +71,9 @@ pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
     }
     for what in left_out {
         out::warning(format_args!("not restored: {what}"));
+    }
+    if let Some(lacks) = inherited.lacks() {
+        out::note(format_args!("node '{node}' is {lacks}"));
     }
     match answer {
         None => out::line(node),
@@ -74,14 +85,20 @@ pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
     }
 }
 
-fn data(plan: &Plan, node: &str) -> Value {
+fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
     let (kind, why) = match &plan.branch.conversation {
-        Conversation::Cut { .. } => ("cut", None),
+        Conversation::Cut { .. } | Conversation::Imported { .. } => ("cut", None),
         Conversation::Whole { .. } => ("whole", None),
         Conversation::New(why) => ("new", Some(why)),
     };
     let mut talk = json!({ "kind": kind, "about": conversation(plan), "why": why });
     if let Conversation::Cut { from, to, turns, of } = &plan.branch.conversation {
+        talk["from"] = json!(from);
+        talk["to"] = json!(to);
+        talk["turns"] = json!(turns);
+        talk["of"] = json!(of);
+    }
+    if let Conversation::Imported { from, to, turns, of } = &plan.branch.conversation {
         talk["from"] = json!(from);
         talk["to"] = json!(to);
         talk["turns"] = json!(turns);
@@ -106,6 +123,15 @@ fn data(plan: &Plan, node: &str) -> Value {
         "node_id": node,
         "session_id": plan.session,
         "server": plan.server,
+        "environment": {
+            "given": plan.asked.env.keys().collect::<Vec<_>>(),
+            "taken_over": inherited.map(|inherited| &inherited.env),
+            "missing": inherited.map(|inherited| &inherited.missing),
+        },
+        "proxy": match &plan.asked.proxy {
+            Some(_) => Some("given"),
+            None => inherited.and_then(|inherited| inherited.proxy.as_deref()),
+        },
     })
 }
 
@@ -139,8 +165,10 @@ fn conversation(plan: &Plan) -> String {
     match &plan.branch.conversation {
         Conversation::Cut { turns, of, from, to } => {
             let path = |path: &PathBuf| path.display().to_string();
-            let some = if turns == of { "all" } else { "the first" };
-            format!("{some} {turns} of {of} turns: {} copied to {}", path(from), path(to))
+            format!("{}: {} copied to {}", some(*turns, *of), path(from), path(to))
+        }
+        Conversation::Imported { turns, of, from, to } => {
+            format!("{}: {from} imported as {to}", some(*turns, *of))
         }
         Conversation::Whole { id } => {
             let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
@@ -151,4 +179,41 @@ fn conversation(plan: &Plan) -> String {
         }
         Conversation::New(why) => format!("a new one: {why}"),
     }
+}
+
+/// Which variables it gets, without a value.
+fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
+    let mut parts = Vec::new();
+    let given: Vec<&str> = plan.asked.env.keys().map(String::as_str).collect();
+    if !given.is_empty() {
+        parts.push(format!("{} as given", given.join(", ")));
+    }
+    match inherited {
+        None => parts.push(format!(
+            "what the recorded one was given, if server '{}' knows it when it runs",
+            plan.server
+        )),
+        Some(inherited) => {
+            if let Some(like) = inherited.like.as_ref().filter(|_| !inherited.env.is_empty()) {
+                parts.push(format!("{} as node '{}' has them", inherited.env.join(", "), like.node_id));
+            }
+            parts.extend(inherited.lacks());
+        }
+    }
+    if parts.is_empty() { "the server's".to_string() } else { format!("the server's; {}", parts.join("; ")) }
+}
+
+fn proxy(plan: &Plan, inherited: Option<&Inherited>) -> String {
+    let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
+    match (&plan.asked.proxy, taken) {
+        (Some(_), _) => "one of its own, as given".to_string(),
+        (None, Some(kind)) => format!("one of its own to {kind}, with the settings of the recorded one's"),
+        (None, None) if plan.asked.no_proxy => "none, as asked for".to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+fn some(turns: u64, of: u64) -> String {
+    let some = if turns == of { "all" } else { "the first" };
+    format!("{some} {turns} of {of} turns")
 }

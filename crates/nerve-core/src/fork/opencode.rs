@@ -1,0 +1,176 @@
+//! opencode keeps conversations in a database of its own: they are listed, read and written by the program itself.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nerve_term::event::TsNs;
+use nerve_term::profile::session::SessionForms;
+use serde::Deserialize;
+
+/// The program takes seconds to start; on a loaded machine many.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has ended.
+const STEP: Duration = Duration::from_millis(10);
+/// What it may print.
+const LIMIT: u64 = 512 << 20;
+/// Of what it complains, so much is told.
+const COMPLAINT: usize = 200;
+
+/// How the program is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Opencode {
+    /// The program with what stands before it in the command.
+    argv: Vec<String>,
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    /// Milliseconds since the Unix epoch.
+    created: u64,
+    directory: PathBuf,
+}
+
+impl Opencode {
+    /// The program of a command. `None`: the command does not start it itself.
+    pub(super) fn of(
+        command: &[String],
+        forms: &SessionForms,
+        env: &BTreeMap<String, String>,
+    ) -> Option<Opencode> {
+        let program = forms.program_at(command)?;
+        Some(Opencode { argv: command[..=program].to_vec(), env: env.clone() })
+    }
+
+    /// The conversations that were begun in a folder between two times (nanoseconds since the Unix epoch).
+    pub(super) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Result<Vec<String>, String> {
+        let text = self.run(&["session", "list", "--format", "json"], cwd)?;
+        // Where there is none, nothing is printed.
+        if text.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let listed: Vec<Listed> = serde_json::from_str(&text)
+            .map_err(|_| "its list of conversations cannot be read".to_string())?;
+        let ms = |at: TsNs| at.0 / 1_000_000;
+        let is_one = |one: &Listed| one.directory == cwd && (ms(from)..=ms(to)).contains(&one.created);
+        Ok(listed.into_iter().filter(is_one).map(|one| one.id).collect())
+    }
+
+    /// A whole conversation.
+    pub(super) fn export(&self, id: &str, cwd: &Path) -> Result<String, String> {
+        self.run(&["export", id], cwd)
+    }
+
+    /// Puts a conversation into its database, which works in `cwd` from then on.
+    pub(super) fn import(&self, text: &str, cwd: &Path) -> io::Result<()> {
+        // Private: conversations have in them what was read from files.
+        let mut file = tempfile::Builder::new().prefix("nerve-").suffix(".json").tempfile()?;
+        file.write_all(text.as_bytes())?;
+        let path = file.path().to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+        self.run(&["import", path], cwd).map(drop).map_err(io::Error::other)
+    }
+
+    /// Removes a conversation.
+    pub(super) fn delete(&self, id: &str, cwd: &Path) -> io::Result<()> {
+        self.run(&["session", "delete", id], cwd).map(drop).map_err(io::Error::other)
+    }
+
+    /// What it prints, if it succeeds. Into files: it ends before a pipe is read.
+    fn run(&self, words: &[&str], cwd: &Path) -> Result<String, String> {
+        let what = words.iter().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+        let what = what.copied().collect::<Vec<_>>().join(" ");
+        let failed = |why: &str| format!("'{} {what}': {why}", self.argv.join(" "));
+        let ran = self.output(words, cwd).map_err(|error| failed(&error.to_string()))?;
+        match ran {
+            Ok(text) => Ok(text),
+            Err(complaint) => Err(failed(&complaint)),
+        }
+    }
+
+    fn output(&self, words: &[&str], cwd: &Path) -> io::Result<Result<String, String>> {
+        let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut child = Command::new(&self.argv[0])
+            .args(&self.argv[1..])
+            .args(words)
+            .envs(&self.env)
+            .current_dir(cwd)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(err.try_clone()?)
+            .spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Err(format!("it did not end within {PATIENCE:?}")));
+            }
+            std::thread::sleep(STEP);
+        };
+        if status.success() {
+            return read(&mut out, LIMIT).map(Ok);
+        }
+        let said: String =
+            read(&mut err, LIMIT)?.chars().filter(|c| !c.is_control()).take(COMPLAINT).collect();
+        Ok(Err(if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }))
+    }
+}
+
+fn read(file: &mut File, limit: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use nerve_term::profile::Profiles;
+
+    use super::*;
+
+    fn program(script: &str) -> (tempfile::TempDir, Opencode) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("opencode");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let forms = Profiles::builtin().get("opencode").unwrap().session.clone().unwrap();
+        let command = [path.to_str().unwrap(), "--model", "m"].map(String::from);
+        let opencode = Opencode::of(&command, &forms, &BTreeMap::new()).unwrap();
+        (folder, opencode)
+    }
+
+    #[test]
+    fn those_of_the_folder_and_the_time_are_found() {
+        let list = r#"[{"id":"ses_a","created":1000,"directory":"/tmp"},{"id":"ses_b","created":1500,"directory":"/usr"},
+            {"id":"ses_c","created":9000,"directory":"/tmp"}]"#;
+        let (_folder, opencode) =
+            program(&format!("[ \"$*\" = 'session list --format json' ] && echo '{list}'"));
+        let found = |from: u64, to: u64| {
+            opencode.begun_in(Path::new("/tmp"), TsNs(from * 1_000_000), TsNs(to * 1_000_000)).unwrap()
+        };
+        assert_eq!(found(500, 2000), ["ses_a"]);
+        assert_eq!(found(500, 9000), ["ses_a", "ses_c"]);
+        let (_folder, opencode) = program("true");
+        assert_eq!(opencode.begun_in(Path::new("/tmp"), TsNs(0), TsNs(1)), Ok(Vec::new()), "there is none");
+    }
+
+    #[test]
+    fn what_it_complains_of_is_told() {
+        let (_folder, opencode) = program("echo no such session >&2; exit 3");
+        let why = opencode.export("ses_x", Path::new("/tmp")).unwrap_err();
+        assert!(why.contains("opencode export': exit status: 3: no such session"), "{why}");
+        let why = opencode.import("{}", Path::new("/tmp")).unwrap_err().to_string();
+        assert!(why.contains("opencode import'"), "{why}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What is in a folder that was restored and nowhere else. In doubt, something is.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::program::Git;
+use super::{FilesError, GitProvider, Key};
+
+/// So many files are named.
+const NAMED: usize = 3;
+
+/// As [`super::Provider::changes`].
+pub(super) fn changes(
+    provider: &GitProvider,
+    key: &Key,
+    to: &Path,
+    branch: Option<&str>,
+) -> Result<Option<String>, FilesError> {
+    if let Some(inner) = inner_repository(to, branch.is_some())? {
+        let inner = inner.strip_prefix(to).unwrap_or(&inner);
+        return Ok(Some(match inner.as_os_str().is_empty() {
+            true => "it was made a repository of its own".to_string(),
+            false => format!("has a repository of its own in it: {}", inner.display()),
+        }));
+    }
+    let tree = match branch {
+        Some(_) => Git::new(to),
+        None => {
+            let call = provider.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]);
+            Git::new(to).as_work_tree_of(&call.path()?)
+        }
+    };
+    let mut is_clean = false;
+    if branch.is_some() {
+        if let Some(found) = of_the_work_tree(&tree, to)? {
+            return Ok(Some(found));
+        }
+        let status = tree.to("look for changes").args(["status", "--porcelain"]);
+        is_clean = status.args(["--untracked-files=all", "--ignore-submodules=none"]).line()?.is_empty();
+        if is_clean && ignored(&tree, &BTreeSet::new())?.is_none() {
+            return Ok(None);
+        }
+    }
+    // It was never committed: then it is to be as it was restored.
+    let not_found = || FilesError::NotFound { key: key.clone(), place: provider.top.clone() };
+    let commit = provider.commit_of(key)?.ok_or_else(not_found)?;
+    let held = provider.store.hold(key.session())?;
+    let git = tree.with_index(&held.scratch().join("index"));
+    let plain = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
+    git.to("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
+    git.to("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
+    let call = git.to("compare the files").args(["diff-index", "--cached", "--name-only", "-z", &commit]);
+    let changed: BTreeSet<PathBuf> = names(&call.bytes()?).collect();
+    if let Some(first) = changed.first().filter(|_| !is_clean) {
+        let first = first.display();
+        return Ok(Some(match changed.len() - 1 {
+            0 => format!("{first} is neither committed nor as it was restored"),
+            more => format!("{first} and {more} more are neither committed nor as they were restored"),
+        }));
+    }
+    // What was added in spite of being ignored came from the snapshot.
+    let call =
+        git.to("list ignored files").args(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"]);
+    let restored = names(&call.bytes()?).filter(|name| !changed.contains(name)).collect();
+    ignored(if branch.is_some() { &tree } else { &git }, &restored)
+}
+
+/// What status does not show of a work tree.
+fn of_the_work_tree(git: &Git, to: &Path) -> Result<Option<String>, FilesError> {
+    if git.work_tree()?.as_deref() != to.canonicalize().ok().as_deref() {
+        return Err(FilesError::NoWorkTree { path: to.to_path_buf() });
+    }
+    // Commits of a HEAD on no branch would be found by nobody.
+    let lost = git.to("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
+    let lost = lost.args(["--branches", "--tags", "--remotes"]).line()?;
+    if lost != "0" {
+        return Ok(Some(format!("{lost} commits are on no branch")));
+    }
+    // The repositories of submodules go with the work tree, also of those that are empty again.
+    let modules = git.to("look for submodules").args(["rev-parse", "--path-format=absolute"]);
+    let modules = modules.args(["--git-path", "modules"]).path()?;
+    if modules.symlink_metadata().is_ok() {
+        return Ok(Some("has repositories of submodules".to_string()));
+    }
+    // A restored work tree has nothing staged.
+    let staged =
+        git.to("look for staged files").args(["diff-index", "--cached", "--name-only", "-z", "HEAD"]);
+    if let Some(name) = names(&staged.bytes()?).next() {
+        return Ok(Some(format!("{} is staged, but not committed", name.display())));
+    }
+    let mut hidden = None;
+    git.to("list the files").args(["ls-files", "-v", "-z"]).each_name(|entry| {
+        let entry = entry.to_string_lossy();
+        if hidden.is_none() && entry.starts_with(|tag: char| tag.is_ascii_lowercase() || tag == 'S') {
+            hidden = Some(entry.get(2..).unwrap_or_default().to_string());
+        }
+    })?;
+    Ok(hidden.map(|name| format!("git does not look at {name} (assume-unchanged or skip-worktree)")))
+}
+
+/// The ignored files that are there, but for these.
+fn ignored(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
+    let (mut named, mut more) = (Vec::new(), 0_usize);
+    let call = git.to("list ignored files").args(["ls-files", "-z", "--others", "--ignored"]);
+    call.args(["--exclude-standard"]).each_name(|name| {
+        if restored.contains(name) {
+        } else if named.len() < NAMED {
+            named.push(name.display().to_string());
+        } else {
+            more += 1;
+        }
+    })?;
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Ok((!named.is_empty()).then(|| format!("ignored files are only here: {}{more}", named.join(", "))))
+}
+
+/// The first folder with a `.git` in it. `has_own`: the one at the top is the work tree's.
+fn inner_repository(top: &Path, has_own: bool) -> Result<Option<PathBuf>, FilesError> {
+    let mut folders = vec![top.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(FilesError::io("read the directory", &folder))? {
+            let entry = entry.map_err(FilesError::io("read the directory", &folder))?;
+            if entry.file_name() == ".git" {
+                if !(has_own && folder == top) {
+                    return Ok(Some(folder));
+                }
+            } else if entry.file_type().map_err(FilesError::io("look at", &entry.path()))?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn names(list: &[u8]) -> impl Iterator<Item = PathBuf> + '_ {
+    let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(OsString::from_vec(name.to_vec())))
+}

@@ -1,0 +1,204 @@
+//! The folders of branches: listed, and removed when nothing needs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::{Stage, git, put};
+use crate::harness::Done;
+
+impl Stage {
+    /// A branch from the first snapshot, that has ended.
+    fn branched(&self) -> PathBuf {
+        let made = self.branch_json(&["RECALL", "--at", "one"]);
+        self.end(made["node_id"].as_str().unwrap());
+        made["cwd"].as_str().unwrap().into()
+    }
+
+    fn folders(&self) -> Vec<Value> {
+        self.home.nerve(&["recordings", "branches", "--json"]).json().as_array().unwrap().clone()
+    }
+
+    /// Sets the folders back to a time when no node was being made.
+    pub(super) fn age(&self) {
+        let old = SystemTime::now() - Duration::from_secs(2 * 3600);
+        let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in inside(self.branches()).chain(inside(self.branches().join("conversations"))) {
+            fs::File::open(entry.path()).unwrap().set_modified(old).unwrap();
+        }
+    }
+
+    fn prune(&self, more: &[&str]) -> Done {
+        self.age();
+        let done = self.home.nerve(&[&["recordings", "prune", "--older-than", "0s"], more].concat());
+        assert_eq!(done.code, 0, "{done:?}");
+        done
+    }
+
+    fn own_branches(&self) -> String {
+        git(&self.home, &self.folder(), &["branch", "--list", "nerve/*"])
+    }
+}
+
+fn notes(folder: &Path) -> PathBuf {
+    folder.with_file_name(format!("{}.json", folder.file_name().unwrap().to_str().unwrap()))
+}
+
+#[test]
+fn a_folder_goes_with_the_last_recording_that_needs_it() {
+    let stage = Stage::with_git().with_two_turns();
+    let folder = stage.branched();
+    let [listed] = &stage.folders()[..] else { panic!("{:?}", stage.folders()) };
+    assert_eq!(PathBuf::from(listed["path"].as_str().unwrap()), folder);
+    assert_eq!((&listed["changed"], &listed["used_by"]), (&false.into(), &Value::Null));
+    assert_eq!(listed["recordings"].as_array().unwrap().len(), 2, "its own, and that it goes on from");
+    let shown = stage.home.ok(&["recordings", "branches"]);
+    assert!(shown.contains("nobody") && shown.contains("none"), "{shown}");
+    // The source is still being recorded, so that it stays.
+    assert!(!stage.prune(&[]).stdout.contains("branch "));
+    assert!(folder.is_dir());
+    stage.end("me");
+    let told = stage.prune(&["--dry-run"]);
+    assert!(told.stdout.contains(&format!("branch {}  would be removed", folder.display())), "{told:?}");
+    assert!(folder.is_dir() && stage.recording.is_file());
+    let done = stage.prune(&["--json"]).json();
+    assert_eq!((&done["branches"][0]["removed"], &done["branches"][0]["why"]), (&true.into(), &Value::Null));
+    assert!(!folder.exists() && !notes(&folder).exists());
+    assert_eq!(stage.own_branches(), "");
+    let trees = git(&stage.home, &stage.folder(), &["worktree", "list"]);
+    assert_eq!(trees.lines().count(), 1, "{trees}");
+    assert_eq!(fs::read_to_string(stage.folder().join("file")).unwrap(), "two\n");
+}
+
+#[test]
+fn what_is_nowhere_else_stays_and_is_told_until_it_is_forced() {
+    let stage = Stage::with_git().with_two_turns();
+    let (changed, untracked, committed) = (stage.branched(), stage.branched(), stage.branched());
+    put(&changed, "file", "mine\n");
+    put(&untracked, "more", "mine\n");
+    git(&stage.home, &committed, &["commit", "--quiet", "--all", "--message", "second"]);
+    git(&stage.home, &committed, &["clean", "--quiet", "--force", "-d"]);
+    let lost = stage.branched();
+    git(&stage.home, &lost, &["checkout", "--quiet", "--detach"]);
+    git(&stage.home, &lost, &["commit", "--quiet", "--all", "--message", "on no branch"]);
+    let used = PathBuf::from(stage.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
+    stage.end("me");
+    let done = stage.prune(&[]);
+    for (folder, why) in [
+        (&changed, "file is neither committed nor as it was restored"),
+        (&untracked, "more is neither committed nor as it was restored"),
+        (&lost, "1 commits are on no branch"),
+    ] {
+        assert!(done.stdout.contains(&format!("branch {}  stays: {why}", folder.display())), "{done:?}");
+        assert!(folder.is_dir());
+    }
+    assert!(done.stderr.contains("--force"), "{done:?}");
+    let on = "nerve/";
+    assert!(
+        done.stdout.contains(&format!("branch {}  removed; branch '{on}", committed.display())),
+        "{done:?}"
+    );
+    assert!(!committed.exists() && stage.own_branches().lines().count() == 5, "{}", stage.own_branches());
+    assert!(used.is_dir() && !done.stdout.contains(used.to_str().unwrap()), "a node works in it: {done:?}");
+    let done = stage.prune(&["--force"]);
+    assert_eq!(done.stdout.matches("  removed").count(), 3, "{done:?}");
+    assert!(used.is_dir() && !changed.exists() && !untracked.exists() && !lost.exists());
+    assert_eq!(
+        stage.own_branches().lines().count(),
+        2,
+        "of the node, and with a commit: {}",
+        stage.own_branches()
+    );
+}
+
+#[test]
+fn a_copy_is_compared_with_what_was_kept() {
+    let stage = Stage::new().with_two_turns();
+    let (same, other, more) = (stage.branched(), stage.branched(), stage.branched());
+    put(&other, "file", "ONE\n");
+    put(&more, "new/more", "");
+    stage.end("me");
+    let done = stage.prune(&[]);
+    assert!(done.stdout.contains(&format!("branch {}  removed", same.display())), "{done:?}");
+    let name = |folder: &Path, file: &str| {
+        format!("stays: {} is not as it was restored", folder.join(file).display())
+    };
+    assert!(
+        done.stdout.contains(&name(&other, "file")) && done.stdout.contains(&name(&more, "new/more")),
+        "{done:?}"
+    );
+    assert!(!same.exists() && other.is_dir() && more.is_dir());
+    // Of one that nobody has noted anything of, nobody knows.
+    fs::remove_file(notes(&other)).unwrap();
+    let done = stage.prune(&[]);
+    assert!(done.stdout.contains("nobody can tell whether it was changed"), "{done:?}");
+    stage.prune(&["--force"]);
+    assert!(!other.exists() && !more.exists());
+}
+
+#[test]
+fn folders_alone_can_be_removed_and_what_a_server_can_start_again_stays() {
+    let stage = Stage::with_git().with_two_turns();
+    let folder = stage.branched();
+    let used = PathBuf::from(stage.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
+    stage.home.ok(&["server", "stop"]);
+    let young = stage.home.ok(&["recordings", "prune", "--branches", "--force"]);
+    assert!(
+        young.contains(&format!("{}  stays: it was made or changed just now", folder.display())),
+        "{young}"
+    );
+    stage.age();
+    let done = stage.home.ok(&["recordings", "prune", "--branches"]);
+    assert!(done.contains(&format!("branch {}  removed", folder.display())), "{done}");
+    assert!(done.contains(&format!("{}  stays: node 'me-branch' works in it", used.display())), "{done}");
+    assert!(!folder.exists() && used.is_dir() && stage.recording.is_file());
+}
+
+#[test]
+fn what_git_does_not_show_keeps_a_folder() {
+    let stage = Stage::with_git().with_two_turns();
+    let (ignored, inner, hidden, staged) =
+        (stage.branched(), stage.branched(), stage.branched(), stage.branched());
+    put(&stage.folder(), ".git/info/exclude", ".env\nlib/\n");
+    put(&ignored, ".env", "KEY=1\n");
+    fs::create_dir(inner.join("lib")).unwrap();
+    git(&stage.home, &inner.join("lib"), &["init", "--quiet"]);
+    git(&stage.home, &hidden, &["update-index", "--assume-unchanged", "file"]);
+    git(&stage.home, &staged, &["add", "file"]);
+    stage.end("me");
+    let done = stage.prune(&[]);
+    for (folder, why) in [
+        (&ignored, "ignored files are only here: .env"),
+        (&inner, "has a repository of its own in it: lib"),
+        (&hidden, "git does not look at file"),
+        (&staged, "file is staged"),
+    ] {
+        assert!(done.stdout.contains(&format!("branch {}  stays: {why}", folder.display())), "{done:?}");
+        assert!(folder.is_dir());
+    }
+    assert_eq!(stage.prune(&["--force"]).stdout.matches("  removed").count(), 4);
+}
+
+#[test]
+fn nothing_is_removed_while_nobody_can_tell_who_works_there() {
+    let stage = Stage::with_git().with_two_turns();
+    let folder = stage.branched();
+    stage.end("me");
+    stage.home.ok(&["server", "stop"]);
+    let sessions = stage.home.hermetic.nerve_home().join("sessions.json");
+    fs::write(&sessions, "{").unwrap();
+    put(&stage.branches(), "conversations/one.json", "{}");
+    for more in [&["--branches"][..], &["--dry-run"], &["--force"]] {
+        let done = stage.prune(more);
+        assert!(done.stdout.contains("stays: nobody can tell who works in it"), "{done:?}");
+    }
+    let listed = stage.home.nerve(&["recordings", "branches"]);
+    assert!(listed.stderr.contains("nobody can tell"), "{listed:?}");
+    assert_eq!(fs::read_to_string(&sessions).unwrap(), "{", "it is not moved away");
+    assert!(folder.is_dir() && stage.branches().join("conversations/one.json").is_file());
+    fs::remove_file(&sessions).unwrap();
+    stage.prune(&["--branches"]);
+    assert!(!folder.exists() && !stage.branches().join("conversations/one.json").exists());
+}
