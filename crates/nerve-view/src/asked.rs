@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::keys::Input;
-use crate::search::Direction;
+pub use crate::prompt::{Asking, Typed};
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub enum Asked {
     Copy(String),
     /// Branch.
     Branch(Submission),
+    /// Leave for the branch that was made last.
+    GoToBranch,
     /// To this moment of the recording.
     Seek(Duration),
     /// Play on, or stop.
@@ -68,13 +70,8 @@ pub enum Mode {
     Live,
     /// What their bindings say.
     Scrolling,
-    /// Text to look for is being typed.
-    Typing {
-        /// Where to look.
-        direction: Direction,
-        /// What was typed so far.
-        text: String,
-    },
+    /// A pattern is being typed.
+    Typing(Typed),
     /// They are text for the task entry.
     Entry,
     /// The help sheet is shown, from this row of it on.

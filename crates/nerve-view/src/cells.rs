@@ -116,13 +116,14 @@ pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style)
     }
 }
 
-/// A cell's look, as the terminal has it: what it does not know of (blinking, forms of underlines) is not there.
+/// A cell's look, as the terminal has it; underlines of all forms are plain ones.
 fn style(style: &TermStyle) -> Style {
     let attributes = [
         (style.bold, Modifier::BOLD),
         (style.dim, Modifier::DIM),
         (style.italic, Modifier::ITALIC),
         (style.underline, Modifier::UNDERLINED),
+        (style.blink, Modifier::SLOW_BLINK),
         (style.inverse, Modifier::REVERSED),
         (style.hidden, Modifier::HIDDEN),
         (style.strikeout, Modifier::CROSSED_OUT),

@@ -1,4 +1,5 @@
-//! What a terminal has to show, as lines: those that scrolled off, those of the screen, and the alternate screen below them while it is shown.
+//! What a terminal has to show, as lines: those that scrolled off, those of the screen, and the alternate screen below them while it is
+//! shown; also after it was left, where there is little else to be seen.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,6 +11,8 @@ use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
 #[derive(Debug)]
 pub struct Document<'a> {
     terminal: &'a TerminalState,
+    /// Nobody can go back in time: snapshots whose lines were erased stand at the first line that is kept.
+    is_live: bool,
     /// One past the last line of the main screen.
     end: u64,
     /// The screen as it is shown, from this line on.
@@ -23,6 +26,8 @@ enum Shown<'a> {
     Frame(&'a Screen),
     /// As the terminal has it.
     Live(&'a TerminalState),
+    /// So many rows of the alternate screen that was left.
+    Left(&'a TerminalState, u16),
 }
 
 impl<'a> Shown<'a> {
@@ -34,6 +39,7 @@ impl<'a> Shown<'a> {
         match self {
             Shown::Frame(screen) => screen.rows.len() as u64,
             Shown::Live(terminal) => terminal.size().rows.into(),
+            Shown::Left(_, rows) => (*rows).into(),
         }
     }
 
@@ -41,13 +47,18 @@ impl<'a> Shown<'a> {
         match self {
             Shown::Frame(screen) => screen.rows.get(usize::try_from(row).ok()?).map(Cow::Borrowed),
             Shown::Live(terminal) => terminal.screen_row(u16::try_from(row).ok()?).map(Cow::Owned),
+            Shown::Left(terminal, rows) => {
+                let row = u16::try_from(row).ok().filter(|row| row < rows)?;
+                terminal.left_screen_row(row).map(Cow::Owned)
+            }
         }
     }
 
-    fn cursor(&self) -> Cursor {
+    fn cursor(&self) -> Option<Cursor> {
         match self {
-            Shown::Frame(screen) => screen.cursor,
-            Shown::Live(terminal) => terminal.cursor(),
+            Shown::Frame(screen) => Some(screen.cursor),
+            Shown::Live(terminal) => Some(terminal.cursor()),
+            Shown::Left(..) => None,
         }
     }
 }
@@ -56,8 +67,12 @@ impl<'a> Document<'a> {
     /// Of a terminal as it is now, without the empty end of its screen.
     pub fn of(terminal: &'a TerminalState) -> Document<'a> {
         let end = terminal.line_count();
-        let screen = terminal.modes().alternate.then(|| (end, Shown::of(terminal)));
-        Document { terminal, end, screen }
+        let screen = match terminal.modes().alternate {
+            true => Some(Shown::of(terminal)),
+            false => left(terminal),
+        };
+        let screen = screen.map(|screen| (end, screen));
+        Document { terminal, is_live: false, end, screen }
     }
 
     /// Of a terminal that somebody works at: its last lines are its screen, all of it, as of the last finished frame.
@@ -67,7 +82,8 @@ impl<'a> Document<'a> {
             None => (terminal.modes().alternate, terminal.screen_start().0),
         };
         let end = terminal.line_count();
-        Document { terminal, end, screen: Some((if alternate { end } else { first }, Shown::of(terminal))) }
+        let start = if alternate { end } else { first };
+        Document { terminal, is_live: true, end, screen: Some((start, Shown::of(terminal))) }
     }
 
     /// Its lines by number. The numbers of the main screen's lines stay; those of the alternate screen follow them.
@@ -110,7 +126,7 @@ impl<'a> Document<'a> {
     /// The line and the column of the cursor, and whether it is shown, where the screen is told from other lines.
     pub fn cursor(&self) -> Option<(u64, u16, bool)> {
         let (start, screen) = self.screen.as_ref()?;
-        let Cursor { row, col, visible } = screen.cursor();
+        let Cursor { row, col, visible } = screen.cursor()?;
         Some((start + u64::from(row), col, visible))
     }
 
@@ -131,20 +147,41 @@ impl<'a> Document<'a> {
 
     // ---- Snapshots ----
 
-    /// Was a snapshot taken on that line?
+    /// Does a snapshot stand at that line?
     pub fn has_snapshot(&self, line: u64) -> bool {
-        line < self.end && self.terminal.has_snapshot_at_line(LineIndex(line))
+        let own = line < self.end && self.terminal.has_snapshot_at_line(LineIndex(line));
+        own || (self.is_live && line == self.first_kept() && self.before(line).is_some())
     }
 
     /// The nearest line with a snapshot after this one.
     pub fn snapshot_after(&self, line: u64) -> Option<u64> {
-        self.terminal.next_snapshot_after_line(LineIndex(line)).map(|(line, _)| line.0)
+        self.terminal.next_snapshot_after_line(LineIndex(line)).and_then(|(line, _)| self.stands_at(line))
     }
 
     /// The nearest line with a snapshot before this one that is still kept.
     pub fn snapshot_before(&self, line: u64) -> Option<u64> {
-        let found = self.terminal.last_snapshot_before_line(LineIndex(line)).map(|(line, _)| line.0);
-        found.filter(|line| self.lines().contains(line))
+        let (found, _) = self.before(line)?;
+        self.stands_at(found).filter(|found| *found < line)
+    }
+
+    /// The snapshot on the nearest line before this one, kept or not.
+    fn before(&self, line: u64) -> Option<(LineIndex, &'a Snapshot)> {
+        self.terminal.last_snapshot_before_line(LineIndex(line))
+    }
+
+    fn first_kept(&self) -> u64 {
+        self.terminal.first_kept_line().0
+    }
+
+    /// Where a snapshot stands that was taken on that line; `None` if that line is not kept.
+    fn stands_at(&self, line: LineIndex) -> Option<u64> {
+        let first = self.first_kept();
+        (self.is_live || line.0 >= first).then_some(line.0.max(first))
+    }
+
+    /// The lines that it was taken on were erased since, or are too long ago.
+    pub(crate) fn is_erased(&self, snapshot: u64) -> bool {
+        self.terminal.line_of_snapshot(snapshot).is_some_and(|line| line.0 < self.first_kept())
     }
 
     /// Snapshots there are.
@@ -154,9 +191,8 @@ impl<'a> Document<'a> {
 
     /// The snapshots whose lines are kept, with those lines, from top to bottom; on one line in the order they were taken.
     pub fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
-        let first = self.terminal.first_kept_line();
-        let kept = self.terminal.snapshots_by_line().filter(|(line, _)| *line >= first);
-        kept.map(|(line, snapshot)| (line.0, snapshot)).collect()
+        let all = self.terminal.snapshots_by_line();
+        all.filter_map(|(line, snapshot)| Some((self.stands_at(line)?, snapshot))).collect()
     }
 
     /// Why no snapshot is above, in words; what to do where other moments can be gone to.
@@ -171,15 +207,14 @@ impl<'a> Document<'a> {
     /// The snapshot of a line: the last one that was taken on it, else the last one on a line before it.
     pub fn snapshot_at(&self, line: u64) -> Option<(u64, &'a Snapshot)> {
         let own = self.terminal.get_snapshot_for_line(LineIndex(line)).map(|own| (LineIndex(line), own));
-        let found = own.or_else(|| self.terminal.last_snapshot_before_line(LineIndex(line)));
-        let found = found.map(|(line, snapshot)| (line.0, snapshot));
-        found.filter(|(line, _)| *line >= self.terminal.first_kept_line().0)
+        let (found, snapshot) = own.or_else(|| self.before(line))?;
+        Some((self.stands_at(found)?, snapshot))
     }
 
     /// The one that was taken last, if its line is kept.
     pub fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
         let (line, snapshot) = self.terminal.snapshots_by_time().pop()?;
-        (line >= self.terminal.first_kept_line()).then_some((line.0, snapshot))
+        Some((self.stands_at(line)?, snapshot))
     }
 
     /// The snapshot after which nothing was written.
@@ -195,7 +230,7 @@ impl<'a> Document<'a> {
 
     /// The line that the snapshot with that id is on.
     pub fn line_of_snapshot(&self, id: u64) -> Option<u64> {
-        self.terminal.line_of_snapshot(id).map(|line| line.0)
+        self.terminal.line_of_snapshot(id).and_then(|line| self.stands_at(line))
     }
 
     /// The row of the screen, if the line is one of it and the screen is told from other lines.
@@ -203,4 +238,14 @@ impl<'a> Document<'a> {
         let (start, screen) = self.screen.as_ref()?;
         Some(screen.row(line.checked_sub(*start)?))
     }
+}
+
+/// Of a program that had the whole screen and has left it, what it left: a session's only lines then, if the main screen has no more than
+/// fit on it.
+fn left(terminal: &TerminalState) -> Option<Shown<'_>> {
+    if terminal.line_count() > u64::from(terminal.size().rows) {
+        return None;
+    }
+    let rows = terminal.left_screen_rows();
+    (rows > 0).then_some(Shown::Left(terminal, rows))
 }

@@ -14,7 +14,7 @@ use crate::layout::outside;
 use crate::places::Scene;
 use crate::timeline::clock;
 use crate::viewer::{Kind, Mode, Viewer};
-use crate::{entry_box, help, modal_box, status};
+use crate::{entry_box, help, message, modal_box, status};
 
 pub use crate::facts::{Abilities, Facts};
 pub use crate::layout::{Gutter, Layout};
@@ -43,7 +43,11 @@ pub fn draw(
         help::draw(viewer.bindings(), viewer.kind(), facts.abilities, *from, area, buffer);
     } else {
         if let Some(frame) = layout.frame {
-            border(frame, Style::new().add_modifier(Modifier::DIM), buffer);
+            let style = Style::new().add_modifier(Modifier::DIM);
+            match layout.has_sides() {
+                true => border(frame, style, buffer),
+                false => level(frame, style, buffer),
+            }
         }
         cells::lines(scene.document, pager, (lines, gutter), buffer);
         if viewer.kind() == Kind::Live {
@@ -64,8 +68,10 @@ pub fn draw(
     if let Some(timeline) = scene.timeline {
         timeline.draw(layout.timeline, buffer);
     }
-    status::draw(viewer, scene, facts, layout.status, buffer);
-    Drawn { cursor }
+    status::draw(viewer, scene, facts, layout, buffer);
+    let told = message::draw(viewer, layout, buffer);
+    // What is below a message has no cursor.
+    Drawn { cursor: cursor.filter(|at| !told.contains((*at).into())) }
 }
 
 /// The task entry between the lines; gives where its cursor is.
@@ -115,7 +121,9 @@ fn title(entry: &TaskEntry, document: &Document<'_>, facts: &Facts) -> String {
     let label = snapshot.and_then(|snapshot| snapshot.label.as_deref()).filter(|label| *label != "end");
     let label = label.map(|label| format!(" '{label}'")).unwrap_or_default();
     let at = at.map(|at| format!(", {at}")).unwrap_or_default();
-    format!("{what}{label}{at}")
+    let erased = snapshot.is_some_and(|snapshot| document.is_erased(snapshot.id));
+    let erased = if erased { ", whose lines were erased" } else { "" };
+    format!("{what}{label}{at}{erased}")
 }
 
 /// Its keys.
@@ -154,6 +162,14 @@ fn modal(viewer: &Viewer, scene: &Scene<'_>, layout: &Layout, buffer: &mut Buffe
     let tool = scene.tool?;
     cells::lines(tool, shown.pager(), (places.tool, Rect::default()), buffer);
     cells::cursor(tool, shown.pager(), places.tool)
+}
+
+/// Draws the border of a rectangle without its sides.
+fn level(area: Rect, style: Style, buffer: &mut Buffer) {
+    for x in area.left()..area.right() {
+        put(buffer, x, area.top(), "─", style);
+        put(buffer, x, area.bottom().saturating_sub(1), "─", style);
+    }
 }
 
 /// Draws the border of a rectangle; nothing where there is no room for one.

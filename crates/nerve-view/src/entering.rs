@@ -11,9 +11,8 @@ impl Viewer {
 
     /// Puts it there: in sight, as the rules of its moves say.
     pub(crate) fn put_entry(&mut self, target: Target) {
-        if !self.has_entry {
-            return self.tell("nothing can go on from here: this is what a tool did");
-        }
+        // What would go on from there is below it: all of it is shown.
+        self.pager.unfilter();
         let height = self.entry_height();
         let viewport = &mut self.pager.viewport;
         match target {
@@ -81,6 +80,11 @@ impl Viewer {
         Some(if is_end && self.has_end() { Target::End } else { Target::Snapshot { id, line } })
     }
 
+    /// Something can go on from what is looked at; tells why, if nothing can.
+    fn takes_tasks(&mut self) -> bool {
+        self.no_entry.map(|why| self.tell(why)).is_none()
+    }
+
     /// At the latest snapshot; at the one before, if it is shown.
     pub(crate) fn entry_up(&mut self, document: &Document<'_>) {
         let Some(current) = self.entry.target else {
@@ -115,6 +119,9 @@ impl Viewer {
     }
 
     fn open_at_latest(&mut self, document: &Document<'_>) {
+        if !self.takes_tasks() {
+            return;
+        }
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
         match self.target_of(document, latest) {
             Some(target) => self.put_entry(target),
@@ -126,6 +133,9 @@ impl Viewer {
     /// At the snapshot of where one is: of the match that was gone to if it can be seen, else of the last line that can be seen, which is
     /// the end of a recording whose end can be seen. A line's snapshot is its own, else the last one before it.
     pub(crate) fn insert_here(&mut self, document: &Document<'_>) {
+        if !self.takes_tasks() {
+            return;
+        }
         let viewport = &self.pager.viewport;
         let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
         let is_end = found.is_none() && viewport.is_at_end() && self.has_end();
@@ -139,6 +149,9 @@ impl Viewer {
 
     /// At the snapshot of a line.
     pub(crate) fn insert_at(&mut self, line: u64, document: &Document<'_>) {
+        if !self.takes_tasks() {
+            return;
+        }
         let found = document.snapshot_at(line).map(|(line, snapshot)| (line, snapshot.id));
         match self.target_of(document, found) {
             Some(target) => self.put_entry(target),
@@ -238,6 +251,7 @@ impl Viewer {
 
     /// What was submitted has become a branch: the task entry is empty and closed, a program has the keys again.
     pub fn submitted(&mut self) {
+        self.has_branch = true;
         self.entry.is_sent = false;
         self.entry.clear();
         if self.entry.target.is_some() {

@@ -1,37 +1,23 @@
-//! Looking for text in a window: what is typed, what was found, which match of how many.
+//! Looking for text in a window: what was found, which match of how many.
 
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::keys::{Code, Key};
+use crate::filter::Filter;
 use crate::pager::Pager;
 use crate::search::{Count, Direction, Hunt, Pattern, Step};
-use crate::viewport::Viewport;
 
 /// Lines that are looked through between two keys.
 pub const BUDGET: u64 = 20_000;
-/// The longest text that is looked for, in characters.
-const PATTERN: usize = 1000;
 /// How many matches further one key goes.
-const FURTHER: i64 = 1000;
-
-/// Text to look for, as it is typed.
-#[derive(Debug, Clone)]
-pub(crate) struct Prompt {
-    /// Where to look.
-    pub(crate) direction: Direction,
-    /// What was typed so far.
-    pub(crate) text: String,
-    /// Where the window stood before.
-    origin: Viewport,
-    /// What was looked for before.
-    last: Option<Search>,
-}
+pub(crate) const FURTHER: i64 = 1000;
 
 /// A look for text that is under way, or what came of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    pattern: Pattern,
+    pub(crate) pattern: Pattern,
+    /// Its matches are lit.
+    is_lit: bool,
     direction: Direction,
     hunt: Option<Hunt>,
     /// Matches still to go on, and which way.
@@ -44,19 +30,32 @@ pub(crate) struct Search {
     counted: bool,
 }
 
-impl Prompt {
-    /// Lines have other numbers.
-    pub(crate) fn renumber(&mut self, by: i64) {
-        self.origin.renumber(by);
-        self.last.iter_mut().for_each(|last| last.renumber(by));
-    }
-}
-
 impl Search {
     /// Lines have other numbers. What is under way is given up: there are others to look through.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.found = self.found.map(|line| line.saturating_add_signed(by));
+        self.recount();
+    }
+
+    /// Other lines are to be looked through.
+    pub(crate) fn recount(&mut self) {
         (self.hunt, self.settled, self.count, self.counted) = (None, None, None, false);
+    }
+
+    /// The same for what was looked for before, this way.
+    pub(crate) fn towards(self, direction: Direction) -> Search {
+        Search { direction, ..self }
+    }
+
+    /// That line has it, and is gone to.
+    pub(crate) fn go_to(&mut self, line: u64) {
+        (self.is_lit, self.found) = (true, Some(line));
+        self.recount();
+    }
+
+    /// It was looked for everywhere, and is not there.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.hunt.is_none() && self.counted && self.count.as_ref().is_none_or(|count| count.total() == 0)
     }
 
     /// Counts from here on.
@@ -66,9 +65,9 @@ impl Search {
 
     /// Counts in as many lines as there is time for; true while there are lines left. Where the first lines were forgotten it begins anew, and
     /// lines that can still change are counted each time.
-    fn go_on_counting(&mut self, document: &Document<'_>) -> bool {
-        let (lines, text) = (document.lines(), |line| document.text(line));
-        let Some(settled) = &mut self.settled else { return false };
+    fn go_on_counting(&mut self, document: &Document<'_>, filter: Option<&Filter>) -> bool {
+        let (lines, text) = (document.lines(), |line| text(document, filter, line));
+        let settled = self.settled.get_or_insert_with(|| Count::new(&lines, self.found));
         if settled.start() != lines.start {
             *settled = Count::new(&lines, self.found);
             self.counted = false;
@@ -88,108 +87,65 @@ impl Search {
 impl Pager {
     /// What is looked for, to be lit.
     pub fn pattern(&self) -> Option<&Pattern> {
-        self.search.as_ref().map(|search| &search.pattern)
+        self.lit().map(|search| &search.pattern)
+    }
+
+    /// What is looked for, unless its matches are not to be seen.
+    fn lit(&self) -> Option<&Search> {
+        self.search.as_ref().filter(|search| search.is_lit)
     }
 
     /// The line of the match that was gone to.
     pub fn found(&self) -> Option<u64> {
-        self.search.as_ref()?.found
+        self.lit()?.found
     }
 
     /// The place of the match among all, 1-based if it is known already, and how many there are if all are counted.
     pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
-        let search = self.search.as_ref()?;
+        let search = self.lit()?;
         let count = search.count.as_ref()?;
         Some((count.place(), search.counted.then(|| count.total())))
     }
 
-    /// A text is to be typed.
-    pub(crate) fn type_text(&mut self, direction: Direction) {
-        self.going();
-        let (origin, last) = (self.viewport.clone(), self.search.take());
-        self.prompt = Some(Prompt { direction, text: String::new(), origin, last });
-    }
-
-    /// Takes a key for the text; true if it asks for help: an empty text looked for upwards, with nothing looked for before.
-    pub(crate) fn typed(&mut self, key: Key, document: &Document<'_>) -> bool {
-        let Some(prompt) = &mut self.prompt else { return false };
-        match key.code {
-            Code::Esc => self.give_up(),
-            Code::Char('c' | 'g') if key.ctrl => self.give_up(),
-            Code::Char('m' | 'j') if key.ctrl => return self.enter(document),
-            Code::Enter => return self.enter(document),
-            Code::Backspace if prompt.text.is_empty() => self.give_up(),
-            Code::Backspace => {
-                prompt.text.pop();
-                self.look_from_origin(document);
-            }
-            Code::Char('h') if key.ctrl => {
-                prompt.text.pop();
-                self.look_from_origin(document);
-            }
-            Code::Char('u') if key.ctrl => {
-                prompt.text.clear();
-                self.look_from_origin(document);
-            }
-            Code::Char(char) if !key.ctrl && !key.alt => self.typed_text(&char.to_string(), document),
-            _ => {}
+    /// Matches are not lit any more; they are when they are gone to again, or with `turns` now if they are not.
+    pub(crate) fn unlight(&mut self, turns: bool) {
+        if let Some(search) = &mut self.search {
+            search.is_lit = turns && !search.is_lit;
+            search.found = None;
         }
-        false
     }
 
-    /// Takes more of the text: its first line.
-    pub(crate) fn typed_text(&mut self, more: &str, document: &Document<'_>) {
-        let Some(prompt) = &mut self.prompt else { return };
-        let room = PATTERN.saturating_sub(prompt.text.chars().count());
-        let line = more.lines().next().unwrap_or_default();
-        prompt.text.extend(line.chars().filter(|char| !char.is_control()).take(room));
-        self.look_from_origin(document);
-    }
-
-    /// Always from where it began: what is typed wrong and taken back leads back.
-    fn look_from_origin(&mut self, document: &Document<'_>) {
+    pub(crate) fn look_for(&mut self, direction: Direction, document: &Document<'_>) {
         let Some(prompt) = &self.prompt else { return };
-        let (direction, pattern) = (prompt.direction, Pattern::new(&prompt.text));
-        self.viewport.go_back(&prompt.origin);
-        self.viewport.set_lines(document.lines());
-        self.look_for(pattern, direction, document);
-    }
-
-    fn give_up(&mut self) {
-        self.search = None;
-        if let Some(prompt) = self.prompt.take() {
-            self.viewport.go_back(&prompt.origin);
-        }
-    }
-
-    fn enter(&mut self, document: &Document<'_>) -> bool {
-        let Some(Prompt { direction, text, last, .. }) = self.prompt.take() else { return false };
-        if text.is_empty() {
-            // As in less: the last one once more, this way now.
-            let Some(search) = last else { return direction == Direction::Up };
-            self.search = Some(Search { direction, ..search });
-            self.again(false, 1, document);
-        } else if self.search.as_ref().is_some_and(|search| search.counted && search.found.is_none()) {
-            self.message = Some(nowhere(&text));
-        }
-        false
-    }
-
-    fn look_for(&mut self, pattern: Option<Pattern>, direction: Direction, document: &Document<'_>) {
-        let Some(pattern) = pattern else {
+        let Some(pattern) = prompt.pattern() else {
             self.search = None;
             return;
         };
+        let lines = document.lines();
         // From where one is: what is in the window is seen whichever way it is looked through.
-        let from = match direction {
-            Direction::Down => self.viewport.top_line(),
-            Direction::Up => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
+        let from = match (direction, prompt.from_far) {
+            (Direction::Down, true) => lines.start,
+            (Direction::Up, true) => lines.end,
+            (Direction::Down, false) => self.viewport.top_line(),
+            (Direction::Up, false) => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
         };
-        let hunt = Some(Hunt::new(direction, from, &document.lines()));
-        let further = (0, direction);
-        let (found, settled, count) = (None, None, None);
-        self.search =
-            Some(Search { pattern, direction, hunt, further, found, settled, count, counted: false });
+        let hunt = (!prompt.keeps).then(|| Hunt::new(direction, from, &lines));
+        let further = (prompt.times - 1, direction);
+        let mut search = Search {
+            pattern,
+            is_lit: true,
+            direction,
+            hunt,
+            further,
+            found: None,
+            settled: None,
+            count: None,
+            counted: false,
+        };
+        if prompt.keeps {
+            search.begin_count(Count::new(&lines, None));
+        }
+        self.search = Some(search);
         self.work(document);
     }
 
@@ -202,6 +158,7 @@ impl Pager {
             return;
         };
         let direction = if other_way { search.direction.turned() } else { search.direction };
+        search.is_lit = true;
         search.further = (times.clamp(1, FURTHER) - 1, direction);
         search.go_on(from, direction, &document.lines());
         self.work(document);
@@ -209,12 +166,16 @@ impl Pager {
 
     /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
     pub(crate) fn work(&mut self, document: &Document<'_>) -> bool {
+        if self.sift(document) {
+            return true;
+        }
         let lines = document.lines();
+        let filter = self.filter.as_ref();
         let Some(search) = &mut self.search else { return false };
         let Some(hunt) = &mut search.hunt else {
-            return search.go_on_counting(document);
+            return search.go_on_counting(document, filter);
         };
-        match hunt.step(&search.pattern, &lines, BUDGET, |line| document.text(line)) {
+        match hunt.step(&search.pattern, &lines, BUDGET, |line| text(document, filter, line)) {
             Step::More => {}
             Step::Found { line, wrapped } => {
                 search.hunt = None;
@@ -233,7 +194,7 @@ impl Pager {
                 }
             }
             Step::Nowhere => {
-                let message = nowhere(search.pattern.text());
+                let message = nowhere(&search.pattern);
                 (search.hunt, search.found) = (None, None);
                 let end = document.settled_end().clamp(lines.start, lines.end);
                 search.begin_count(Count::none(lines.start, end));
@@ -270,8 +231,22 @@ impl Search {
     }
 }
 
-fn nowhere(text: &str) -> String {
+/// The text of a line that is to be seen.
+fn text(document: &Document<'_>, filter: Option<&Filter>, line: u64) -> Option<String> {
+    document.text(line).filter(|text| filter.is_none_or(|filter| filter.lets_through(text)))
+}
+
+pub(crate) fn nowhere(pattern: &Pattern) -> String {
+    let text = short(pattern.text());
+    match pattern.fault() {
+        None => format!("'{text}' is nowhere"),
+        Some(fault) => format!("'{text}' is nowhere as it stands, and no regular expression: {fault}"),
+    }
+}
+
+/// The begin of a text, for a sentence.
+pub(crate) fn short(text: &str) -> String {
     let shown: String = text.chars().take(40).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("'{shown}{more}' is nowhere")
+    format!("{shown}{more}")
 }

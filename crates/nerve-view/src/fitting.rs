@@ -5,7 +5,29 @@ use unicode_width::UnicodeWidthStr;
 /// Something the row says: its forms, the longest first, each with how little it matters. None of them is shown where there is
 /// no room for what matters that little.
 pub(crate) struct Part {
-    forms: Vec<(u8, String)>,
+    forms: Vec<(u8, Form)>,
+}
+
+/// A text between others, of which so many columns are left at least.
+struct Form {
+    before: String,
+    text: String,
+    after: String,
+    least: usize,
+}
+
+impl Form {
+    /// With what is left of the room for what can be cut, which becomes less.
+    fn with(&self, spare: &mut usize) -> String {
+        let more = (*spare).min(self.text.width() - self.least);
+        *spare -= more;
+        format!("{}{}{}", self.before, cut(&self.text, self.least + more), self.after)
+    }
+
+    /// Its columns if it is cut as far as it can be.
+    fn width(&self) -> usize {
+        self.before.width() + self.least + self.after.width()
+    }
 }
 
 /// Nothing matters less.
@@ -13,17 +35,30 @@ pub(crate) const LEAST: u8 = 9;
 
 impl Part {
     pub(crate) fn new(rank: u8, text: impl Into<String>) -> Part {
-        Part { forms: vec![(rank, text.into())] }
+        Part { forms: Vec::new() }.or(rank, text)
     }
 
-    pub(crate) fn or(mut self, rank: u8, text: impl Into<String>) -> Part {
-        self.forms.push((rank, text.into()));
+    pub(crate) fn or(self, rank: u8, text: impl Into<String>) -> Part {
+        self.or_cut(rank, usize::MAX, ("", &text.into(), ""))
+    }
+
+    /// A text between others, cut to the room there is: to so many columns at least.
+    pub(crate) fn or_cut(
+        mut self,
+        rank: u8,
+        least: usize,
+        (before, text, after): (&str, &str, &str),
+    ) -> Part {
+        let least = least.min(text.width());
+        let (before, text, after) = (before.to_string(), text.to_string(), after.to_string());
+        self.forms.push((rank, Form { before, text, after, least }));
         self
     }
 
     /// Its longest form that matters that much.
-    fn at(&self, rank: u8) -> Option<&str> {
-        self.forms.iter().find(|(least, _)| *least <= rank).map(|(_, text)| text.as_str())
+    fn at(&self, rank: u8) -> Option<&Form> {
+        let (_, form) = self.forms.iter().find(|(least, _)| *least <= rank)?;
+        Some(form).filter(|form| form.width() > 0)
     }
 }
 
@@ -32,21 +67,33 @@ const GAP: usize = 2;
 
 /// Both sides, with as much as there is room for; what matters most is cut with a mark at its end if even that is too long.
 pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String) {
-    let joined = |parts: &[Part], rank, sign: &str| {
-        let texts = parts.iter().filter_map(|part| part.at(rank)).filter(|text| !text.is_empty());
-        texts.collect::<Vec<_>>().join(sign)
-    };
+    let signs = ["  ", " · "];
+    let forms = |rank| [left, right].map(|parts| parts.iter().filter_map(|part| part.at(rank)).collect());
     for rank in (0..=LEAST).rev() {
-        let (left, mut right) = (joined(left, rank, "  "), joined(right, rank, " · "));
-        if !right.is_empty() {
-            right.push(' ');
-        }
-        let gap = if left.is_empty() || right.is_empty() { 0 } else { GAP };
-        if left.width() + gap + right.width() <= room {
+        let sides: [Vec<&Form>; 2] = forms(rank);
+        let [left, right] = [0, 1].map(|side| {
+            let signs = signs[side].width() * sides[side].len().saturating_sub(1);
+            sides[side].iter().map(|form| form.width()).sum::<usize>() + signs
+        });
+        // A blank is right of what is right.
+        let gap = usize::from(right > 0) + if left > 0 && right > 0 { GAP } else { 0 };
+        if let Some(mut spare) = room.checked_sub(left + gap + right) {
+            let [left, mut right] = [0, 1].map(|side| {
+                let texts: Vec<String> = sides[side].iter().map(|form| form.with(&mut spare)).collect();
+                texts.join(signs[side])
+            });
+            if !right.is_empty() {
+                right.push(' ');
+            }
             return (left, right);
         }
     }
-    let all = [joined(left, 0, "  "), joined(right, 0, " · ")];
+    let sides: [Vec<&Form>; 2] = forms(0);
+    let all = [0, 1].map(|side| {
+        let mut spare = usize::MAX;
+        let texts: Vec<String> = sides[side].iter().map(|form| form.with(&mut spare)).collect();
+        texts.join(signs[side])
+    });
     (cut(all.join(" ").trim(), room), String::new())
 }
 
@@ -89,6 +136,26 @@ mod tests {
         assert_eq!(shown(15), "live|busy ");
         assert_eq!(shown(6), "live|");
         assert_eq!(shown(3), "|", "nothing here matters most");
+    }
+
+    #[test]
+    fn what_can_be_cut_has_all_the_room_that_others_leave() {
+        let left =
+            [Part::new(1, "live"), Part::new(4, "! no disk left").or_cut(3, 4, ("! ", "no disk left", ""))];
+        let right =
+            [Part::new(9, "busy (the title)").or_cut(7, 5, ("busy (", "the title", ")")).or(2, "busy")];
+        let shown = |room| {
+            let (left, right) = fit(&left, &right, room);
+            assert!(left.width() + right.width() <= room);
+            format!("{left}|{right}")
+        };
+        assert_eq!(shown(39), "live  ! no disk left|busy (the title) ");
+        assert_eq!(shown(38), "live  ! no disk left|busy (the tit…) ");
+        assert_eq!(shown(35), "live  ! no disk left|busy (the …) ");
+        assert_eq!(shown(34), "live  ! no disk left|busy ");
+        assert_eq!(shown(26), "live  ! no disk le…|busy ");
+        assert_eq!(shown(19), "live  ! no …|busy ");
+        assert_eq!(shown(18), "live|busy ");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::keys::{Code, Context, Input, Key, Operation};
 use crate::places::Scene;
-use crate::viewer::{Asked, Kind, Pending, Viewer};
+use crate::viewer::{Asked, Pending, Viewer};
 
 impl Viewer {
     pub(crate) fn pressed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
@@ -12,9 +12,15 @@ impl Viewer {
             Pending::Confirm => return self.confirmed(key),
             Pending::Prefix => return self.prefixed(key, scene),
             Pending::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
+            Pending::Colon if key == Key::char('f') => {
+                if let Some(document) = self.in_front(scene) {
+                    self.front().operate(Operation::Position, document);
+                }
+                return None;
+            }
             Pending::Colon => {
                 if key != Key::plain(Code::Esc) {
-                    self.tell("only :q is known");
+                    self.tell("only :q and :f are known");
                 }
                 return None;
             }
@@ -99,7 +105,7 @@ impl Viewer {
             }
             Some(Operation::EntryUp) => self.entry_up(scene.document),
             Some(Operation::Detach) => return Some(Asked::Detach),
-            Some(Operation::EndSession) => self.pending = Pending::Confirm,
+            Some(Operation::EndSession) => self.ask_for_end(),
             _ => return to_program,
         }
         None
@@ -116,178 +122,6 @@ impl Viewer {
             }
         }
         None
-    }
-
-    // ---- After the prefix ----
-
-    fn prefixed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
-        let context = self.context();
-        if self.bindings.operation(context, key) == Some(Operation::Prefix) {
-            // Twice is the key itself.
-            return match context {
-                Context::Live => Some(Asked::Input(Input::Key(key))),
-                Context::Modal => Some(Asked::ToTool(Input::Key(key))),
-                _ => None,
-            };
-        }
-        let is_live = self.kind == Kind::Live;
-        match self.bindings.operation(Context::Prefix, key) {
-            Some(Operation::Detach) => return Some(if is_live { Asked::Detach } else { Asked::Quit }),
-            Some(Operation::EndSession) if is_live => self.pending = Pending::Confirm,
-            Some(Operation::EndSession) => return Some(Asked::Quit),
-            Some(Operation::Scroll) if self.modal.is_some() => {
-                self.scroll_tool(key.code == Code::PageUp, scene);
-            }
-            Some(Operation::Scroll) => {
-                self.close_entry();
-                self.is_live = false;
-                if key.code == Code::PageUp {
-                    self.pager.operate(Operation::PageUp, scene.document);
-                }
-            }
-            Some(Operation::EntryUp) => {
-                self.modal = None;
-                self.entry_up(scene.document);
-            }
-            Some(Operation::EntryDown) => {
-                self.modal = None;
-                self.entry_down(scene.document);
-            }
-            Some(Operation::Tools) => self.turn_tools(),
-            Some(Operation::Copy) => return self.copied(scene),
-            Some(Operation::Dismiss) => return self.dismissed(),
-            Some(Operation::Help) => self.help = Some(0),
-            _ if key == Key::plain(Code::Esc) => self.back_to_list(),
-            _ => {
-                let name = |key: Option<&String>| key.cloned().unwrap_or_default();
-                let prefix = name(self.bindings.keys_in(context, Operation::Prefix).first());
-                let help = name(self.bindings.keys_in(Context::Prefix, Operation::Help).first());
-                self.tell(&format!("'{key}' means nothing after {prefix}; '{help}' shows what does"));
-            }
-        }
-        None
-    }
-
-    fn confirmed(&mut self, key: Key) -> Option<Asked> {
-        if matches!(key.code, Code::Char('y' | 'Y')) && !key.ctrl && !key.alt {
-            return Some(Asked::End);
-        }
-        self.tell("it goes on");
-        None
-    }
-
-    // ---- Looking through lines ----
-
-    fn looked(
-        &mut self,
-        key: Key,
-        operation: Option<Operation>,
-        leaving: bool,
-        scene: &Scene<'_>,
-    ) -> Option<Asked> {
-        if self.front().takes(key) {
-            return None;
-        }
-        let Some(operation) = operation else {
-            self.front().number = None;
-            return None;
-        };
-        match operation {
-            Operation::Help => self.help = Some(0),
-            Operation::Copy => return self.copied(scene),
-            Operation::Redraw => return Some(Asked::Redraw),
-            Operation::Colon => self.pending = Pending::Colon,
-            Operation::Leave => return self.leave(leaving),
-            Operation::Quit => return self.quit(),
-            // Not of a tool: its window has no snapshots and no time.
-            _ if self.modal.is_some() => {
-                if let Some(document) = self.in_front(scene) {
-                    self.front().operate(operation, document);
-                }
-            }
-            Operation::Insert => self.insert_here(scene.document),
-            Operation::EntryUp => self.entry_up(scene.document),
-            Operation::Play | Operation::Back | Operation::On | Operation::Faster | Operation::Slower => {
-                return self.in_time(operation);
-            }
-            _ => {
-                self.pager.operate(operation, scene.document);
-            }
-        }
-        None
-    }
-
-    fn in_time(&mut self, operation: Operation) -> Option<Asked> {
-        let times = self.pager.number.take().unwrap_or(1);
-        if self.kind == Kind::Live {
-            self.tell("what runs cannot be gone through in time: a recording can");
-            return None;
-        }
-        let seconds = i64::try_from(times).unwrap_or(i64::MAX).saturating_mul(5);
-        let asked = match operation {
-            Operation::Faster => return Some(Asked::Speed { faster: true }),
-            Operation::Slower => return Some(Asked::Speed { faster: false }),
-            Operation::Back => Asked::Skip(seconds.saturating_neg()),
-            Operation::On => Asked::Skip(seconds),
-            _ => Asked::Play,
-        };
-        // Who goes through time wants to see what was written then: the end.
-        self.pager.viewport.go_to_end();
-        Some(asked)
-    }
-
-    /// Esc: twice leaves a recording; where a program runs, and from a tool, once leads back.
-    fn leave(&mut self, leaving: bool) -> Option<Asked> {
-        if leaving || self.modal.is_some() || self.kind == Kind::Live {
-            return self.quit();
-        }
-        self.front().number = None;
-        self.pager.search = None;
-        self.is_escaped = true;
-        self.arm();
-        None
-    }
-
-    /// Esc was pressed once.
-    pub(crate) fn arm(&mut self) {
-        self.is_leaving = true;
-        self.tell(match self.kind {
-            Kind::Live => "Esc once more: back to the program",
-            Kind::After => "Esc once more to leave",
-        });
-    }
-
-    fn quit(&mut self) -> Option<Asked> {
-        if self.modal.is_some() {
-            self.leave_scrolled_tool();
-            return None;
-        }
-        if self.kind == Kind::After {
-            return Some(Asked::Quit);
-        }
-        self.go_live();
-        None
-    }
-
-    /// Back to the program that runs, and to its screen.
-    pub(crate) fn go_live(&mut self) {
-        self.is_live = true;
-        self.pager.search = None;
-        self.pager.number = None;
-        self.pager.left = 0;
-        self.pager.viewport.go_to_end();
-    }
-
-    fn copied(&mut self, scene: &Scene<'_>) -> Option<Asked> {
-        let document = self.in_front(scene);
-        let text = document.map(|document| self.front().visible_text(document)).unwrap_or_default();
-        if text.is_empty() {
-            self.tell("there is no text to be seen");
-            return None;
-        }
-        let lines = text.lines().count();
-        self.tell(&format!("copied: {lines} {}", if lines == 1 { "line" } else { "lines" }));
-        Some(Asked::Copy(text))
     }
 
     // ---- Text to look for, and help ----

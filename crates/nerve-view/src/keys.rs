@@ -1,7 +1,7 @@
 //! What keys mean in the viewer: those of `less` and `more`, and the seed's own (agent-record §6).
 //!
 //! What `less` has and its keys are otherwise taken here: `p` plays (`%` goes to a percentage), `-` and `+` are slower and faster (`less` has no
-//! options here), `.` and `,` go in time, `[` and `]` go to snapshots (brackets are not matched), `t` shows tools, `i` and a click tell the agent
+//! options here), `.` and `,` go in time, `[` and `]` go to snapshots (brackets of that kind are not matched), `t` shows tools, `i` and a click tell the agent
 //! something. What is about other files, marks in them, editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) has no meaning here.
 
 pub use crate::operations::{Entry, OPERATIONS};
@@ -34,6 +34,8 @@ pub enum Operation {
     Percent,
     /// To the end, and along with it as it grows.
     Follow,
+    /// The same until a line has what is looked for.
+    FollowUntil,
     /// Half a window to the right.
     Right,
     /// Half a window to the left.
@@ -50,16 +52,32 @@ pub enum Operation {
     Next,
     /// The next match the other way.
     Previous,
-    /// Nothing is looked for any more: nothing is lit.
+    /// Only lines with a text.
+    Filter,
+    /// Matches are not lit any more, or again.
     Unlight,
+    /// Nothing is looked for any more.
+    Forget,
     /// The next snapshot.
     NextSnapshot,
     /// The snapshot before.
     PreviousSnapshot,
     /// Keeps the place under a letter.
     Mark,
+    /// The same for the line at the window's bottom.
+    MarkBottom,
+    /// Keeps it no more.
+    Unmark,
     /// Goes to a place that was kept.
     ToMark,
+    /// To the brace that closes the one in the first line.
+    CloseBrace,
+    /// To the parenthesis that closes the one in the first line.
+    CloseParenthesis,
+    /// To the brace that opens the one in the last line.
+    OpenBrace,
+    /// To the parenthesis that opens the one in the last line.
+    OpenParenthesis,
     /// Says which line of how many.
     Position,
     /// Draws all of it anew.
@@ -82,6 +100,8 @@ pub enum Operation {
     EntryUp,
     /// The task entry at the next snapshot.
     EntryDown,
+    /// Leaves for the branch that was made last.
+    GoToBranch,
     /// Sends what is in the task entry.
     Submit,
     /// A new line in the task entry.

@@ -36,7 +36,8 @@ impl Gutter {
 pub struct Layout {
     /// All of it.
     pub window: Rect,
-    /// The frame; `None` where there is no room for one, and around a program that runs.
+    /// The frame; `None` where there is no room for one, and around a program that runs. Its sides are left out where columns are
+    /// short: the lines need them.
     pub frame: Option<Rect>,
     /// The lines.
     pub lines: Rect,
@@ -84,12 +85,23 @@ impl Layout {
             let width = cols.max(1).saturating_add(gutter.cols() + 2);
             middle(above, width, rows.max(1).saturating_add(2))
         });
+        let all = cols.max(1).saturating_add(gutter.cols());
         let inner = match frame {
+            Some(frame) if frame.width < all.saturating_add(2) => {
+                let width = frame.width.min(all);
+                let x = frame.x + (frame.width - width) / 2;
+                Rect { x, y: frame.y + 1, width, height: frame.height - 2 }
+            }
             Some(frame) => inside(frame),
-            None => middle(above, cols.max(1).saturating_add(gutter.cols()), rows.max(1)),
+            None => middle(above, all, rows.max(1)),
         };
         let (lines, gutter) = beside(inner, gutter);
         Layout { window, frame, lines, gutter, timeline, status }
+    }
+
+    /// The frame has sides.
+    pub(crate) fn has_sides(&self) -> bool {
+        self.frame.is_some_and(|frame| frame.width >= self.lines.width + self.gutter.width + 2)
     }
 
     /// Where what is, for who clicks, with what is shown above the lines; `tool` is the size of the tool's terminal that is shown.
@@ -204,6 +216,20 @@ mod tests {
         assert_eq!(Layout::room(1, 1, Gutter::Left), Size::new(2, 1));
         let layout = Layout::live(Rect::new(0, 0, 80, 24), Gutter::Left);
         assert_eq!((layout.lines.x, layout.gutter.x, layout.frame), (1, 0, None));
+    }
+
+    #[test]
+    fn columns_are_for_the_lines_before_they_are_for_the_frame() {
+        let lines = |cols| {
+            let window = Rect::new(0, 0, cols, 24);
+            let layout = Layout::of(Kind::After, window, Size::new(79, 20), Gutter::Right);
+            (layout.lines.x, layout.lines.width, layout.has_sides())
+        };
+        let wide = [(82, (1, 79, true)), (90, (5, 79, true))];
+        let narrow = [(81, (0, 79, false)), (80, (0, 79, false)), (79, (0, 78, false)), (10, (0, 9, false))];
+        for (cols, expected) in wide.into_iter().chain(narrow) {
+            assert_eq!(lines(cols), expected, "{cols} columns");
+        }
     }
 
     #[test]

@@ -14,31 +14,45 @@
 //! | [`viewport`] | which rows of a document are in the window |
 #![warn(missing_docs)]
 
+mod along;
 mod asked;
+mod asking;
 pub mod bindings;
+mod brackets;
 mod cells;
+mod changes;
 pub mod document;
 pub mod draw;
 mod entering;
 pub mod entry;
 mod entry_box;
 pub mod facts;
+mod filter;
 mod finding;
 mod fitting;
 mod help;
 mod input;
 pub mod keys;
 pub mod layout;
+mod looking;
+mod marks;
+mod message;
 mod modal;
 mod modal_box;
 mod mouse;
 mod operations;
 pub mod pager;
+mod pattern;
 pub mod places;
+mod prefixed;
+mod prompt;
 pub mod search;
+mod sheet;
+mod snapshots;
 mod status;
 pub mod svg;
 pub mod timeline;
 pub mod tools;
+mod typing;
 pub mod viewer;
 pub mod viewport;

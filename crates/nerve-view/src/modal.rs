@@ -15,7 +15,20 @@ impl Viewer {
             None if self.tools.listed().is_empty() => {
                 self.tell("the agent runs nothing that can be looked at")
             }
-            None => self.modal = Some(Modal::default()),
+            None => {
+                self.modal = Some(Modal::default());
+                self.tell_of_older();
+            }
+        }
+    }
+
+    /// Not all are listed: where the others are.
+    fn tell_of_older(&mut self) {
+        let older = self.tools.older();
+        if older > 0 {
+            self.tell(&format!(
+                "{older} older ones are not listed: nerve show-sandbox-execution --id shows them"
+            ));
         }
     }
 
@@ -38,7 +51,7 @@ impl Viewer {
     pub(crate) fn settle_modal(&mut self, chosen: Option<&str>) {
         let Some(modal) = &mut self.modal else { return };
         let listed = self.tools.listed();
-        if let Some(row) = chosen.and_then(|id| listed.iter().position(|tool| tool.id == id)) {
+        if let Some(row) = chosen.and_then(|id| self.tools.row(id)) {
             modal.row = row;
         }
         modal.row = modal.row.min(listed.len().saturating_sub(1));
@@ -88,6 +101,10 @@ impl Viewer {
         let id = self.chosen_tool()?.id.clone();
         let modal = self.modal.as_mut()?;
         modal.shown = Some(Shown::new(&id));
+        let runs = self.tools.get(&id).is_some_and(Tool::is_running);
+        if let Some(hint) = self.tools.reader(&id).hint().filter(|_| runs) {
+            self.tell(hint);
+        }
         Some(Asked::Tool(id))
     }
 
@@ -125,6 +142,7 @@ impl Viewer {
             Some(shown) if runs && shown.scrolls => {
                 shown.scrolls = false;
                 shown.pager.search = None;
+                shown.pager.unfilter();
                 shown.pager.viewport.go_to_end();
             }
             _ => modal.shown = None,

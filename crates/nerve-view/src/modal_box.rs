@@ -40,8 +40,10 @@ pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) 
 
 /// Draws one tool a row, from `first` on; the chosen one is lit.
 pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buffer: &mut Buffer) {
-    let wide = tools.iter().map(|tool| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);
-    for ((at, tool), y) in tools.iter().enumerate().skip(first).zip(area.top()..area.bottom()) {
+    // A list is long: its rows in the window count alone.
+    let rows = || tools.iter().enumerate().skip(first).zip(area.top()..area.bottom());
+    let wide = rows().map(|((_, tool), _)| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);
+    for ((at, tool), y) in rows() {
         let lit = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         let style = Style::new().add_modifier(lit);
         for x in area.left()..area.right() {

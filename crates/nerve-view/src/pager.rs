@@ -1,25 +1,20 @@
 //! A window on a document that is gone through with the keys of `less`: the main one, and that of a tool.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
+use crate::along::Along;
 use crate::asked::Kind;
 use crate::document::Document;
-use crate::finding::{Prompt, Search};
+use crate::filter::Filter;
+use crate::finding::Search;
 use crate::keys::{Code, Key, Operation};
+use crate::marks::{Awaited, Marks};
+use crate::prompt::{Asking, History, Prompt};
 use crate::search::Direction;
 use crate::viewport::{Row, Viewport};
 
 /// The largest number that is typed before a key.
 const NUMBER: u64 = 1_000_000_000_000;
-
-/// What the key after this one is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaited {
-    /// The letter of a place to keep.
-    Mark,
-    /// The letter of a place to go to.
-    ToMark,
-}
 
 /// The window, and where somebody is in it.
 #[derive(Debug, Clone)]
@@ -36,14 +31,19 @@ pub struct Pager {
     /// Lines of half a window and of a window, where somebody said so.
     half: Option<i64>,
     window: Option<i64>,
-    awaited: Option<Awaited>,
-    /// Places that were kept: the line at the window's top.
-    marks: BTreeMap<char, u64>,
-    /// Where the window stood before it went far.
-    before: u64,
+    /// Columns that it is moved sideways, where somebody said so.
+    sideways: Option<u16>,
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) marks: Marks,
     pub(crate) search: Option<Search>,
-    /// Text to look for is being typed.
+    /// The lines that are to be seen, where those are not all.
+    pub(crate) filter: Option<Filter>,
+    /// Going along with what is written.
+    pub(crate) along: Option<Along>,
+    /// A pattern is being typed.
     pub(crate) prompt: Option<Prompt>,
+    /// Patterns that were typed.
+    pub(crate) history: History,
     /// Something to be told.
     pub(crate) message: Option<String>,
     /// Other moments of what is shown can be gone to.
@@ -60,11 +60,14 @@ impl Default for Pager {
             number: None,
             half: None,
             window: None,
+            sideways: None,
             awaited: None,
-            marks: BTreeMap::new(),
-            before: 0,
+            marks: Marks::default(),
             search: None,
+            filter: None,
+            along: None,
             prompt: None,
+            history: History::default(),
             message: None,
             has_moments: false,
         }
@@ -93,10 +96,9 @@ impl Pager {
         self.screen_start = self.screen_start.map(|line| line.saturating_add_signed(by));
         self.prompt.iter_mut().for_each(|prompt| prompt.renumber(by));
         self.search.iter_mut().for_each(|search| search.renumber(by));
-        self.marks
-            .values_mut()
-            .chain([&mut self.before])
-            .for_each(|line| *line = line.saturating_add_signed(by));
+        self.filter.iter_mut().for_each(|filter| filter.renumber(by));
+        self.along.iter_mut().for_each(|along| along.renumber(by));
+        self.marks.renumber(by);
     }
 
     pub(crate) fn resize(&mut self, cols: u16, rows: u16) {
@@ -109,6 +111,8 @@ impl Pager {
         self.screen_start = document.screen_start();
         let cursor = document.cursor().map(|(line, ..)| line);
         self.viewport.keep(document.screen_start().zip(cursor));
+        self.sift(document);
+        self.go_along(document);
         self.left = self.left.min(self.furthest(document));
     }
 
@@ -164,6 +168,8 @@ impl Pager {
         let number = self.number.take();
         let times = i64::try_from(number.unwrap_or(1)).unwrap_or(i64::MAX);
         let rows = i64::from(self.viewport.height());
+        self.along = None;
+        self.filter.iter_mut().for_each(|filter| filter.anchor = None);
         match operation {
             Operation::LineDown => self.viewport.scroll(times),
             Operation::LineUp => self.viewport.scroll(-times),
@@ -182,33 +188,48 @@ impl Pager {
                 self.viewport.scroll(number.map_or(self.window.unwrap_or(rows), |_| times))
             }
             Operation::PageUp => self.viewport.scroll(-number.map_or(self.window.unwrap_or(rows), |_| times)),
-            Operation::Start | Operation::End | Operation::Percent | Operation::Follow => {
+            Operation::Start | Operation::End | Operation::Percent => self.go_far(operation, number),
+            Operation::Follow => {
                 self.go_far(operation, number);
+                self.along = Some(Along::Always);
             }
-            Operation::Right => {
-                let half = (self.cols / 2).max(1);
-                self.left = self.left.saturating_add(half).min(self.furthest(document));
+            Operation::FollowUntil => self.follow_until(document),
+            Operation::Right | Operation::Left => {
+                let columns = number.map(|_| u16::try_from(times.max(1)).unwrap_or(u16::MAX));
+                self.sideways = columns.or(self.sideways);
+                let columns = self.sideways.unwrap_or((self.cols / 2).max(1));
+                self.left = match operation {
+                    Operation::Right => self.left.saturating_add(columns).min(self.furthest(document)),
+                    _ => self.left.saturating_sub(columns),
+                };
             }
-            Operation::Left => self.left = self.left.saturating_sub((self.cols / 2).max(1)),
             Operation::RightEnd => self.left = self.furthest(document),
             Operation::LeftEnd => self.left = 0,
-            Operation::SearchDown => self.type_text(Direction::Down),
-            Operation::SearchUp => self.type_text(Direction::Up),
+            Operation::SearchDown => self.type_pattern(Asking::Search(Direction::Down), times),
+            Operation::SearchUp => self.type_pattern(Asking::Search(Direction::Up), times),
+            Operation::Filter => self.type_pattern(Asking::Filter, 1),
             Operation::Next => self.again(false, times, document),
             Operation::Previous => self.again(true, times, document),
-            Operation::Unlight => self.search = None,
+            Operation::Unlight => self.unlight(true),
+            Operation::Forget => self.search = None,
             Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
             Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),
             Operation::Mark => self.awaited = Some(Awaited::Mark),
+            Operation::MarkBottom => self.awaited = Some(Awaited::MarkBottom),
+            Operation::Unmark => self.awaited = Some(Awaited::Unmark),
             Operation::ToMark => self.awaited = Some(Awaited::ToMark),
+            Operation::CloseBrace
+            | Operation::CloseParenthesis
+            | Operation::OpenBrace
+            | Operation::OpenParenthesis => self.go_to_bracket(operation, times, document),
             Operation::Position => self.message = Some(self.position()),
             _ => return false,
         }
         true
     }
 
-    fn go_far(&mut self, operation: Operation, number: Option<u64>) {
-        self.before = self.viewport.top_line();
+    pub(crate) fn go_far(&mut self, operation: Operation, number: Option<u64>) {
+        self.going();
         let lines = self.viewport.lines();
         match (operation, number) {
             (Operation::Percent, _) => {
@@ -225,67 +246,18 @@ impl Pager {
         }
     }
 
-    fn go_to_snapshot(&mut self, direction: Direction, times: i64, document: &Document<'_>) {
-        let step = |line| match direction {
-            Direction::Down => document.snapshot_after(line),
-            Direction::Up => document.snapshot_before(line),
-        };
-        let mut at = None;
-        for _ in 0..times.clamp(1, i64::try_from(document.snapshots()).unwrap_or(i64::MAX).max(1)) {
-            let Some(line) = step(at.unwrap_or_else(|| self.here())) else { break };
-            at = Some(line);
-        }
-        match at {
-            Some(line) => self.go_to(line),
-            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
-            None => self.tell(match direction {
-                Direction::Down => "no snapshot below",
-                Direction::Up => document.none_above(self.has_moments),
-            }),
-        }
-    }
-
-    fn marked(&mut self, awaited: Awaited, key: Key) {
-        let lines = self.viewport.lines();
-        match (awaited, key.code) {
-            (_, Code::Esc) => {}
-            (Awaited::Mark, Code::Char(letter)) if letter.is_ascii_alphabetic() => {
-                self.marks.insert(letter, self.viewport.top_line());
-            }
-            (Awaited::Mark, _) => self.tell("a place is kept under a letter"),
-            (Awaited::ToMark, Code::Char('\'')) => self.go_to(self.before.clamp(lines.start, lines.end)),
-            (Awaited::ToMark, Code::Char('^')) => self.go_far(Operation::Start, None),
-            (Awaited::ToMark, Code::Char('$')) => self.go_far(Operation::End, None),
-            (Awaited::ToMark, code) => {
-                let kept = match code {
-                    Code::Char(letter) => self.marks.get(&letter).copied(),
-                    _ => None,
-                };
-                match kept {
-                    Some(line) => self.go_to(line.clamp(lines.start, lines.end)),
-                    None => self.tell("no place is kept under that letter"),
-                }
-            }
-        }
-    }
-
     /// The line that steps from one thing to the next begin at: the one gone to as long as it is in the window, else the window's first.
     pub(crate) fn here(&self) -> u64 {
         let found = self.found().filter(|line| self.viewport.row_of(*line).is_some());
         found.unwrap_or_else(|| self.viewport.top_line())
     }
 
-    fn go_to(&mut self, line: u64) {
+    pub(crate) fn go_to(&mut self, line: u64) {
         self.going();
         self.viewport.go_to_line(line);
         if let Some(search) = &mut self.search {
             search.found = None;
         }
-    }
-
-    /// Keeps where the window stands, before it goes far.
-    pub(crate) fn going(&mut self) {
-        self.before = self.viewport.top_line();
     }
 
     /// The last column that can be at the window's left: what is right of it fills the window.
@@ -302,6 +274,15 @@ impl Pager {
         let first = self.viewport.top_line() + 1;
         let last = self.last_line().map_or(first, |line| line + 1).max(first);
         let percent = (last.saturating_sub(lines.start)) * 100 / (lines.end - lines.start).max(1);
-        format!("lines {first}–{last} of {}, {} %", lines.end, percent.min(100))
+        format!("lines {first}–{last} of {}, {} %", numbers(&lines), percent.min(100))
+    }
+}
+
+/// Which lines there are, by the numbers that people call them by: how many, unless the first ones are not kept any more. (A line has its number
+/// for good, in exports too.)
+pub(crate) fn numbers(lines: &Range<u64>) -> String {
+    match lines.start {
+        start if start == 0 || lines.is_empty() => lines.end.to_string(),
+        start => format!("{}–{}", start + 1, lines.end),
     }
 }

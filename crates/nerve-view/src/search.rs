@@ -2,70 +2,7 @@
 
 use std::ops::Range;
 
-use regex::{Regex, RegexBuilder};
-use unicode_width::UnicodeWidthStr;
-
-/// The largest program of a pattern, in bytes: what somebody types must not take the memory.
-const PATTERN_BYTES: usize = 1 << 20;
-
-/// What is looked for.
-#[derive(Debug, Clone)]
-pub struct Pattern {
-    text: String,
-    regex: Regex,
-}
-
-impl Pattern {
-    /// A regular expression; upper and lower case are the same as long as there is no capital in it (as with `less -i`). What is no
-    /// expression (yet, for it is being typed) is looked for as it stands. `None`: nothing is looked for.
-    ///
-    /// ```
-    /// use nerve_view::search::Pattern;
-    ///
-    /// let columns = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().columns(line);
-    /// assert_eq!(columns("err", "an ERROR"), [3..6]);
-    /// assert_eq!(columns("Err", "an ERROR"), []);
-    /// assert_eq!(columns("a(", "f(a(b))"), [2..4]);
-    /// assert_eq!(columns("x", "日本x"), [4..5]);
-    /// ```
-    pub fn new(text: &str) -> Option<Pattern> {
-        if text.is_empty() {
-            return None;
-        }
-        let build = |expression: &str| {
-            let plain = !expression.chars().any(char::is_uppercase);
-            RegexBuilder::new(expression).case_insensitive(plain).size_limit(PATTERN_BYTES).build()
-        };
-        let regex = build(text).or_else(|_| build(&regex::escape(text))).ok()?;
-        Some(Pattern { text: text.to_string(), regex })
-    }
-
-    /// As it was typed.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// How often it is in the line; an empty match counts for nothing.
-    pub fn count(&self, line: &str) -> u64 {
-        self.matches(line).count() as u64
-    }
-
-    /// The columns of the line where it is found, 0-based; a wide character takes two.
-    pub fn columns(&self, line: &str) -> Vec<Range<u16>> {
-        let (mut measured, mut col) = (0, 0_u16);
-        // Matches ascend: each stretch of the line is measured once.
-        let mut column = |at: usize| {
-            col = col.saturating_add(u16::try_from(line[measured..at].width()).unwrap_or(u16::MAX));
-            measured = at;
-            col
-        };
-        self.matches(line).map(|found| column(found.start)..column(found.end)).collect()
-    }
-
-    fn matches<'a>(&'a self, line: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
-        self.regex.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty())
-    }
-}
+pub use crate::pattern::{How, Pattern};
 
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,7 +76,7 @@ impl Hunt {
             }
             let line = self.next;
             (budget, self.left) = (budget - 1, self.left - 1);
-            let found = text(line).is_some_and(|text| pattern.count(&text) > 0);
+            let found = text(line).is_some_and(|text| pattern.is_in(&text));
             let wrapped = self.wrapped;
             self.advance(lines);
             if found {
@@ -277,16 +214,5 @@ mod tests {
             assert!(count.total() < 3 || count.place().is_some());
         }
         assert_eq!((count.total(), count.place()), (3, Some(3)));
-    }
-
-    #[test]
-    fn nothing_is_looked_for_in_vain() {
-        assert!(Pattern::new("").is_none());
-        assert_eq!(Pattern::new("x*").unwrap().count("abc"), 0, "empty matches");
-        assert_eq!(
-            Pattern::new("(a{1000}){1000}").unwrap().count("(a{1000}){1000}"),
-            1,
-            "too large: as it stands"
-        );
     }
 }

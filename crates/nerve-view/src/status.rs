@@ -1,33 +1,39 @@
 //! The row below: on the left what is told or typed, on the right where one is and how it stands. What matters least gives way first.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use crate::facts::Facts;
 use crate::fitting::{LEAST, Part, cut, fit};
 use crate::keys::{Context, Operation};
-use crate::pager::Pager;
+use crate::layout::Layout;
+use crate::message;
+use crate::pager::{Pager, numbers};
 use crate::places::Scene;
 use crate::search::Direction;
 use crate::timeline::clock;
 use crate::tools::Tool;
-use crate::viewer::{Kind, Mode, Viewer};
+use crate::viewer::{Asking, Kind, Mode, Typed, Viewer};
 use crate::viewport::Row;
 
-/// Columns of what says an agent's state, where other things want room too.
+/// Columns of what says an agent's state, and of the name of what is shown, that other things leave.
 const EVIDENCE: usize = 24;
 
-/// Columns of a fault, where other things want room too.
+/// Columns of a fault that other things leave.
 const FAULT: usize = 32;
+
+/// Columns of a pattern whose lines alone are shown.
+const PATTERN: usize = 24;
 
 /// Tools that run and are named, and columns of a name.
 const IDS: usize = 3;
 pub(crate) const ID: usize = 12;
 
 /// Draws the row.
-pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, layout: &Layout, buffer: &mut Buffer) {
+    let area = layout.status;
+    let is_above = !message::rows(viewer, layout).is_empty();
     let style = Style::new().add_modifier(Modifier::REVERSED);
     let room = usize::from(area.width);
     for x in area.left()..area.right() {
@@ -36,7 +42,7 @@ pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, area: Rect
     if area.is_empty() {
         return;
     }
-    let (left, right) = fit(&left(viewer, facts), &right(viewer, scene, facts), room);
+    let (left, right) = fit(&left(viewer, facts, is_above), &right(viewer, scene, facts), room);
     let x = area.x + (area.width - u16::try_from(right.width()).unwrap_or(area.width).min(area.width));
     buffer.set_stringn(x, area.y, &right, room, style);
     buffer.set_stringn(area.x, area.y, &left, room, style);
@@ -44,32 +50,40 @@ pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, area: Rect
 
 // ---- What it says ----
 
-fn left(viewer: &Viewer, facts: &Facts) -> Vec<Part> {
+/// `is_above`: what is told is above the row.
+fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
     if viewer.awaits_key() {
         parts.push(Part::new(3, after_prefix(viewer)).or(0, "…"));
         return parts;
     }
     match viewer.mode() {
-        Mode::Typing { direction, text } => {
-            let sign = if *direction == Direction::Down { '/' } else { '?' };
-            let hint = if text.is_empty() && *direction == Direction::Up { "   (Enter: help)" } else { "" };
-            return vec![Part::new(0, format!("{sign}{text}▏{hint}"))];
-        }
+        Mode::Typing(typed) => return vec![Part::new(0, typing(typed))],
         Mode::Confirm => return vec![Part::new(0, "end the program? y: end it, any other key: no")],
         _ => {}
     }
     if let Some(number) = viewer.number() {
         parts.push(Part::new(0, format!(":{number}")));
     }
-    match (viewer.message(), &facts.fault) {
+    match (viewer.message().filter(|_| !is_above), &facts.fault) {
         (Some(message), _) => parts.push(Part::new(0, message)),
         (None, Some(fault)) => {
-            parts.push(Part::new(4, format!("! {fault}")).or(3, cut(&format!("! {fault}"), FAULT)))
+            parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, ("! ", fault, "")));
         }
-        (None, None) => parts.push(Part::new(6, &facts.name).or(5, cut(&facts.name, 24))),
+        (None, None) => parts.push(Part::new(6, &facts.name).or_cut(5, EVIDENCE, ("", &facts.name, ""))),
     }
     parts
+}
+
+/// A pattern as it is typed.
+fn typing(Typed { what, sign, text, cursor, fault }: &Typed) -> String {
+    let (before, after) = text.split_at_checked(*cursor).unwrap_or((text, ""));
+    let hint = match (what, fault) {
+        (_, Some(fault)) => format!("   (as it stands: {fault})"),
+        (Asking::Search(Direction::Up), None) if text.is_empty() => "   (Enter: help)".to_string(),
+        _ => String::new(),
+    };
+    format!("{sign}{before}▏{after}{hint}")
 }
 
 /// What keys mean, in a word.
@@ -78,7 +92,7 @@ fn mode(viewer: &Viewer) -> &'static str {
         (Mode::Live, _) => "live",
         (Mode::Scrolling, Kind::Live) => "scroll",
         (Mode::Scrolling, Kind::After) => "view",
-        (Mode::Typing { .. }, _) => "search",
+        (Mode::Typing(_), _) => "search",
         (Mode::Entry, _) => "task",
         (Mode::Help(_), _) => "help",
         (Mode::Tools, _) => "tools",
@@ -94,9 +108,10 @@ fn after_prefix(viewer: &Viewer) -> String {
     let named = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
-        (Operation::EntryUp, "task", true),
+        (Operation::EntryUp, "task", viewer.no_entry.is_none()),
         (Operation::Tools, "tools", true),
-        (Operation::EndSession, "end", is_live),
+        (Operation::GoToBranch, "branch", viewer.has_branch),
+        (Operation::EndSession, "end", is_live && !viewer.read_only),
         (Operation::Help, "help", true),
     ];
     let named = named.iter().filter(|(.., is_there)| *is_there);
@@ -112,22 +127,22 @@ fn key(viewer: &Viewer, context: Context, operation: Operation) -> Option<String
     names.min_by_key(|name| (name.width(), name.chars().any(char::is_uppercase)))
 }
 
+/// The keys that do it where the viewer is, after the prefix if need be.
+pub(crate) fn keys_to(viewer: &Viewer, operation: Operation) -> Option<String> {
+    let context = viewer.context();
+    key(viewer, context, operation).or_else(|| {
+        let prefix = key(viewer, context, Operation::Prefix)?;
+        Some(format!("{prefix} {}", key(viewer, Context::Prefix, operation)?))
+    })
+}
+
 /// Where all keys are told.
 fn hint(viewer: &Viewer) -> Option<String> {
-    let after_prefix = |context| {
-        let prefix = key(viewer, context, Operation::Prefix)?;
-        Some(format!("{prefix} {}", key(viewer, Context::Prefix, Operation::Help)?))
-    };
     match viewer.mode() {
-        Mode::Live => after_prefix(Context::Live),
-        Mode::Tool => after_prefix(Context::Modal),
-        Mode::Scrolling | Mode::ToolScrolling => key(viewer, Context::Scroll, Operation::Help),
-        Mode::Entry => key(viewer, Context::Entry, Operation::Help),
-        Mode::Tools => key(viewer, Context::List, Operation::Help),
-        Mode::Help(_) => return Some("any other key leaves".to_string()),
-        Mode::Typing { .. } | Mode::Confirm => None,
+        Mode::Help(_) => Some("any other key leaves".to_string()),
+        Mode::Typing(_) | Mode::Confirm => None,
+        _ => keys_to(viewer, Operation::Help).map(|keys| format!("{keys} help")),
     }
-    .map(|keys| format!("{keys} help"))
 }
 
 fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
@@ -145,10 +160,11 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
             _ => Part::new(3, "looking …"),
         });
     }
+    parts.extend(viewer.filter().map(|text| Part::new(3, format!("lines {}", cut(text, PATTERN)))));
     if let Some((state, evidence)) = &facts.state {
-        let short = cut(evidence, EVIDENCE);
         let part = Part::new(LEAST, format!("{state} ({evidence})"));
-        parts.push(part.or(7, format!("{state} ({short})")).or(2, state));
+        let cut = (&*format!("{state} ("), &**evidence, ")");
+        parts.push(part.or_cut(7, EVIDENCE, cut).or(2, state));
     }
     parts.extend(tools(viewer.tools()));
     if let Some(bytes) = facts.recorded {
@@ -215,7 +231,7 @@ pub(crate) fn place(pager: &Pager) -> (String, String) {
         (true, _) => "end".to_string(),
         (false, seen) => format!("{} %", seen * 100 / (lines.end - lines.start).max(1)),
     };
-    (format!("line {last} of {}", lines.end), share)
+    (format!("line {last} of {}", numbers(&lines)), share)
 }
 
 /// Bytes as people read them: powers of 1000.

@@ -1,8 +1,11 @@
 //! What the agent runs: executions of its tools that can be looked at, and the modal that shows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::pager::Pager;
+
+/// Ids that may be kept of executions that are not listed any more, before they are looked through.
+const SPARE: usize = 256;
 
 /// An execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,40 +34,181 @@ impl Tool {
     }
 }
 
+/// Who reads what is typed into an execution that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reader {
+    /// The tool itself.
+    #[default]
+    Tool,
+    /// The tool, where it asks on its terminal: its standard input is `/dev/null`.
+    AsksOnly,
+    /// The same: its standard input is something else than its terminal.
+    HasInput,
+    /// The agent: the tool has no terminal of its own.
+    Agent,
+}
+
+impl Reader {
+    /// What somebody has to know before he types.
+    pub(crate) fn hint(self) -> Option<&'static str> {
+        match self {
+            Reader::Tool => None,
+            Reader::AsksOnly => Some("its input is /dev/null: keys reach only what asks on /dev/tty"),
+            Reader::HasInput => Some("its input is a file or a pipe: keys reach only what asks on /dev/tty"),
+            Reader::Agent => Some("it has no terminal of its own: keys go to the agent's"),
+        }
+    }
+}
+
+/// What is told of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// It counts in the order in which executions began to be known, and is always the same of one.
+    pub number: u64,
+    /// How it is now.
+    pub tool: Tool,
+    /// Who reads what is typed into it.
+    pub reader: Reader,
+}
+
+/// What is new of the executions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// None of what was told before holds.
+    pub anew: bool,
+    /// Those with smaller numbers are not listed any more: they are too many.
+    pub first: u64,
+    /// What is new.
+    pub told: Vec<Told>,
+}
+
 /// The executions, as they are listed: those that run first, of both the newest first. Ended ones stay until they are dismissed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tools {
     listed: Vec<Tool>,
+    /// Of each its number and who reads what is typed into it.
+    about: Vec<(u64, Reader)>,
+    /// So many of them run: the first ones.
+    running: usize,
+    numbers: HashMap<String, u64>,
     dismissed: BTreeSet<String>,
+    /// Executions that are not listed because there are too many newer ones.
+    older: u64,
 }
 
 impl Tools {
     /// All there are now, oldest first.
-    pub(crate) fn set(&mut self, mut tools: Vec<Tool>) {
+    pub(crate) fn set(&mut self, tools: Vec<Tool>) {
+        let mut dismissed = std::mem::take(&mut self.dismissed);
         // An id that is not told any more need not be kept.
-        self.dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
-        tools.retain(|tool| tool.is_running() || !self.dismissed.contains(&tool.id));
-        tools.reverse();
-        tools.sort_by_key(|tool| !tool.is_running());
-        self.listed = tools;
+        dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
+        *self = Tools { dismissed, ..Tools::default() };
+        let told = (0..).zip(tools).map(|(number, tool)| Told { number, tool, reader: Reader::Tool });
+        let told = told.collect();
+        self.change(Changes { anew: false, first: 0, told });
+    }
+
+    /// Takes what is new; what it costs is a matter of that, and of moving the list in memory.
+    pub(crate) fn change(&mut self, changes: Changes) {
+        if changes.anew {
+            *self = Tools::default();
+        }
+        for Told { number, tool, reader } in changes.told {
+            self.take_out(number);
+            self.numbers.insert(tool.id.clone(), number);
+            if tool.is_running() || !self.dismissed.contains(&tool.id) {
+                self.put_in(number, tool, reader);
+            }
+        }
+        if changes.first > self.older {
+            self.forget_before(changes.first);
+        }
+    }
+
+    /// Where the one with that number is, or would be, in the part of the list that runs or the other one.
+    fn place(&self, number: u64, runs: bool) -> Result<usize, usize> {
+        let (part, from) = match runs {
+            true => (&self.about[..self.running], 0),
+            false => (&self.about[self.running..], self.running),
+        };
+        // The newest first.
+        let found = part.binary_search_by(|(other, _)| number.cmp(other));
+        found.map(|at| from + at).map_err(|at| from + at)
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        self.place(number, true).or_else(|_| self.place(number, false)).ok()
+    }
+
+    fn take_out(&mut self, number: u64) {
+        if let Some(at) = self.index(number) {
+            self.listed.remove(at);
+            self.about.remove(at);
+            self.running -= usize::from(at < self.running);
+        }
+    }
+
+    fn put_in(&mut self, number: u64, tool: Tool, reader: Reader) {
+        let runs = tool.is_running();
+        let (Ok(at) | Err(at)) = self.place(number, runs);
+        self.listed.insert(at, tool);
+        self.about.insert(at, (number, reader));
+        self.running += usize::from(runs);
+    }
+
+    fn forget_before(&mut self, first: u64) {
+        self.older = first;
+        let numbers = &self.numbers;
+        self.dismissed.retain(|id| numbers.get(id).is_some_and(|number| *number >= first));
+        // They are the last ones of both parts.
+        for runs in [false, true] {
+            loop {
+                let end = if runs { self.running } else { self.about.len() };
+                let begin = if runs { 0 } else { self.running };
+                match self.about[begin..end].last() {
+                    Some((number, _)) if *number < first => {
+                        let number = *number;
+                        self.take_out(number);
+                    }
+                    _ => break,
+                }
+            }
+        }
+        if self.numbers.len() > 2 * self.listed.len() + SPARE {
+            self.numbers.retain(|_, number| *number >= first);
+        }
     }
 
     pub(crate) fn listed(&self) -> &[Tool] {
         &self.listed
     }
 
+    /// Executions that are not listed because there are too many newer ones.
+    pub(crate) fn older(&self) -> u64 {
+        self.older
+    }
+
     pub(crate) fn get(&self, id: &str) -> Option<&Tool> {
-        self.listed.iter().find(|tool| tool.id == id)
+        self.listed.get(self.row(id)?)
+    }
+
+    /// The row of the list that has it.
+    pub(crate) fn row(&self, id: &str) -> Option<usize> {
+        self.index(*self.numbers.get(id)?)
+    }
+
+    /// Who reads what is typed into it.
+    pub(crate) fn reader(&self, id: &str) -> Reader {
+        self.row(id).and_then(|row| self.about.get(row)).map(|(_, reader)| *reader).unwrap_or_default()
     }
 
     /// Takes one that has ended out of the list; false if it runs or is not there.
     pub(crate) fn dismiss(&mut self, id: &str) -> bool {
-        let has_ended = self.get(id).is_some_and(|tool| !tool.is_running());
-        if has_ended {
-            self.listed.retain(|tool| tool.id != id);
-            self.dismissed.insert(id.to_string());
-        }
-        has_ended
+        let Some(row) = self.row(id).filter(|row| *row >= self.running) else { return false };
+        let (number, _) = self.about[row];
+        self.take_out(number);
+        self.dismissed.insert(id.to_string());
+        true
     }
 }
 
@@ -124,3 +268,6 @@ impl Shown {
         self.scrolls
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,13 @@
 //! The viewer's state: keys, clicks and a changed document in, what is to be shown out. It does nothing to the terminal it shows and reads no clock.
 
-pub use crate::asked::{Asked, Kind, Mode, Submission};
+pub use crate::asked::{Asked, Asking, Kind, Mode, Submission, Typed};
 use crate::bindings::Bindings;
-use crate::document::Document;
 pub use crate::entry::{Target, TaskEntry};
 pub use crate::finding::BUDGET;
-use crate::keys::{Context, Input};
+use crate::keys::{Context, Input, Operation};
 use crate::mouse::Held;
 use crate::pager::Pager;
-use crate::places::{Places, Scene};
+use crate::places::Scene;
 use crate::search::Pattern;
 use crate::tools::{Modal, Tool, Tools};
 use crate::viewport::Viewport;
@@ -44,12 +43,16 @@ pub struct Viewer {
     /// Keys are the program's, as long as nothing else has them.
     pub(crate) is_live: bool,
     pub(crate) entry: TaskEntry,
-    /// Something can go on from what is looked at.
-    pub(crate) has_entry: bool,
+    /// Why nothing can go on from what is looked at, where nothing can.
+    pub(crate) no_entry: Option<&'static str>,
+    /// Nothing that is done here reaches the program.
+    pub(crate) read_only: bool,
     /// A recording is still being written.
     pub(crate) runs: bool,
+    /// A branch was made here.
+    pub(crate) has_branch: bool,
     /// The task entry of a recording was shown already.
-    has_begun: bool,
+    pub(crate) has_begun: bool,
     /// The help sheet is shown, from this row of it on.
     pub(crate) help: Option<u16>,
     /// The furthest row it can begin at.
@@ -77,8 +80,10 @@ impl Viewer {
             pager: Pager::of(kind),
             is_live,
             entry: TaskEntry::default(),
-            has_entry: true,
+            no_entry: None,
+            read_only: false,
             runs: false,
+            has_branch: false,
             has_begun: false,
             help: None,
             furthest_help: u16::MAX,
@@ -96,109 +101,21 @@ impl Viewer {
     /// On what nothing can go on from: there is no task entry.
     #[must_use]
     pub fn without_entry(self) -> Viewer {
-        Viewer { has_entry: false, has_begun: true, ..self }
+        let why = "nothing can go on from here: this is what a tool did";
+        Viewer { no_entry: Some(why), has_begun: true, ..self }
+    }
+
+    /// On a program that is only looked at: it is not ended from here, and nothing is told to its agent.
+    #[must_use]
+    pub fn reading_only(self) -> Viewer {
+        let why = "attached for reading only: 'nerve branch' tells the agent something at a snapshot";
+        Viewer { no_entry: self.no_entry.or(Some(why)), read_only: true, ..self }
     }
 
     /// On a recording that is still being written: it can be gone on from its snapshots, and not from its end.
     #[must_use]
     pub fn of_running(self) -> Viewer {
         Viewer { runs: true, ..self }
-    }
-
-    // ---- What has changed ----
-
-    /// The window, or what is where in it, has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        self.resize(places.lines.width, places.lines.height);
-        self.furthest_help = places.help;
-        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
-            shown.pager.resize(places.tool.width, places.tool.height);
-        }
-    }
-
-    /// The window's size, in what is left for lines.
-    fn resize(&mut self, cols: u16, rows: u16) {
-        let (is_other, was_seen) = (rows != self.pager.viewport.height(), self.sees_entry());
-        self.pager.resize(cols, rows);
-        self.fit_entry();
-        if is_other && was_seen {
-            self.show_entry();
-        }
-    }
-
-    /// The document has changed. The task entry of a recording is shown at once.
-    pub fn sees(&mut self, document: &Document<'_>) {
-        if let Some(Target::Snapshot { id, line }) = self.entry.target
-            && let Some(now) = document.line_of_snapshot(id).filter(|now| *now != line)
-        {
-            // Wrapped anew, its text is in another line.
-            self.entry.target = Some(Target::Snapshot { id, line: now });
-            self.pager.viewport.move_entry(now);
-        }
-        // Another moment of a recording: who was at its end is at the end of that.
-        let sticks = self.entry.target == Some(Target::End) && self.pager.viewport.is_at_end();
-        self.pager.sees(document);
-        if self.context() == Context::Live && self.pager.prompt.is_none() {
-            self.pager.follow_cursor(document);
-        }
-        if sticks {
-            self.pager.viewport.go_to_end();
-        }
-        if self.kind == Kind::After && !self.has_begun && !document.lines().is_empty() {
-            self.has_begun = true;
-            self.begin_entry(document);
-            self.note_mode();
-        }
-    }
-
-    /// Lines that are in the window have other numbers in the document that is seen next: larger by so many. They stay where they are.
-    pub fn renumber(&mut self, by: i64) {
-        self.pager.renumber(by);
-        if let Some(Target::Snapshot { line, .. }) = &mut self.entry.target {
-            *line = line.saturating_add_signed(by);
-        }
-    }
-
-    /// What the tool that is shown has written has changed.
-    pub fn sees_tool(&mut self, tool: &Document<'_>) {
-        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
-            shown.pager.sees(tool);
-            if !shown.scrolls {
-                shown.pager.follow_cursor(tool);
-            }
-        }
-    }
-
-    /// The tools there are now, oldest first. One that has ended is to stay among them until it is dismissed.
-    pub fn set_tools(&mut self, tools: Vec<Tool>) {
-        let chosen = self.chosen_tool().map(|tool| tool.id.clone());
-        let was_typed_into = self.context() == Context::Modal;
-        self.tools.set(tools);
-        self.settle_modal(chosen.as_deref());
-        self.end_typing(was_typed_into);
-        self.note_mode();
-    }
-
-    /// The program that ran is no more: keys go through what it wrote.
-    pub fn look_on(&mut self) {
-        self.is_live = false;
-        self.note_mode();
-    }
-
-    /// Something to be told, until the next key.
-    pub fn tell(&mut self, message: &str) {
-        self.message = Some(message.to_string());
-    }
-
-    /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
-    pub fn work(&mut self, document: &Document<'_>) -> bool {
-        self.pager.work(document)
-    }
-
-    /// The same in what the tool that is shown has written.
-    pub fn work_tool(&mut self, tool: &Document<'_>) -> bool {
-        let shown = self.modal.as_mut().and_then(|modal| modal.shown.as_mut());
-        shown.is_some_and(|shown| shown.pager.work(tool))
     }
 
     /// Takes what somebody does, who has that scene before him.
@@ -260,6 +177,17 @@ impl Viewer {
         &self.bindings
     }
 
+    /// The keys for the branch that was made last, as they are typed here; `None` if it has none.
+    pub fn keys_to_branch(&self) -> Option<String> {
+        crate::status::keys_to(self, Operation::GoToBranch)
+    }
+
+    /// What is told who does something that only a program's own people can, with the keys that lead away.
+    pub fn told_read_only(&self) -> String {
+        let keys = crate::status::keys_to(self, Operation::Detach).unwrap_or_default();
+        format!("attached for reading only: {keys} leaves")
+    }
+
     /// Something to be told, until the next key.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref().or(self.shown_pager().message.as_deref())
@@ -273,6 +201,11 @@ impl Viewer {
     /// What is looked for, in the tool that is shown if one is.
     pub fn pattern(&self) -> Option<&Pattern> {
         self.shown_pager().pattern()
+    }
+
+    /// Which lines alone are shown, as it was typed.
+    pub fn filter(&self) -> Option<&str> {
+        self.shown_pager().filter()
     }
 
     /// The line of the match that was gone to.
@@ -341,7 +274,7 @@ impl Viewer {
             (Pending::Confirm, _) => Mode::Confirm,
             (_, Some(row)) => Mode::Help(row),
             _ => match (&self.shown_pager().prompt, self.context()) {
-                (Some(prompt), _) => Mode::Typing { direction: prompt.direction, text: prompt.text.clone() },
+                (Some(prompt), _) => Mode::Typing(prompt.shown()),
                 (None, Context::List) => Mode::Tools,
                 (None, Context::Modal) => Mode::Tool,
                 (None, Context::Entry) => Mode::Entry,

@@ -4,7 +4,13 @@
 //! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines; *visual* rows count both: a line
 //! below the entry stands as many rows further down as the entry is high.
 
+mod picked;
+mod slot;
+
 use std::ops::Range;
+
+pub(crate) use self::picked::Picked;
+use self::slot::Slot;
 
 /// A row of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +28,6 @@ pub enum Row {
     Blank,
 }
 
-/// The task entry's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
-    /// It stands above this line; the one before is the snapshot's. A document that is shorter for a while has it at its end.
-    before: u64,
-    /// Rows, at least 1.
-    height: u16,
-}
-
 /// What a window shows of a document. The window is at least one row high.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewport {
@@ -42,18 +39,46 @@ pub struct Viewport {
     /// The screen's first line, and the line of it that stays in a window that follows.
     kept: Option<(u64, u64)>,
     entry: Option<Slot>,
+    /// The lines that there are to be gone through, where those are not all. There is no task entry then, and visual rows are positions in these.
+    picked: Option<Picked>,
+}
+
+/// Where a window stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    line: u64,
+    follows: bool,
+}
+
+impl Place {
+    /// Lines have other numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        self.line = self.line.saturating_add_signed(by);
+    }
 }
 
 impl Viewport {
     /// A window of so many rows on nothing yet, which follows what is written.
     pub fn new(rows: u16) -> Viewport {
-        Viewport { lines: 0..0, rows: rows.max(1), top: 0, follows: true, kept: None, entry: None }
+        Viewport {
+            lines: 0..0,
+            rows: rows.max(1),
+            top: 0,
+            follows: true,
+            kept: None,
+            entry: None,
+            picked: None,
+        }
     }
 
     /// The document has these lines now: `first kept..end`. A window that follows shows its end; any other stays where it is, as far as
     /// those lines are kept.
     pub fn set_lines(&mut self, lines: Range<u64>) {
         self.lines = lines.start..lines.end.max(lines.start);
+        if let Some(picked) = &mut self.picked {
+            picked.drop_before(self.lines.start);
+            picked.drop_from(self.lines.end);
+        }
         self.settle();
     }
 
@@ -61,7 +86,10 @@ impl Viewport {
     pub fn renumber(&mut self, by: i64) {
         let number = |line: u64| line.saturating_add_signed(by);
         self.lines = number(self.lines.start)..number(self.lines.end);
-        self.top = number(self.top);
+        match &mut self.picked {
+            Some(picked) => picked.renumber(by),
+            None => self.top = number(self.top),
+        }
         self.kept = self.kept.map(|(start, line)| (number(start), number(line)));
         if let Some(entry) = &mut self.entry
             && entry.before < u64::MAX
@@ -107,7 +135,9 @@ impl Viewport {
 
     /// The row of the window in which a line stands.
     pub fn row_of(&self, line: u64) -> Option<u16> {
-        let row = self.lines.contains(&line).then(|| self.visual(line))?.checked_sub(self.top)?;
+        let is_there = self.picked.as_ref().is_none_or(|picked| picked.has(line));
+        let is_there = is_there && self.lines.contains(&line);
+        let row = is_there.then(|| self.visual(line))?.checked_sub(self.top)?;
         u16::try_from(row).ok().filter(|row| *row < self.rows)
     }
 
@@ -125,7 +155,7 @@ impl Viewport {
             Some(entry) if self.top >= entry.before => {
                 entry.before.max(self.top.saturating_sub(entry.height.into()))
             }
-            _ => self.top,
+            _ => self.line_of(self.top).unwrap_or(self.lines.end),
         };
         top.min(self.lines.end)
     }
@@ -171,90 +201,49 @@ impl Viewport {
         }
     }
 
+    /// Puts a line at the window's bottom, as far as what is above it fills it.
+    pub(crate) fn go_to_bottom(&mut self, line: u64) {
+        self.top = (self.visual(line) + 1).saturating_sub(self.rows.into());
+        self.clamp();
+        self.follows = self.is_at_end();
+    }
+
+    /// Does not go along with what is written, until somebody scrolls.
+    pub(crate) fn stay(&mut self) {
+        self.follows = false;
+    }
+
+    /// Where it stands.
+    pub(crate) fn place(&self) -> Place {
+        Place { line: self.top_line(), follows: self.follows }
+    }
+
     /// Stands again where it stood once, as far as those lines are there.
-    pub fn go_back(&mut self, to: &Viewport) {
-        (self.top, self.follows) = (to.top, to.follows);
+    pub(crate) fn go_back(&mut self, to: Place) {
+        (self.top, self.follows) = (self.visual(to.line), to.follows);
         self.settle();
-    }
-
-    // ---- The task entry ----
-
-    /// The row of the window at which the task entry begins, which may be above it or below, and its height; `None` if it is not shown.
-    pub fn entry(&self) -> Option<(i64, u16)> {
-        let slot = self.slot()?;
-        let row = i128::from(slot.before) - i128::from(self.top);
-        Some((i64::try_from(row).unwrap_or(i64::MAX), slot.height))
-    }
-
-    /// The line above the task entry; `None` if it is not shown or nothing is above it.
-    pub fn entry_line(&self) -> Option<u64> {
-        self.slot()?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
-    }
-
-    /// Puts the task entry, `height` rows high, below a snapshot's line. If that line is in the window and there is room for all of the
-    /// entry below it, nothing scrolls: the line stays in its row. Else the window is centred: as many rows above the entry as below it, or one
-    /// less.
-    pub fn put_entry(&mut self, line: u64, height: u16) {
-        self.put(line, line.saturating_add(1), height);
-    }
-
-    /// The snapshot's line has another number: the entry stands below that one now, and in the row of the window in which it stood.
-    pub(crate) fn move_entry(&mut self, line: u64) {
-        let Some(entry) = &mut self.entry else { return };
-        let before = line.saturating_add(1);
-        self.top = (self.top + before).saturating_sub(entry.before);
-        entry.before = before;
-    }
-
-    /// Puts the task entry below all lines, wherever the document ends.
-    pub fn put_entry_at_end(&mut self, height: u16) {
-        self.put(self.lines.end.saturating_sub(1), u64::MAX, height);
-    }
-
-    fn put(&mut self, line: u64, before: u64, height: u16) {
-        // Never higher than the window: its end is where one types.
-        let height = height.clamp(1, self.rows);
-        let row = self.row_of(line);
-        self.entry = Some(Slot { before, height });
-        let before = before.clamp(self.lines.start, self.lines.end);
-        self.top = match row {
-            Some(row) if row.saturating_add(1).saturating_add(height) <= self.rows => {
-                line.saturating_sub(row.into())
-            }
-            _ => before.saturating_sub(u64::from((self.rows - height) / 2)),
-        };
-        self.clamp();
-    }
-
-    /// The task entry is that high now. It stays where it begins if there is room for it, else it moves up.
-    pub fn set_entry_height(&mut self, height: u16) {
-        let Some(entry) = &mut self.entry else { return };
-        entry.height = height.clamp(1, self.rows);
-        let Some(slot) = self.slot() else { return };
-        let end = slot.before + u64::from(slot.height);
-        self.top = self.top.max(end.saturating_sub(self.rows.into()));
-        self.clamp();
-    }
-
-    /// Takes the task entry away. What is in the window stays, as far as it can.
-    pub fn close_entry(&mut self) {
-        let top = self.top_line();
-        if self.entry.take().is_some() {
-            self.top = top;
-            self.clamp();
-            self.follows = self.is_at_end();
-        }
     }
 
     // ---- Visual rows ----
 
-    /// The task entry's place as the document is now.
-    fn slot(&self) -> Option<Slot> {
-        let Slot { before, height } = self.entry?;
-        Some(Slot { before: before.clamp(self.lines.start, self.lines.end), height })
+    /// The visual rows without the task entry.
+    fn positions(&self) -> Range<u64> {
+        self.picked.as_ref().map_or(self.lines.clone(), Picked::positions)
     }
 
+    /// The line in a visual row, where there is no task entry above it.
+    fn line_of(&self, row: u64) -> Option<u64> {
+        match &self.picked {
+            Some(picked) => picked.line(row),
+            None => Some(row),
+        }
+    }
+
+    /// The visual row of a line, or of the first one below it.
     fn visual(&self, line: u64) -> u64 {
+        if let Some(picked) = &self.picked {
+            return picked.position(line);
+        }
         match self.slot() {
             Some(entry) if line >= entry.before => line + u64::from(entry.height),
             _ => line,
@@ -263,7 +252,7 @@ impl Viewport {
 
     fn row(&self, row: u64) -> Row {
         let Some(Slot { before, height }) = self.slot() else {
-            return Row::Line { number: row, dimmed: false };
+            return self.line_of(row).map_or(Row::Blank, |number| Row::Line { number, dimmed: false });
         };
         match row.checked_sub(before) {
             None => Row::Line { number: row, dimmed: false },
@@ -276,16 +265,16 @@ impl Viewport {
 
     /// One past the last visual row.
     fn end(&self) -> u64 {
-        self.lines.end + self.entry.map_or(0, |entry| entry.height.into())
+        self.positions().end + self.entry.map_or(0, |entry| entry.height.into())
     }
 
     /// The top of a window on the document's end.
     fn last_top(&self) -> u64 {
-        self.end().saturating_sub(self.rows.into()).max(self.lines.start)
+        self.end().saturating_sub(self.rows.into()).max(self.positions().start)
     }
 
     fn clamp(&mut self) {
-        self.top = self.top.clamp(self.lines.start, self.last_top());
+        self.top = self.top.clamp(self.positions().start, self.last_top());
     }
 
     /// After the document or the window has changed.
@@ -294,7 +283,8 @@ impl Viewport {
             entry.height = entry.height.min(self.rows);
         }
         if self.follows() {
-            let kept = self.kept.filter(|(start, line)| start <= line && self.lines.contains(line));
+            let kept = self.kept.filter(|_| self.picked.is_none());
+            let kept = kept.filter(|(start, line)| start <= line && self.lines.contains(line));
             let top = kept.map_or(u64::MAX, |(start, line)| {
                 self.visual(start).max((self.visual(line) + 1).saturating_sub(self.rows.into()))
             });

@@ -50,11 +50,11 @@ fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
     assert_eq!(
         window.text(),
         [
-            "┌────────────────────────────┐",
-            "│ line 1                     │",
-            "│ line 2                     │",
-            "│ line 3                     │",
-            "└────────────────────────────┘",
+            "──────────────────────────────",
+            " line 1",
+            " line 2",
+            " line 3",
+            "──────────────────────────────",
             "view               1:05 · 3 %",
             "",
         ]
@@ -235,7 +235,7 @@ fn any_window_can_be_drawn_into() {
 fn colours_looks_and_wide_characters_are_as_the_terminal_has_them() {
     let mut window = after(60, 9);
     window.gutter = Gutter::None;
-    window.write("\x1b[1;31mred\x1b[0m 日本 \x1b[48;2;1;2;3mrgb\x1b[0m \x1b[4ml\x1b[0;3mi\x1b[0;9ms\x1b[0;8mh\x1b[0;7mr\x1b[0;2md\x1b[0m e\u{301}");
+    window.write("\x1b[1;31mred\x1b[0m 日本 \x1b[48;2;1;2;3mrgb\x1b[0m \x1b[4ml\x1b[0;3mi\x1b[0;9ms\x1b[0;8mh\x1b[0;7mr\x1b[0;2md\x1b[0m e\u{301}\x1b[5;4:3mb");
     window.keys("esc j");
     let (buffer, _) = window.drawn();
     let lines = Layout::framed(Rect::new(0, 0, 60, 8), 40, 5, Gutter::None).lines;
@@ -256,6 +256,7 @@ fn colours_looks_and_wide_characters_are_as_the_terminal_has_them() {
         ]
     );
     assert_eq!(cell(20).symbol(), "e\u{301}");
+    assert_eq!(cell(21).modifier, Modifier::SLOW_BLINK | Modifier::UNDERLINED);
 }
 
 #[test]
@@ -282,4 +283,69 @@ fn matches_are_lit_and_the_one_found_more() {
     assert_eq!((cell(0, 1).modifier, cell(0, 0).modifier), (Modifier::REVERSED, Modifier::empty()));
     assert_eq!(cell(2, 1).modifier, Modifier::empty(), "swapped colours are swapped back");
     assert!(text(&buffer).contains("match 1 of 4"), "{}", text(&buffer));
+}
+
+#[test]
+fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
+    let mut window = after(40, 10);
+    window.hundred();
+    window.keys("esc j g");
+    let before = window.text();
+    window
+        .viewer
+        .tell("node 'one' has it now; its conversation is a new one: which conversation it had is not known");
+    let text = window.text();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows[6], "node 'one' has it now; its conversation");
+    assert_eq!(rows[7], "is a new one: which conversation it had");
+    assert_eq!(rows[8], "is not known");
+    assert!(rows[9].starts_with("view  ") && rows[9].contains(" %"), "{text}");
+    assert_eq!(rows.len(), 10);
+    assert_eq!(rows[..6], before.lines().collect::<Vec<_>>()[..6], "the lines stay where they are");
+    window.keys("alt+u");
+    assert!(!window.text().contains("node"), "{}", window.text());
+    // What has room is in the row.
+    window.viewer.tell("node 'one' has it now");
+    assert!(window.text().lines().last().unwrap().contains("node 'one' has it now"), "{}", window.text());
+    // Where no row is above it, it is cut.
+    window.size = (40, 1);
+    window.viewer.tell(&"word ".repeat(30));
+    assert!(window.text().trim_end().ends_with("word…"), "{}", window.text());
+}
+
+#[test]
+fn a_long_message_hides_the_cursor_that_is_below_it() {
+    let mut window = live(40, 6);
+    window.write("one\r\ntwo\r\nthree\r\nfour\r\nfive");
+    assert_eq!(window.drawn().1.cursor, Some((4, 4)));
+    window.viewer.tell(&"word ".repeat(30));
+    assert_eq!(window.drawn().1.cursor, None);
+    window.write("\x1b[H");
+    assert_eq!(window.drawn().1.cursor, Some((0, 0)));
+}
+
+#[test]
+fn evidence_and_faults_have_the_room_that_is_left() {
+    let mut window = live(80, 6);
+    window.facts.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
+    let status = |window: &mut crate::scene::Window| window.text().lines().last().unwrap().to_string();
+    let told = status(&mut window);
+    assert!(told.contains("(screen: the spinner turns and says") && told.contains("…) · "), "{told}");
+    window.facts.state = None;
+    window.facts.fault =
+        Some("the recording cannot be written: no space is left on the device /dev/sda1".into());
+    let told = status(&mut window);
+    assert!(told.contains("no space is left on the device /dev"), "{told}");
+}
+
+#[test]
+fn erased_lines_are_not_counted_among_those_there_are() {
+    let mut window = after(80, 10);
+    window.hundred();
+    window.keys("esc j");
+    assert!(window.text().contains("line 100 of 100 · end"), "{}", window.text());
+    window.write("\x1b[3J");
+    assert!(window.text().contains("line 100 of 96–100 · end"), "{}", window.text());
+    window.keys("=");
+    assert!(window.text().contains("lines 96–100 of 96–100, 100 %"), "{}", window.text());
 }

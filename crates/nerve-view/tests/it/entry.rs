@@ -439,20 +439,45 @@ fn a_recording_that_is_still_written_has_no_end_to_go_on_from() {
     assert_eq!(asked, Some(Asked::Branch(Submission { snapshot: Some(1), line: 0, text: "x".into() })));
 }
 
+/// What is erased is all there was at the first snapshot; another is taken after it.
+fn erase(stage: &mut Stage) {
+    stage.snapshot(7);
+    stage.write("\x1b[H\x1b[2J\x1b[3Jnew\r\n");
+    stage.snapshot(8);
+    stage.write("more");
+}
+
+const NINE: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+
 #[test]
 fn snapshots_whose_lines_were_erased_are_not_said_to_be_none() {
-    let erased = |stage: &mut Stage, keys: &str| {
-        stage.snapshot(7);
-        stage.write("\x1b[H\x1b[2J\x1b[3Jnew\r\n");
-        stage.snapshot(8);
-        stage.write("more");
+    let erased = |mut stage: Stage, keys: &str| {
+        erase(&mut stage);
         stage.keys(keys);
         stage.message().to_string()
     };
     let after = "the snapshot's lines were erased: go back in time (, or the timeline)";
-    let lines = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    assert_eq!(erased(&mut Stage::after(&lines, 6), "ctrl+shift+up ctrl+shift+up"), after);
-    assert_eq!(erased(&mut Stage::new(&lines, 6), "g ["), after);
-    let live = "the snapshot's lines were erased";
-    assert_eq!(erased(&mut Stage::live(&lines, 6), "ctrl+shift+up ctrl+shift+up"), live);
+    assert_eq!(erased(Stage::after(&NINE, 6), "ctrl+shift+up ctrl+shift+up"), after);
+    assert_eq!(erased(Stage::new(&NINE, 6), "g ["), after);
+}
+
+#[test]
+fn of_a_program_that_runs_snapshots_whose_lines_were_erased_stand_at_the_first_that_is_kept() {
+    let mut stage = Stage::live(&NINE, 6);
+    erase(&mut stage);
+    let first = stage.document().lines().start;
+    stage.keys("ctrl+shift+up");
+    assert_eq!(target(&stage), Some(Target::Snapshot { id: 8, line: first + 1 }));
+    stage.keys("ctrl+shift+up");
+    assert_eq!(target(&stage), Some(Target::Snapshot { id: 7, line: first }));
+    assert!(stage.document().has_snapshot(first), "it is marked there");
+    let asked = stage.keys("x enter").pop();
+    assert_eq!(asked, Some(Asked::Branch(Submission { snapshot: Some(7), line: first, text: "x".into() })));
+    stage.viewer.refused("no");
+    // All is erased while it is shown.
+    stage.write("\x1b[H\x1b[2J\x1b[3Jnewer\r\n");
+    let first = stage.document().lines().start;
+    assert_eq!(target(&stage), Some(Target::Snapshot { id: 7, line: first }));
+    stage.keys("ctrl+shift+down");
+    assert_eq!(target(&stage), Some(Target::Snapshot { id: 8, line: first }));
 }

@@ -200,6 +200,63 @@ fn places_are_gone_to_by_percent_and_by_letters() {
 }
 
 #[test]
+fn places_at_the_bottom_are_kept_and_places_are_forgotten() {
+    let mut stage = Stage::hundred(10);
+    let mut after = |keys: &str| {
+        stage.keys(keys);
+        stage.first()
+    };
+    assert_eq!(after("3 0 g M b G"), "line 91");
+    assert_eq!(after("' b"), "line 30", "line 39 at the bottom");
+    assert_eq!(after("ctrl+x ctrl+x '"), "line 91", "as ' '");
+    assert_eq!(after("alt+m b ' b"), "line 91");
+    assert_eq!(stage.message(), "no place is kept under that letter");
+    stage.keys("m 1");
+    assert_eq!(stage.message(), "a place is kept under a letter");
+    stage.keys("esc M c");
+    assert_eq!(stage.message(), "no place is kept under that letter", "Esc and M are Alt and M");
+}
+
+#[test]
+fn brackets_that_belong_together_are_gone_to() {
+    let lines = ["fn (a) {", "  { x }", "  (", "  {", "  }", "  )", "}", "end", "end", "end"];
+    let mut stage = Stage::new(&lines, 3);
+    stage.keys("g {");
+    assert_eq!(stage.shown(), ["  }", "  )", "}"]);
+    stage.keys("}");
+    assert_eq!(stage.first(), "fn (a) {");
+    stage.keys("3 g (");
+    assert_eq!(stage.shown(), ["  {", "  }", "  )"]);
+    stage.keys(")");
+    assert_eq!(stage.first(), "  (");
+    stage.keys("2 g 2 {");
+    assert_eq!(stage.message(), "no '{' in the first line of the window");
+    stage.keys("3 g j {");
+    assert_eq!(stage.shown(), ["  (", "  {", "  }"]);
+    let mut stage = Stage::new(&["{", "a", "b", "c"], 2);
+    stage.keys("g {");
+    assert_eq!((stage.first().as_str(), stage.message()), ("{", "no '}' belongs to it within 50000 lines"));
+}
+
+#[test]
+fn sideways_by_as_many_columns_as_somebody_said_last() {
+    let mut stage = Stage::new(&["0123456789abcdefghijklmnopqrstuvwxyz"], 2);
+    stage.keys("3 right right");
+    assert_eq!(stage.viewer.left(), 6);
+    stage.keys("2 left");
+    assert_eq!(stage.viewer.left(), 4);
+    stage.keys("left left left");
+    assert_eq!(stage.viewer.left(), 0);
+}
+
+#[test]
+fn j_and_k_with_shift_are_lines_too() {
+    let mut stage = Stage::hundred(10);
+    stage.keys("g J J K ctrl+m");
+    assert_eq!(stage.first(), "line 3");
+}
+
+#[test]
 fn what_less_and_more_have_is_there() {
     let mut stage = Stage::hundred(10);
     stage.keys("g =");
@@ -285,7 +342,9 @@ fn esc_that_closed_the_task_entry_is_no_alt() {
 fn after_a_colon_only_q_means_something() {
     let mut stage = Stage::hundred(5);
     stage.keys("g : G");
-    assert_eq!((stage.first().as_str(), stage.message()), ("line 1", "only :q is known"));
+    assert_eq!((stage.first().as_str(), stage.message()), ("line 1", "only :q and :f are known"));
+    stage.keys(": f");
+    assert_eq!(stage.message(), "lines 1–5 of 100, 5 %");
     assert_eq!(stage.keys(": q"), [Asked::Quit]);
     stage.keys(": esc");
     assert_eq!(stage.message(), "");

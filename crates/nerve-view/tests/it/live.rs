@@ -2,9 +2,10 @@
 
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
+use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Input, Key};
-use nerve_view::viewer::{Asked, Kind, Mode, Target};
+use nerve_view::viewer::{Asked, Kind, Mode, Target, Viewer};
 
 use crate::{Stage, key};
 
@@ -229,4 +230,19 @@ fn matches_are_counted_while_lines_come() {
     assert_eq!(more(&mut stage, "\r\nx\r\nx"), Some(6));
     assert_eq!(more(&mut stage, "\rxx"), Some(7), "in a line of the screen that is written anew");
     assert_eq!(more(&mut stage, "\x1b[3J"), Some(4), "without those that were forgotten");
+}
+
+#[test]
+fn who_only_looks_is_told_so_at_once() {
+    let mut stage = Stage::live(&["one", "two"], 5);
+    stage.snapshot(1);
+    stage.viewer = Viewer::new(Kind::Live, Bindings::default()).reading_only();
+    stage.resize(5);
+    stage.write("");
+    for keys in ["ctrl+] q", "ctrl+shift+up", "ctrl+] i", "ctrl+] [ i", "q"] {
+        assert!(stage.keys(keys).is_empty(), "{keys}");
+        assert!(stage.viewer.entry().is_none() && *stage.viewer.mode() != Mode::Confirm, "{keys}");
+        let told = stage.viewer.message().is_some_and(|told| told.starts_with("attached for reading only"));
+        assert_eq!(told, keys != "q", "{keys}: {:?}", stage.viewer.message());
+    }
 }

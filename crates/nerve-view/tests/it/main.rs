@@ -4,6 +4,8 @@
 mod around;
 mod drawing;
 mod entry;
+mod finding;
+mod full_screen;
 mod keys;
 mod live;
 mod mouse;

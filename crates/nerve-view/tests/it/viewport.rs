@@ -207,7 +207,10 @@ pub(crate) fn check(view: &Viewport) -> Result<(), TestCaseError> {
     let (lines, entry) = (view.lines(), view.entry());
     let mut everything: Vec<Row> = Vec::new();
     let at = view.entry_line().map(|line| line + 1).unwrap_or(lines.start);
-    for number in lines.clone() {
+    prop_assert!(view.numbers().all(|number| lines.contains(&number)));
+    prop_assert!(view.is_filtered() || view.numbers().eq(lines.clone()));
+    prop_assert!(!view.is_filtered() || entry.is_none());
+    for number in view.numbers() {
         if number == at {
             everything.extend((0..entry.map_or(0, |(_, height)| height)).map(Row::Entry));
         }

@@ -1,0 +1,133 @@
+//! Only the lines with a pattern in them, as `&` of `less` has it: which ones those are, found out a bounded piece at a time.
+
+use std::ops::Range;
+
+use crate::document::Document;
+use crate::finding::{BUDGET, short};
+use crate::pager::Pager;
+use crate::prompt::Typed;
+use crate::search::Pattern;
+use crate::viewport::Picked;
+
+/// A filter on the lines of a document.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter {
+    pattern: Pattern,
+    /// As it was typed, sign and all.
+    pub(crate) text: String,
+    /// The first line there was when it was looked at last.
+    from: u64,
+    /// Lines before this one are looked through for good: nothing changes them any more.
+    settled: u64,
+    /// The line to be at the window's top as soon as it is known which ones are picked.
+    pub(crate) anchor: Option<u64>,
+    /// All lines were looked through once.
+    is_through: bool,
+}
+
+/// How far a filter has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sifted {
+    /// Not through yet.
+    More,
+    /// All lines were looked through for the first time.
+    Through,
+    /// Nothing is left to be done.
+    Nothing,
+}
+
+impl Filter {
+    /// On these lines.
+    fn new(pattern: Pattern, text: String, lines: &Range<u64>, anchor: Option<u64>) -> Filter {
+        let (from, settled) = (lines.start, lines.start);
+        Filter { pattern, text, from, settled, anchor, is_through: false }
+    }
+
+    /// Lines have other numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        let number = |line: u64| line.saturating_add_signed(by);
+        (self.from, self.settled) = (number(self.from), number(self.settled));
+        self.anchor = self.anchor.map(number);
+    }
+
+    /// Whether a line with this text is let through.
+    pub(crate) fn lets_through(&self, text: &str) -> bool {
+        self.pattern.is_in(text)
+    }
+
+    /// Looks through some lines more. Those that can still change are looked through each time.
+    fn sift(&mut self, document: &Document<'_>, picked: &mut Picked) -> Sifted {
+        let lines = document.lines();
+        if lines.start < self.from {
+            // Another moment of a recording, with lines that were forgotten later.
+            picked.clear();
+            self.settled = lines.start;
+        }
+        self.from = lines.start;
+        picked.drop_before(lines.start);
+        let end = document.settled_end().clamp(lines.start, lines.end);
+        self.settled = self.settled.clamp(lines.start, end);
+        picked.drop_from(self.settled);
+        let until = end.min(self.settled.saturating_add(BUDGET));
+        let mut look = |lines: Range<u64>| {
+            for line in lines {
+                if document.text(line).is_some_and(|text| self.pattern.is_in(&text)) {
+                    picked.push(line);
+                }
+            }
+        };
+        look(self.settled..until);
+        self.settled = until;
+        if until < end {
+            return Sifted::More;
+        }
+        look(until..lines.end);
+        if std::mem::replace(&mut self.is_through, true) { Sifted::Nothing } else { Sifted::Through }
+    }
+}
+
+impl Pager {
+    /// Which lines alone are to be seen, as it was typed.
+    pub fn filter(&self) -> Option<&str> {
+        self.filter.as_ref().map(|filter| filter.text.as_str())
+    }
+
+    pub(crate) fn filter_by(&mut self, pattern: Pattern, typed: Typed, document: &Document<'_>) {
+        // Who is at the end stays there.
+        let top = (!self.viewport.follows()).then(|| self.viewport.top_line());
+        let text = format!("{}{}", typed.sign, typed.text);
+        self.filter = Some(Filter::new(pattern, text, &document.lines(), top));
+        self.viewport.pick(Some(Picked::default()));
+        self.search.iter_mut().for_each(|search| search.recount());
+        self.sift(document);
+    }
+
+    /// All lines are to be seen again.
+    pub(crate) fn unfilter(&mut self) {
+        if self.filter.take().is_some() {
+            self.viewport.pick(None);
+            self.search.iter_mut().for_each(|search| search.recount());
+        }
+    }
+
+    /// Goes on finding out which lines are to be seen, a bounded piece; true while there is more to do.
+    pub(crate) fn sift(&mut self, document: &Document<'_>) -> bool {
+        let Some(filter) = &mut self.filter else { return false };
+        let sifted = self.viewport.repick(|picked| (filter.sift(document, picked), picked.is_empty()));
+        let Some((sifted, is_empty)) = sifted else { return false };
+        if let Some(line) = filter.anchor {
+            self.viewport.go_to_line(line);
+        }
+        match sifted {
+            Sifted::More => return true,
+            Sifted::Through if is_empty => {
+                let text = std::mem::take(&mut filter.text);
+                self.unfilter();
+                self.message = Some(format!("no line for {}: all are shown", short(&text)));
+            }
+            Sifted::Through => filter.anchor = None,
+            Sifted::Nothing => {}
+        }
+        false
+    }
+}

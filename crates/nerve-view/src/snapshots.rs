@@ -1,0 +1,28 @@
+//! From snapshot to snapshot.
+
+use crate::document::Document;
+use crate::pager::Pager;
+use crate::search::Direction;
+
+impl Pager {
+    /// To the next one, or the one before; `times` of them.
+    pub(crate) fn go_to_snapshot(&mut self, direction: Direction, times: i64, document: &Document<'_>) {
+        let step = |line| match direction {
+            Direction::Down => document.snapshot_after(line),
+            Direction::Up => document.snapshot_before(line),
+        };
+        let mut at = None;
+        for _ in 0..times.clamp(1, i64::try_from(document.snapshots()).unwrap_or(i64::MAX).max(1)) {
+            let Some(line) = step(at.unwrap_or_else(|| self.here())) else { break };
+            at = Some(line);
+        }
+        match at {
+            Some(line) => self.go_to(line),
+            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
+            None => self.tell(match direction {
+                Direction::Down => "no snapshot below",
+                Direction::Up => document.none_above(self.has_moments),
+            }),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+use super::*;
+
+fn told(number: u64, state: ToolState) -> Told {
+    let tool = Tool { id: format!("t{number}"), command: "make".into(), state };
+    Told { number, tool, reader: Reader::Tool }
+}
+
+fn change(tools: &mut Tools, first: u64, told: Vec<Told>) {
+    tools.change(Changes { anew: false, first, told });
+}
+
+fn ids(tools: &Tools) -> Vec<&str> {
+    tools.listed().iter().map(|tool| tool.id.as_str()).collect()
+}
+
+const RUNS: ToolState = ToolState::Running;
+const ENDED: ToolState = ToolState::Ended(Some(0));
+
+#[test]
+fn what_is_new_takes_its_place_and_all_else_stays() {
+    let mut tools = Tools::default();
+    change(&mut tools, 0, vec![told(0, ENDED), told(1, RUNS), told(2, ENDED), told(3, RUNS)]);
+    assert_eq!(ids(&tools), ["t3", "t1", "t2", "t0"]);
+    change(&mut tools, 0, vec![told(3, ENDED), told(4, RUNS)]);
+    assert_eq!(ids(&tools), ["t4", "t1", "t3", "t2", "t0"]);
+    assert_eq!((tools.row("t3"), tools.row("t4"), tools.row("t9")), (Some(2), Some(0), None));
+    assert!(tools.get("t1").unwrap().is_running() && !tools.dismiss("t1"));
+    assert!(tools.dismiss("t2") && !tools.dismiss("t2"));
+    // What is told of one that was dismissed brings it back only if it runs.
+    change(&mut tools, 0, vec![told(2, ENDED)]);
+    assert_eq!(ids(&tools), ["t4", "t1", "t3", "t0"]);
+    change(&mut tools, 0, vec![told(2, RUNS)]);
+    assert_eq!(ids(&tools), ["t4", "t2", "t1", "t3", "t0"]);
+    tools.change(Changes { anew: true, first: 0, told: vec![told(0, RUNS)] });
+    assert_eq!(ids(&tools), ["t0"]);
+}
+
+#[test]
+fn those_that_are_too_many_are_counted_and_cost_nothing() {
+    let mut tools = Tools::default();
+    change(&mut tools, 0, (0..1000).map(|at| told(at, if at % 2 == 0 { RUNS } else { ENDED })).collect());
+    change(&mut tools, 990, Vec::new());
+    assert_eq!(ids(&tools), ["t998", "t996", "t994", "t992", "t990", "t999", "t997", "t995", "t993", "t991"]);
+    assert_eq!(tools.older(), 990);
+    assert!(tools.get("t989").is_none() && tools.get("t990").is_some());
+    assert!(tools.numbers.len() < 1000, "{}", tools.numbers.len());
+}
+
+#[test]
+fn a_long_list_takes_changes_one_by_one() {
+    let mut tools = Tools::default();
+    for at in 0..20_000 {
+        change(&mut tools, 0, vec![told(at, RUNS)]);
+        change(&mut tools, 0, vec![told(at, ENDED)]);
+    }
+    assert_eq!((tools.listed().len(), tools.row("t19999"), tools.row("t0")), (20_000, Some(0), Some(19_999)));
+}
