@@ -1,15 +1,17 @@
 //! Reads the terminal: one thread a process, for such a read cannot be given up. Who takes the terminal again goes on with what it has read.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver as Answer, channel};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{Event, poll, read};
 use ratatui::crossterm::terminal::supports_keyboard_enhancement;
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::stdio::stdin;
 use tokio::sync::mpsc;
+
+use super::escapes::Escapes;
 
 /// Events that may wait.
 const EVENTS: usize = 256;
@@ -36,13 +38,16 @@ struct Reader {
     kitty: Option<bool>,
 }
 
-/// The thread's other end, while nobody has the terminal.
+/// The thread's other end, while nobody has the terminal. Then nothing is read: what is typed is for whoever has it next.
 static LEFT: Mutex<Option<Reader>> = Mutex::new(None);
+/// It was taken again.
+static TAKEN: Condvar = Condvar::new();
 
 impl Keyboard {
     /// Takes what is read from now on, and what was read since somebody else had it. The terminal must be raw.
     pub(super) fn take() -> Keyboard {
         let left = LEFT.lock().ok().and_then(|mut left| left.take());
+        TAKEN.notify_all();
         Keyboard(Some(left.unwrap_or_else(start)))
     }
 
@@ -83,14 +88,37 @@ fn start() -> Reader {
         let kitty = supports_keyboard_enhancement().unwrap_or(false);
         let mut told = sender.blocking_send(Heard::Kitty(kitty)).is_ok();
         let _ = answer.send(());
+        let mut escapes = Escapes::default();
         // Of a terminal that is gone crossterm reads nothing, again and again: it only reads where there is something.
-        while told && has_input() {
-            while told && let Ok(true) = poll(AT_HAND) {
-                told = read().is_ok_and(|event| sender.blocking_send(Heard::Event(event)).is_ok());
+        while told && has_input() && is_taken() {
+            loop {
+                let waiting = waiting();
+                if !told || !poll(AT_HAND).unwrap_or(false) {
+                    break;
+                }
+                let were_read = waiting.saturating_sub(self::waiting());
+                // With the protocol Esc is a sequence of its own.
+                if were_read > 0 && !kitty {
+                    escapes.read(were_read);
+                }
+                told = read().is_ok_and(|event| {
+                    let mut presses = 0..escapes.presses(&event);
+                    presses.all(|_| sender.blocking_send(Heard::Event(event.clone())).is_ok())
+                });
             }
         }
     });
     Reader { heard, answered, kitty: None }
+}
+
+/// Waits until somebody has the terminal; false if that cannot be known any more.
+fn is_taken() -> bool {
+    LEFT.lock().is_ok_and(|left| TAKEN.wait_while(left, |left| left.is_some()).is_ok())
+}
+
+/// Bytes of the terminal that nobody has read yet.
+fn waiting() -> usize {
+    ioctl_fionread(stdin()).ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
 }
 
 /// Waits until the terminal has something to be read; false if it is gone.

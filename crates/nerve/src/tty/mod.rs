@@ -1,7 +1,10 @@
 //! The user's terminal while the viewer has it: frames of cells out; keys, pastes and the mouse in. Given back whatever happens.
 
 mod back;
+mod escapes;
+pub(crate) mod front;
 mod input;
+pub(crate) mod job;
 mod keyboard;
 pub(crate) mod pacing;
 mod screen;
@@ -11,19 +14,21 @@ pub(crate) mod window;
 mod writer;
 
 use std::io;
+use std::sync::Arc;
 
 use nerve_term::keys::Input;
 use nerve_view::facts::Abilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
 use ratatui::style::Color;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::back::Back;
 use self::keyboard::{Heard, Keyboard};
 pub(crate) use self::screen::Cursor;
 use self::screen::Screen;
 pub(crate) use self::window::{RawMode, wanted_size, window};
-use self::writer::Writer;
+pub(crate) use self::writer::{LAST, Writer};
 
 /// What the user did, or the terminal.
 #[derive(Debug)]
@@ -41,11 +46,15 @@ pub(crate) enum Typed {
 /// The terminal. Dropping it gives it back.
 pub(crate) struct Tty {
     screen: Screen,
-    writer: Writer,
+    writer: Arc<Writer>,
     keyboard: Keyboard,
     /// It has said that it knows the kitty keyboard protocol: keys come with all their modifiers.
     kitty: bool,
     back: Back,
+    stops: Signal,
+    goes_on: Signal,
+    /// It is known that it goes on: it has stopped itself.
+    has_gone_on: bool,
 }
 
 impl Tty {
@@ -54,12 +63,16 @@ impl Tty {
     /// # Errors
     /// It is none, or gone.
     pub(crate) fn enter() -> io::Result<Tty> {
-        let writer = Writer::start();
-        let back = Back::take()?;
-        writer.write(back::ENTER.to_vec());
+        let listen = |number: rustix::process::Signal| signal(SignalKind::from_raw(number.as_raw()));
+        let (stops, goes_on) =
+            (listen(rustix::process::Signal::TSTP)?, listen(rustix::process::Signal::CONT)?);
+        let writer = Arc::new(Writer::start());
+        let back = Back::take(&writer)?;
         let keyboard = Keyboard::take();
         let kitty = keyboard.kitty();
-        let mut tty = Tty { screen: Screen::new(), writer, keyboard, kitty: false, back };
+        let screen = Screen::new();
+        let has_gone_on = false;
+        let mut tty = Tty { screen, writer, keyboard, kitty: false, back, stops, goes_on, has_gone_on };
         if let Some(kitty) = kitty {
             tty.speaks_kitty(kitty);
         }
@@ -71,6 +84,15 @@ impl Tty {
         loop {
             let heard = tokio::select! {
                 biased;
+                Some(()) = self.stops.recv() => return self.suspended(),
+                Some(()) = self.goes_on.recv() => {
+                    if std::mem::take(&mut self.has_gone_on) {
+                        continue;
+                    }
+                    // It was stopped without a word: its shell has had the terminal.
+                    self.back.give();
+                    return self.taken_again();
+                }
                 heard = self.keyboard.next() => heard,
                 free = self.writer.free(), if wants_room => return if free { Typed::Free } else { Typed::Gone },
             };
@@ -132,6 +154,11 @@ impl Tty {
         }
     }
 
+    /// Rings its bell.
+    pub(crate) fn ring(&self) {
+        self.writer.write(b"\x07".to_vec());
+    }
+
     /// Gives a text to the clipboard (OSC 52, where the terminal lets programs do that).
     pub(crate) fn copy(&self, text: &str) {
         self.writer.write(screen::copied(text));
@@ -152,22 +179,26 @@ impl Tty {
     /// # Errors
     /// It cannot be taken again.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
-        self.writer.finish();
         self.back.give();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
-        self.back = Back::take()?;
-        self.writer = Writer::start();
-        self.writer.write(back::ENTER.to_vec());
+        job::stop()?;
+        self.has_gone_on = true;
+        self.take_again()
+    }
+
+    fn suspended(&mut self) -> Typed {
+        if self.suspend().is_ok() { Typed::Changed } else { Typed::Gone }
+    }
+
+    fn taken_again(&mut self) -> Typed {
+        if self.take_again().is_ok() { Typed::Changed } else { Typed::Gone }
+    }
+
+    fn take_again(&mut self) -> io::Result<()> {
+        self.writer = Arc::new(Writer::start());
+        self.back = Back::take(&self.writer)?;
         self.speaks_kitty(self.kitty);
         self.screen.forget();
         Ok(())
-    }
-}
-
-impl Drop for Tty {
-    fn drop(&mut self) {
-        // What is on its way would come behind what gives it back.
-        self.writer.finish();
     }
 }
 

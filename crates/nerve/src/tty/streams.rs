@@ -1,39 +1,35 @@
-//! Standard input and output as they are, in front of a program that has them.
+//! Standard input as it is, in front of a program that has it.
 
 use std::io::{self, IsTerminal, Read};
 
-use tokio::io::AsyncWriteExt;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::stdio::stdin;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+
+use super::job;
 
 /// Keys are read in pieces of this size; a paste is several.
 const KEYS: usize = 16 * 1024;
 /// End of file, where the keys come from a file or a pipe that has ended (termios(3), VEOF).
 const END_OF_FILE: u8 = 0x04;
 
-/// Writes to standard output beside everything else: a reader that takes nothing must not keep a signal or a key from being heard. Ends
-/// when the sender is dropped.
-pub(crate) fn show() -> (mpsc::Sender<Vec<u8>>, JoinHandle<io::Result<()>>) {
-    let (screen, mut pieces) = mpsc::channel::<Vec<u8>>(4);
-    let showing = tokio::spawn(async move {
-        let mut out = tokio::io::stdout();
-        while let Some(bytes) = pieces.recv().await {
-            out.write_all(&bytes).await?;
-            out.flush().await?;
-        }
-        Ok(())
-    });
-    (screen, showing)
-}
-
 /// Reads standard input on a thread of its own: such a read cannot be given up. The end of what is no terminal is typed as one types it.
+/// Of a terminal only what is typed in the foreground.
 pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     let (sender, keys) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
+        let is_terminal = input.is_terminal();
         let mut bytes = vec![0; KEYS];
         let mut line_ended = true;
         loop {
+            if is_terminal {
+                wait_for_ours();
+                // It was given back: what is typed now is for who comes next.
+                if sender.is_closed() {
+                    return;
+                }
+            }
             let size = match input.read(&mut bytes) {
                 Ok(size) => size,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -42,7 +38,7 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
             if size == 0 {
                 // In the middle of a line the first one ends the line, and the second one the file.
                 let ends = if line_ended { 1 } else { 2 };
-                if !input.is_terminal() {
+                if !is_terminal {
                     let _ = sender.blocking_send(vec![END_OF_FILE; ends]);
                 }
                 return;
@@ -54,4 +50,21 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
         }
     });
     keys
+}
+
+/// Waits until there is something to be read from the terminal, and it is ours. In a read itself a job that comes into the background would
+/// be stopped.
+fn wait_for_ours() {
+    let stdin = stdin();
+    loop {
+        // What goes wrong here the read meets too.
+        let _ = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None);
+        if job::is_foreground() {
+            return;
+        }
+        // What is there is for whoever has the terminal. Nobody tells when it is given to us.
+        while !job::is_foreground() {
+            std::thread::sleep(job::LOOK);
+        }
+    }
 }

@@ -8,6 +8,7 @@ use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::job;
 use crate::out;
 
 /// How long a terminal may take to give its window another size.
@@ -47,7 +48,10 @@ pub(crate) async fn takes(wanted: Size) -> bool {
 
 /// Keys come one by one and unchanged until this is dropped.
 #[derive(Debug)]
-pub(crate) struct RawMode(Termios);
+pub(crate) struct RawMode {
+    before: Termios,
+    raw: Termios,
+}
 
 impl RawMode {
     /// `None` if standard input is no terminal.
@@ -55,14 +59,30 @@ impl RawMode {
         let before = tcgetattr(stdin()).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
-        tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
-        Some(RawMode(before))
+        let mode = RawMode { before, raw };
+        mode.set(&mode.raw).then_some(mode)
+    }
+
+    /// Makes it so once more: somebody else had the terminal meanwhile.
+    pub(super) fn again(&self) {
+        self.set(&self.raw);
+    }
+
+    /// Leaves the terminal to whoever has it now.
+    pub(super) fn forget(self) {
+        std::mem::forget(self);
+    }
+
+    fn set(&self, mode: &Termios) -> bool {
+        tcsetattr(stdin(), OptionalActions::Now, mode).is_ok()
     }
 }
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs no modes.
-        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+        // In the background it is somebody else's, and whoever sets its modes there is stopped. A terminal that is gone needs none.
+        if job::is_foreground() {
+            self.set(&self.before);
+        }
     }
 }

@@ -1,22 +1,33 @@
-//! Writes to the terminal beside everything else: one that takes nothing must not keep a key or a signal from being heard.
+//! Writes to standard output beside everything else: one that takes nothing must not keep a key or a signal from being heard.
 
 use std::fs::File;
-use std::io::Write;
-use std::sync::Arc;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::stdio::stdout;
+use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Notify;
 
 /// How long a terminal may take to take the last of it.
-const LAST: Duration = Duration::from_secs(1);
+pub(crate) const LAST: Duration = Duration::from_millis(500);
+/// So much is written at once, in bytes. A write cannot be given up: a terminal must have room for one when what it holds is thrown away
+/// (Linux: 64 KiB).
+const CHUNK: usize = 16 * 1024;
 
-/// The way to the terminal. Frames are to be written when it is free only: nothing else bounds what waits.
-pub(super) struct Writer {
-    pieces: Option<Sender<Vec<u8>>>,
+/// The way to standard output. Pieces are to be written when there is room only: nothing else bounds what waits.
+pub(crate) struct Writer {
+    pieces: Mutex<Option<Sender<Piece>>>,
     state: Arc<State>,
-    done: Receiver<()>,
+    done: Mutex<Receiver<()>>,
+}
+
+struct Piece {
+    bytes: Vec<u8>,
+    /// It gives the terminal back.
+    is_last: bool,
 }
 
 #[derive(Default)]
@@ -25,58 +36,118 @@ struct State {
     pending: AtomicUsize,
     /// It cannot be written to any more.
     is_gone: AtomicBool,
+    why: Mutex<Option<io::Error>>,
+    /// Nothing is wanted but the last piece.
+    is_cut: AtomicBool,
     changed: Notify,
 }
 
 impl Writer {
-    pub(super) fn start() -> Writer {
-        let (sender, pieces) = channel::<Vec<u8>>();
+    pub(crate) fn start() -> Writer {
+        let (sender, pieces) = channel();
         let (ended, done) = channel();
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
-            let stdout = rustix::io::dup(rustix::stdio::stdout());
-            let mut out = stdout.map(File::from);
-            for piece in pieces {
-                // As much at once as the terminal takes: standard output itself would cut it at line ends.
-                if !out.as_mut().is_ok_and(|out| out.write_all(&piece).is_ok()) {
-                    shared.is_gone.store(true, Ordering::Release);
-                }
-                shared.pending.fetch_sub(1, Ordering::AcqRel);
-                shared.changed.notify_one();
-            }
+            shared.run(&pieces);
             let _ = ended.send(());
         });
-        Writer { pieces: Some(sender), state, done }
+        Writer { pieces: Mutex::new(Some(sender)), state, done: Mutex::new(done) }
     }
 
-    pub(super) fn write(&self, bytes: Vec<u8>) {
-        let Some(pieces) = &self.pieces else { return };
+    pub(crate) fn write(&self, bytes: Vec<u8>) {
+        if let Ok(pieces) = self.pieces.lock() {
+            self.send(pieces.as_ref(), Piece { bytes, is_last: false });
+        }
+    }
+
+    fn send(&self, pieces: Option<&Sender<Piece>>, piece: Piece) {
+        let Some(pieces) = pieces else { return };
         self.state.pending.fetch_add(1, Ordering::AcqRel);
-        let _ = pieces.send(bytes);
+        let _ = pieces.send(piece);
     }
 
-    pub(super) fn is_free(&self) -> bool {
-        self.state.pending.load(Ordering::Acquire) == 0
+    pub(crate) fn is_free(&self) -> bool {
+        self.waiting() == 0
     }
 
-    /// Ends when all is written; false if the terminal is gone.
-    pub(super) async fn free(&self) -> bool {
+    fn waiting(&self) -> usize {
+        self.state.pending.load(Ordering::Acquire)
+    }
+
+    /// Ends when all is written; false if it cannot be written to any more.
+    pub(crate) async fn free(&self) -> bool {
+        self.room(1).await
+    }
+
+    /// Ends when fewer than so many pieces wait to be written; false if it cannot be written to any more.
+    pub(crate) async fn room(&self, pieces: usize) -> bool {
         loop {
             let changed = self.state.changed.notified();
             if self.state.is_gone.load(Ordering::Acquire) {
                 return false;
             }
-            if self.is_free() {
+            if self.waiting() < pieces {
                 return true;
             }
             changed.await;
         }
     }
 
-    /// Waits until all is written, for as long as a terminal may take. Nothing is written after that, unless it is made to go on.
-    pub(super) fn finish(&mut self) {
-        self.pieces = None;
-        let _ = self.done.recv_timeout(LAST);
+    /// Why it cannot be written to any more: told once.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.state.why.lock().ok()?.take()
+    }
+
+    /// Writes what gives the terminal back, and nothing after that. False if the terminal has not taken it, after a while.
+    pub(super) fn finish(&self, last: Vec<u8>) -> bool {
+        let pieces = self.pieces.lock().ok().and_then(|mut pieces| pieces.take());
+        self.send(pieces.as_ref(), Piece { bytes: last, is_last: true });
+        drop(pieces);
+        self.has_ended()
+    }
+
+    /// Throws away what the terminal was given and has not taken, so that it has room for the last piece. A write that waits for room
+    /// notices when the terminal's modes are set.
+    pub(super) fn cut(&self) {
+        self.state.is_cut.store(true, Ordering::Release);
+        let _ = tcflush(stdout(), QueueSelector::OFlush);
+    }
+
+    /// Waits until the last piece is written, for as long as a terminal may take; false if it is not.
+    pub(super) fn has_ended(&self) -> bool {
+        self.done.lock().is_ok_and(|done| done.recv_timeout(LAST).is_ok())
+    }
+}
+
+impl State {
+    fn run(&self, pieces: &Receiver<Piece>) {
+        // Standard output itself would cut what it is given at line ends.
+        let mut out = rustix::io::dup(stdout()).map(File::from).map_err(io::Error::from);
+        for Piece { bytes, is_last } in pieces {
+            for chunk in bytes.chunks(CHUNK) {
+                if self.is_cut.load(Ordering::Acquire) && !is_last {
+                    break;
+                }
+                if let Err(error) = out
+                    .as_mut()
+                    .map_err(|_| io::ErrorKind::NotConnected.into())
+                    .and_then(|out| out.write_all(chunk))
+                {
+                    self.gone(error);
+                    break;
+                }
+            }
+            self.pending.fetch_sub(1, Ordering::AcqRel);
+            self.changed.notify_one();
+        }
+    }
+
+    fn gone(&self, error: io::Error) {
+        if !self.is_gone.swap(true, Ordering::AcqRel)
+            && let Ok(mut why) = self.why.lock()
+        {
+            *why = Some(error);
+        }
     }
 }

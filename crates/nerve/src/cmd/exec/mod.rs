@@ -1,7 +1,5 @@
 //! `nerve exec`: a command in a terminal of its own, recorded beside the session that it is run in.
 
-mod front;
-mod lines;
 pub(crate) mod session;
 pub(crate) mod tool;
 
@@ -11,41 +9,42 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::backend::SpawnError;
 use nerve_core::clock::Clock;
 use nerve_core::host::hosting::QUALITY;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
 use nerve_core::host::{EXECUTION, HostSpec, OF};
 use nerve_record::activity::Status;
-use nerve_record::executions::{self, ClaimError, ExecutionLine};
-use nerve_record::store::{Store, check_id};
+use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
+use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
 use nerve_server::paths::Places;
 use nerve_term::event::{ExitStatus, Size};
 use serde_json::json;
 use tokio::net::UnixStream;
 
-use self::front::{Front, Signals};
 use crate::cli::exec::ExecArgs;
+use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
+use crate::cmd::not_started;
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
-use crate::{out, tty};
+use crate::{exit, out, tty};
 
 /// The terminal of a command where there is no window.
 const SIZE: Size = Size { cols: 120, rows: 40 };
 /// A longer command is not repeated on its host; the list has it.
 const LABEL: usize = 4096;
-/// As a shell has it: no such command.
-const NO_COMMAND: u8 = 127;
 /// Programs that would wait for keys where nobody presses any.
 const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 
 /// Runs the command and gives back its exit code; 128 and the signal's number if one ended it.
+///
+/// # Errors
+/// It cannot be run; [`crate::exit::Interrupted`].
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     // Signals are waited for before there is anything that they must not leave behind.
-    let signals = Signals::listen()?;
+    let signals = Signals::passed_on()?;
     let announced = args.announced.is_some().then(|| args.command.clone());
     let clock = Clock::start();
-    let Execution { id, session, mut host, stream, front } = match start(args, clock).await {
+    let Execution { id, session, mut host, stream, streams } = match start(args, clock).await {
         Ok(execution) => execution,
         Err(error) => {
             let Some(argv) = announced else { return Err(error) };
@@ -54,12 +53,12 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
             return Err(tool::replace(&argv));
         }
     };
-    let ended = front::run(&mut host, stream, front, signals).await;
+    let ended = front::run(&mut host, stream, streams, signals).await;
     host.forget();
-    let exit = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
-    let code = shell_code(exit);
-    end(session.as_deref(), &id, Some(code.into()).filter(|_| exit != ExitStatus::Unknown), clock);
-    Ok(code)
+    let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
+    let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
+    end(session.as_deref(), &id, code, clock);
+    Ok(exit::ended(exit, interrupted)?)
 }
 
 /// A command that runs.
@@ -69,14 +68,14 @@ struct Execution {
     session: Option<PathBuf>,
     host: Host,
     stream: UnixStream,
-    front: Front,
+    streams: Streams,
 }
 
 async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let places = Places::from_env();
     let (host_id, new_id) = HostSpec::new_ids();
     let id = args.id.clone().unwrap_or(new_id);
-    check_id(&id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    check(&id)?;
     let session = session::recording(args.session.as_deref(), &places)?;
     let argv = argv(&args);
     let command = args.announced.clone().or(args.line.clone()).unwrap_or_else(|| shell_words::join(&argv));
@@ -103,6 +102,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
             status: Some(Status::Running.as_str().into()),
             anchor_byte: session::anchor(session, &places).await,
             host: Some(host_id.clone()),
+            input: stdin.as_ref().map(|stdin| kind(stdin, args.reads_nothing).to_string()),
             ..ExecutionLine::default()
         };
         match executions::claim(session, line) {
@@ -143,16 +143,19 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         end: None,
         viewed: false,
     };
-    let front = Front {
+    let follows = to_terminal && args.cols.is_none() && args.rows.is_none();
+    let streams = Streams {
         keys: from_terminal,
-        follow_size: to_terminal && args.cols.is_none() && args.rows.is_none(),
+        shows: true,
+        tells: true,
+        size: if follows { SizeFrom::Window } else { SizeFrom::Start },
         plain_lines: !to_terminal,
         // Where no terminal answers the command's questions, ours does.
         answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
     };
     let started = Host::start_in_front(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
-        let failure = not_started(&error, &argv);
+        let failure = not_started::failure(&error, &argv, "give it with -c");
         end(session.as_deref(), &id, Some(failure.code.into()), clock);
         failure
     })?;
@@ -162,7 +165,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         // Whoever follows the list looks again: its host can be found now. The end is told, whatever becomes of this.
         let _ = executions::append(session, runs);
     }
-    Ok(Execution { id, session, host, stream, front })
+    Ok(Execution { id, session, host, stream, streams })
 }
 
 /// Lists the end of an execution.
@@ -199,6 +202,32 @@ pub(super) fn shell() -> String {
     std::env::var("SHELL").ok().filter(is_known).unwrap_or_else(|| "/bin/sh".to_string())
 }
 
+/// Whether it can be an execution's id.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn check(id: &str) -> Result<(), Failure> {
+    check_id(id).map_err(|_| {
+        let id = out::preview(id, MAX_ID_CHARS);
+        let message =
+            format!("{id:?} is no id of an execution: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'");
+        Failure::new(USAGE, message)
+    })
+}
+
+/// What kind of input that is; none, if the command is known to read nothing of it.
+fn kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
+    // The device of that number, by whatever name (null(4)).
+    let null = rustix::fs::makedev(1, 3);
+    let is_null = |stat: rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == null
+    };
+    match reads_nothing || rustix::fs::fstat(input).is_ok_and(is_null) {
+        true => NULL_INPUT,
+        false => OTHER_INPUT,
+    }
+}
+
 fn own_input() -> Result<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().context("cannot pass standard input on")
 }
@@ -211,17 +240,6 @@ fn forget_dead(registry: &Path) {
 }
 
 fn taken(id: &str) -> Failure {
-    Failure::new(USAGE, format!("there is an execution '{id}' already"))
+    Failure::new(FAILED, format!("there is an execution '{id}' already"))
         .hint("leave out --id to get a new one, or show it with 'nerve show-sandbox-execution --id'")
-}
-
-fn not_started(error: &SpawnError, argv: &[String]) -> Failure {
-    match error {
-        SpawnError::NoProgram { .. } => Failure::new(NO_COMMAND, error.to_string())
-            .hint("a line with pipes or variables is for a shell: give it with -c"),
-        _ => {
-            let name = argv.first().map_or("", String::as_str);
-            Failure::new(FAILED, format!("'{name}' was not started: {error}"))
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nerve_core::executions::trace::{Announced, LINK};
+use nerve_core::executions::trace::{Announced, LINK, reads_nothing};
 
 use super::shell;
 use crate::cli::exec::ExecArgs;
@@ -32,6 +32,7 @@ pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
             interactive: false,
             cols: None,
             rows: None,
+            reads_nothing: reads_nothing(&argv[2]),
             command: argv,
             announced: Some(command),
         }),

@@ -24,7 +24,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
 use crate::cli::record::Behind;
-use crate::exit::{FAILED, Failure};
+use crate::exit::{FAILED, Failure, signal_name};
 
 /// A machine that needs longer than this to start a process is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -141,9 +141,8 @@ async fn code(status: ExitStatus, said: JoinHandle<Vec<u8>>) -> Result<u8> {
     match status.code() {
         Some(code) => Ok(u8::try_from(code).unwrap_or(FAILED)),
         None => {
-            let signal = status.signal().unwrap_or_default();
-            let message =
-                format!("the recorder was ended by signal {signal}, and its program lost its terminal");
+            let signal = signal_name(status.signal().unwrap_or_default());
+            let message = format!("the recorder was ended by {signal}, and its program lost its terminal");
             Err(Failure::new(FAILED, message)
                 .hint("a recording has everything up to 250 ms before; 'nerve recordings repair' closes it")
                 .into())

@@ -1,7 +1,6 @@
 //! `nerve record`: a host in this process, with this terminal in front of it; or in a process behind this one, which is a viewer.
 
 mod behind;
-mod foreground;
 mod viewed;
 
 use std::fs::File;
@@ -25,35 +24,43 @@ use nerve_record::export::{ReportFormat, report};
 use nerve_record::fold::Fold;
 use nerve_record::store::{Store, check_id};
 use nerve_server::paths::Places;
+use rustix::fs::{Access, access};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use self::foreground::Front;
+pub(crate) use self::viewed::viewed;
 use crate::cli::record::{Ipc, RecordArgs};
-use crate::exit::{FAILED, Failure, USAGE, shell_code};
-use crate::{out, tty};
+use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
+use crate::cmd::{full_screen, not_started};
+use crate::exit::{FAILED, Failure, USAGE};
+use crate::{exit, out, tty};
 
 /// How long the last event is waited for after the program has ended.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
-/// Runs the program and gives back its exit code; 128 and the signal's number if one ended it.
-pub(crate) async fn run(args: RecordArgs) -> Result<u8> {
-    let headless = args.headless || args.behind.is_some();
-    let is_seat = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    let is_seat = is_seat && std::env::var_os("TERM").is_none_or(|name| name != "dumb");
-    if is_seat && !headless && !args.plain {
-        return viewed::run(&args).await;
-    }
-    record(args, headless).await
+/// Somebody sits in front of it: [`viewed`] is for that, [`record`] for everything else.
+pub(crate) fn is_viewed(args: &RecordArgs) -> bool {
+    full_screen::is_there() && !is_headless(args) && !args.plain
 }
 
-async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
+/// No terminal is in front of it.
+fn is_headless(args: &RecordArgs) -> bool {
+    args.headless || args.behind.is_some()
+}
+
+/// Runs the program and gives back its exit code; 128 and the signal's number if one ended it.
+///
+/// # Errors
+/// It cannot be run, or not be recorded; [`crate::exit::Interrupted`].
+pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
+    let headless = is_headless(&args);
     let starter = args.behind.map(|behind| write_end("--behind", behind.fd)).transpose()?;
     let pipe = args.events_pipe_fd.map(|fd| write_end("--events-pipe-fd", fd)).transpose()?;
     let size = match args.behind {
         Some(behind) => behind.size,
         None => tty::wanted_size(args.cols, args.rows).await,
     };
+    args.out_branch_points.as_deref().map_or(Ok(()), can_be_written)?;
     let places = Places::from_env();
     // Branch points come out of a recording: one that nobody asked to keep is thrown away.
     let scratch = match (&args.out_file, &args.out_branch_points) {
@@ -63,7 +70,7 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
     let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
     // Signals are waited for before there is anything that they must not leave behind.
-    let stop = nerve_server::stop_signal();
+    let signals = Signals::stop();
     // Where no terminal answers the program's questions, ours does.
     let unseen = headless || !std::io::stdout().is_terminal();
     let relay = crate::own::path().ok();
@@ -81,10 +88,8 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
         out::warning(format_args!("no tools are traced: {why}"));
     }
     let recording = spec.recording.clone();
-    let mut host = Host::start(spec).await.map_err(|error| {
-        Failure::new(FAILED, format!("nothing was started: {error}"))
-            .hint("look at the command behind '--' and at the name of the recording")
-    })?;
+    let started = Host::start(spec).await;
+    let mut host = started.map_err(|error| not_started::failure(&error, &args.command, "sh -c '…'"))?;
     // Before anybody else, so that not a byte is missed.
     let stream = host.connect().await.context("cannot connect to the program's terminal")?;
     let watching = watch.map(|watch| watch.start(&host));
@@ -94,9 +99,17 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
         behind::tell(&host.entry, starter);
     }
     let fixed = (args.cols.is_some() || args.rows.is_some()).then_some(size);
-    let follow_size = !headless && fixed.is_none();
-    let front = Front { headless, behind: args.behind.is_some(), fixed, follow_size };
-    let exit = foreground::run(&mut host, stream, front, stop).await;
+    let follows = if headless { SizeFrom::Start } else { SizeFrom::Window };
+    let streams = Streams {
+        keys: !headless,
+        shows: !headless,
+        // A viewer before it tells what went wrong.
+        tells: args.behind.is_none(),
+        size: fixed.map_or(follows, SizeFrom::Fixed),
+        plain_lines: false,
+        answers: None,
+    };
+    let ended = front::run(&mut host, stream, streams, signals).await;
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
@@ -110,11 +123,11 @@ async fn record(args: RecordArgs, headless: bool) -> Result<u8> {
         let _ = telling.await;
     }
     host.forget();
-    let exit = exit?;
+    let Ended { exit, interrupted } = ended?;
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         branch_points(recording, path)?;
     }
-    Ok(shell_code(exit))
+    Ok(exit::ended(exit, interrupted)?)
 }
 
 fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {
@@ -199,6 +212,23 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
             return out::warning(error);
         }
     }
+}
+
+/// Only looks: what is written at the end is to be known of before the program is started.
+fn can_be_written(path: &Path) -> Result<(), Failure> {
+    let path = if path.is_absolute() { path.to_path_buf() } else { Path::new(".").join(path) };
+    let asked = match path.exists() {
+        true => path.as_path(),
+        false => path.parent().unwrap_or(Path::new("/")),
+    };
+    let why = match access(asked, Access::WRITE_OK) {
+        Ok(()) if path.is_dir() => "it is a directory".to_string(),
+        Ok(()) => return Ok(()),
+        Err(error) => std::io::Error::from(error).to_string(),
+    };
+    let message = format!("cannot write {}: {why}", path.display());
+    Err(Failure::new(FAILED, message)
+        .hint("name a file in a directory that can be written; nothing was started"))
 }
 
 fn branch_points(recording: &Path, to: &Path) -> Result<()> {

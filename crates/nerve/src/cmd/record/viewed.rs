@@ -7,18 +7,24 @@ use nerve_view::draw::{Gutter, Layout};
 
 use super::behind::{Recorder, Started};
 use crate::cli::record::RecordArgs;
-use crate::cmd::attach::source::{SizeRule, Source};
+use crate::cmd::attach::size::SizeRule;
+use crate::cmd::attach::source::Source;
 use crate::cmd::attach::{self, Left, Options};
-use crate::exit::DONE;
+use crate::exit::{DONE, Interrupted};
 use crate::settings::Settings;
-use crate::{out, tty};
+use crate::{exit, out, tty};
 
 /// Letters of the command that name it in the status.
 const NAME: usize = 40;
 
 /// Stays until the program has ended, or somebody has left it to itself.
-pub(super) async fn run(args: &RecordArgs) -> Result<u8> {
-    let settings = Settings::load()?;
+///
+/// # Errors
+/// It cannot be run or be seen; [`Interrupted`].
+pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
+    // A program that nobody can see is not started.
+    tty::job::wait_for_foreground();
+    let settings = Settings::of_viewer();
     let gutter = settings.gutter(args.gutter);
     let (size, rule) = size(args, gutter).await;
     // Signals are waited for before there is anything that they must not leave behind.
@@ -34,6 +40,7 @@ pub(super) async fn run(args: &RecordArgs) -> Result<u8> {
         read_only: false,
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         stay: args.stay,
+        told: settings.unread,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
     let id = entry.id.clone();
@@ -50,16 +57,22 @@ pub(super) async fn run(args: &RecordArgs) -> Result<u8> {
             return Err(error);
         }
     };
+    if let Some(onward) = outcome.onward {
+        let command = format!("nerve attach {id}");
+        return (*onward).having_left(outcome.left, &command).go().await;
+    }
     outcome.faults.iter().for_each(out::warning);
     match outcome.left {
         Left::Detached => {
             out::line(format_args!("detached; come back with 'nerve attach {id}'"))?;
             Ok(DONE)
         }
-        Left::Ended(_) => {
+        Left::Ended(exit) => {
             // As a program leaves it that has run here.
             outcome.last.iter().try_for_each(out::line)?;
-            recorder.ended(stop).await
+            let code = recorder.ended(stop).await?;
+            exit::ended(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
+            Ok(code)
         }
         // As without a viewer, the program does not outlive its window.
         Left::Gone(_) => {
