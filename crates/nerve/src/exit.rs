@@ -6,6 +6,8 @@ use nerve_client::ClientError;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_server::error::ServerError;
 use nerve_term::event::ExitStatus;
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::low_level::emulate_default_handler;
 
 /// Done.
 pub(crate) const DONE: u8 = 0;
@@ -133,6 +135,74 @@ pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(FAILED)
 }
 
+/// What a signal is called: `SIGHUP`. Those that are for a program's own use are called by their number.
+pub(crate) fn signal_name(number: i32) -> String {
+    let named = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let name = named.iter().find(|(signal, _)| signal.as_raw() == number);
+    name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_string())
+}
+
+/// Somebody interrupted this process and the program in it, which has ended by that (SIGINT): this process ends the same way once all is given
+/// back. A shell takes any exit code for a program that has dealt with it, and goes on with its loop or its script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// By a signal, which others had too if it was for them.
+    Signalled,
+    /// By Ctrl+C in a terminal that was raw: nobody but us knows of it.
+    Typed,
+}
+
+impl Interrupted {
+    /// Ends this process by SIGINT. By a key, so is told who the terminal would have told: the whole process group.
+    pub(crate) fn end(self) -> u8 {
+        if self == Interrupted::Typed {
+            // Listened for as it is, this one does nothing to ourselves.
+            let _ = kill_current_process_group(Signal::INT);
+        }
+        // Comes back only where the signal cannot be had.
+        let _ = emulate_default_handler(Signal::INT.as_raw());
+        INTERRUPTED
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+/// What comes of a program that has ended, if this process was interrupted meanwhile: an error if it ended by that, else its exit code.
+///
+/// # Errors
+/// [`Interrupted`].
+pub(crate) fn ended(exit: ExitStatus, interrupted: Option<Interrupted>) -> Result<u8, Interrupted> {
+    match interrupted {
+        Some(interrupted) if exit == ExitStatus::Signal(Signal::INT.as_raw()) => Err(interrupted),
+        _ => Ok(shell_code(exit)),
+    }
+}
+
 /// The reader of our standard output went away (`nerve … | head`): that ends the command, and is no failure.
 #[derive(Debug)]
 pub(crate) struct ReaderGone;
@@ -160,6 +230,21 @@ mod tests {
         assert_eq!(code(ErrorKind::InvalidRequest), 2);
         assert_eq!(code(ErrorKind::Delivery), 1);
         assert_eq!(code(ErrorKind::Internal), 1);
+    }
+
+    #[test]
+    fn only_what_an_interrupt_has_ended_ends_us_by_it() {
+        let typed = Some(Interrupted::Typed);
+        assert_eq!(ended(ExitStatus::Signal(2), typed), Err(Interrupted::Typed));
+        assert_eq!(ended(ExitStatus::Signal(2), None), Ok(130));
+        assert_eq!(ended(ExitStatus::Signal(15), typed), Ok(143));
+        assert_eq!(ended(ExitStatus::Code(130), typed), Ok(130));
+    }
+
+    #[test]
+    fn signals_have_names() {
+        assert_eq!((signal_name(1), signal_name(15)), ("SIGHUP".into(), "SIGTERM".into()));
+        assert_eq!(signal_name(40), "signal 40");
     }
 
     #[test]

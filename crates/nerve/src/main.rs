@@ -23,11 +23,14 @@ fn main() -> ExitCode {
     let code = match asked.and_then(cmd::run) {
         Ok(code) => code,
         Err(error) if error.is::<exit::ReaderGone>() => exit::DONE,
-        Err(error) => {
-            let failure = exit::Failure::from_error(&error);
-            out::failure(&failure, json);
-            failure.code
-        }
+        Err(error) => match error.downcast_ref::<exit::Interrupted>() {
+            Some(interrupted) => interrupted.end(),
+            None => {
+                let failure = exit::Failure::from_error(&error);
+                out::failure(&failure, json);
+                failure.code
+            }
+        },
     };
     ExitCode::from(code)
 }

@@ -2,9 +2,10 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use super::branch::BranchArgs;
 use super::exec::ShowArgs;
 use super::record::RecordArgs;
-use super::recording::{BranchPointsArgs, ReplayArgs};
+use super::recording::{BranchPointsArgs, ReplayArgs, ViewArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
 use super::{Cli, Command};
 
@@ -44,6 +45,11 @@ enum AgentCommand {
     Record(Box<RecordArgs>),
     /// Play a recording
     Replay(ReplayArgs),
+    /// Look through a recording: scroll, search, go to any time
+    View(ViewArgs),
+    /// Go on from a snapshot of a recorded session, in a new node with its files and its conversation
+    #[command(override_usage = "ah agent branch [OPTIONS] [RECORDING] <INSTRUCTION>")]
+    Branch(Box<BranchArgs>),
     /// Print the final lines of a recording with its snapshots between them
     BranchPoints(BranchPointsArgs),
     /// Files
@@ -77,6 +83,8 @@ pub(crate) fn parse() -> Cli {
     let command = match agent.command {
         AgentCommand::Record(args) => Command::Record(args),
         AgentCommand::Replay(args) => Command::Replay(args),
+        AgentCommand::View(args) => Command::View(args),
+        AgentCommand::Branch(args) => Command::Branch(args),
         AgentCommand::BranchPoints(args) => Command::BranchPoints(args),
         AgentCommand::Fs(FsArgs { command: FsCommand::Snapshot(take) }) => {
             Command::Snapshot(Box::new(SnapshotArgs { take: *take, command: None }))

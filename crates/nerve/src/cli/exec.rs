@@ -38,6 +38,9 @@ pub(crate) struct ExecArgs {
     /// What an agent announced: the command as it wrote it, where `command` is what runs it.
     #[arg(skip)]
     pub(crate) announced: Option<String>,
+    /// The agent's shell gives the command no input.
+    #[arg(skip)]
+    pub(crate) reads_nothing: bool,
 }
 
 #[derive(Debug, Args)]

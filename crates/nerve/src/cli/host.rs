@@ -26,7 +26,8 @@ pub(crate) enum HostCommand {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 A host owns one terminal and its recording. It goes on when its server dies; 'nerve server start' takes it back. What 'nerve record' runs
-is a host too, and says 'record' and its session's id. 'nerve attach ID' shows what runs in a host.
+is a host too, and says 'record' and its session's id. 'nerve attach ID' shows what runs in a host, 'nerve snapshot --session ID' takes a
+snapshot of it.
 
 EXAMPLES
   nerve host list
@@ -53,7 +54,7 @@ pub(crate) struct StopArgs {
     #[arg(long, group = "which")]
     pub(crate) all: bool,
     /// Seconds until they must be gone
-    #[arg(short, long, default_value = "10", value_name = "SECONDS")]
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
     /// Print what was stopped as JSON
     #[arg(short, long)]

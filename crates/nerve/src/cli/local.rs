@@ -47,7 +47,7 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) trace_tools: bool,
     /// Seconds until the answer must be there, start included
-    #[arg(short, long, default_value = "1800", value_name = "SECONDS")]
+    #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
     /// Print the whole response as JSON
     #[arg(short, long)]
@@ -86,7 +86,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(crate) agents: bool,
     /// How long each agent may take, with --agents
-    #[arg(long, default_value = "60", value_name = "SECONDS", requires = "agents")]
+    #[arg(
+        long,
+        default_value = "60",
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        requires = "agents"
+    )]
     pub(crate) timeout: Seconds,
 }
 

@@ -193,10 +193,10 @@ pub(crate) struct CreateArgs {
     #[arg(long, default_value = "40", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) rows: u16,
     /// Seconds until the program must be ready
-    #[arg(long, default_value = "60", value_name = "SECONDS")]
+    #[arg(long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) ready_timeout: Seconds,
     /// Seconds a turn may take where 'execute' sets no --timeout
-    #[arg(long, default_value = "1800", value_name = "SECONDS")]
+    #[arg(long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) response_timeout: Seconds,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,
@@ -224,7 +224,7 @@ pub(crate) struct ExecuteArgs {
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
     /// Seconds the turn may take, waiting included; the node's limit if not given
-    #[arg(short, long, value_name = "SECONDS")]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
     /// Print what the terminal shows while the answer grows; with --json one object a line
     #[arg(long)]
@@ -319,7 +319,7 @@ pub(crate) struct WaitArgs {
     #[arg(short, long, value_enum, default_value = "ready")]
     pub(crate) until: Vec<State>,
     /// Seconds to wait
-    #[arg(short, long, default_value = "60", value_name = "SECONDS")]
+    #[arg(short, long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
 }
 
@@ -344,7 +344,7 @@ pub(crate) struct AnswerArgs {
     #[arg(short, long)]
     pub(crate) wait: bool,
     /// Seconds to wait; the node's limit if not given
-    #[arg(short, long, value_name = "SECONDS", requires = "wait")]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
     pub(crate) timeout: Option<Seconds>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct PatternArgs {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Seconds one turn may take; the node's limit if not given
-    #[arg(short, long, global = true, value_name = "SECONDS")]
+    #[arg(short, long, global = true, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
     /// How answers are taken apart; the node's way if not given
     #[arg(short, long, global = true, value_enum)]

@@ -42,7 +42,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, default_value = "auto", value_name = "auto|uds|tcp:HOST:PORT")]
     pub(crate) ipc: Ipc,
     /// Where the viewer marks snapshots, whatever the settings say
-    #[arg(long, value_enum, value_name = "SIDE")]
+    #[arg(long, value_enum, value_name = "SIDE", conflicts_with_all = ["headless", "plain"])]
     pub(crate) gutter: Option<GutterArg>,
     /// Write what the agent does to this inherited descriptor, as length-prefixed SSZ events
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(u32).range(3..))]

@@ -49,19 +49,19 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,
     /// Times as fast
-    #[arg(long, default_value = "1", value_name = "N")]
+    #[arg(long, default_value = "1", value_name = "N", allow_negative_numbers = true)]
     pub(crate) speed: Speed,
     /// The longest time in which nothing happens, in seconds of the recording
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) idle_limit: Option<super::node::Seconds>,
     /// Begin there: seconds, M:S or H:M:S from the start, or +BYTES of output
-    #[arg(long, value_name = "TIME|+BYTES")]
+    #[arg(long, value_name = "TIME|+BYTES", allow_negative_numbers = true)]
     pub(crate) from: Option<From>,
     /// Print the final state of all lines at once
     #[arg(long, conflicts_with_all = ["from", "print_meta"])]
     pub(crate) fast: bool,
     /// Look at it in the viewer: see 'nerve view --help'
-    #[arg(long, conflicts_with_all = ["from", "fast", "print_meta"])]
+    #[arg(long, conflicts_with_all = ["from", "fast", "print_meta", "speed", "idle_limit"])]
     pub(crate) viewer: bool,
     /// No colours; also by NO_COLOR
     #[arg(long, alias = "no-colours")]
@@ -189,8 +189,10 @@ pub(crate) struct RecordingsArgs {
 pub(crate) enum RecordingsCommand {
     /// List the recordings there are, the newest first
     List(ListArgs),
-    /// Remove old recordings, or the oldest when they take too much room
+    /// Remove old recordings, or the oldest when they take too much room, and the folders of branches that nothing needs any more
     Prune(PruneArgs),
+    /// List the folders with the files of branches: who works there, and what is only there
+    Branches(BranchesArgs),
     /// Make a clean copy of a damaged recording
     Repair(RepairArgs),
 }
@@ -211,13 +213,29 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
+EXAMPLES
+  nerve recordings branches
+  nerve recordings branches --json | jq -r '.[] | select(.changed) | .path'")]
+pub(crate) struct BranchesArgs {
+    /// Print them as JSON
+    #[arg(short, long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
 A recording that is being written stays. Files that snapshots kept are not touched.
+
+The folder of a branch goes when no node works there and no recording is left that it goes on from or that was made in it. It stays if
+something in it is nowhere else: files that are neither as they were restored nor committed, commits on no branch. What stays, is said with
+the reason; --force removes it all the same. A branch of git with commits of its own stays.
 
 EXAMPLES
   nerve recordings prune --older-than 30d --dry-run
   nerve recordings prune --max-size 10G
-  nerve recordings prune --older-than 2w --max-size 5G --json")]
-#[group(id = "rule", required = true, multiple = true, args = ["older_than", "max_size"])]
+  nerve recordings prune --older-than 2w --max-size 5G --json
+  nerve recordings prune --branches --dry-run")]
+#[group(id = "rule", required = true, multiple = true, args = ["older_than", "max_size", "branches"])]
 pub(crate) struct PruneArgs {
     /// Those that ended longer ago: 12h, 30d, 2w …
     #[arg(long, value_name = "AGE")]
@@ -225,6 +243,12 @@ pub(crate) struct PruneArgs {
     /// The oldest, until what is left takes no more than this: 500M, 10G …
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_size: Option<ByteCount>,
+    /// The folders of branches that no node works in, whether or not their recordings are there
+    #[arg(long)]
+    pub(crate) branches: bool,
+    /// Folders of branches also with what is nowhere else
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Only say what would be removed
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,

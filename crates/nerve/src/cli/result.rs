@@ -34,7 +34,7 @@ pub(crate) struct ResultArgs {
     #[arg(short, long, conflicts_with_all = ["list", "cancel"])]
     pub(crate) wait: bool,
     /// Seconds to wait; without end if not given
-    #[arg(short, long, value_name = "SECONDS", requires = "wait")]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
     pub(crate) timeout: Option<Seconds>,
     /// Take the prompt back, or interrupt its turn
     #[arg(long, conflicts_with = "list")]

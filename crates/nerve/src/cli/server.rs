@@ -106,7 +106,7 @@ pub(crate) struct StopArgs {
     #[arg(short, long)]
     pub(crate) force: bool,
     /// Seconds until it must be gone
-    #[arg(short, long, default_value = "10", value_name = "SECONDS")]
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
     /// Leave nodes running that can outlive the server
     #[arg(long)]

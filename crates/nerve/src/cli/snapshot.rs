@@ -11,10 +11,12 @@ use super::node::Seconds;
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_long_help = "\
 Run inside a recorded terminal, it waits until the recording has the snapshot on disk, and only then keeps the files: of a git work
-tree as a commit under refs/nerve/snapshots that no branch shows, of another directory as a copy.
+tree as a commit under refs/nerve/snapshots that no branch shows, of another directory as a copy. From another terminal, --session says
+of what: its files are then those of the directory in which its program was started.
 
 EXAMPLES
   nerve snapshot --label 'tests pass'
+  nerve snapshot --session reviewer --label 'before the change'
   nerve snapshot list
   nerve snapshot restore 3 --to /tmp/before")]
 pub(crate) struct SnapshotArgs {
@@ -41,7 +43,10 @@ pub(crate) struct TakeArgs {
     /// Its number in the session; the next free one if not given
     #[arg(long, value_name = "N")]
     pub(crate) id: Option<u64>,
-    /// Whose files to keep, instead of the current directory's
+    /// Of what runs elsewhere: a node, or the beginning of the id of a recorded session or of a host ('nerve host list')
+    #[arg(short, long, value_name = "ID|NODE", conflicts_with = "socket")]
+    pub(crate) session: Option<String>,
+    /// Whose files to keep, instead of the current directory's, or of that of --session
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
     /// The most bytes to copy, or to add to a git repository: 500M, 2G …
@@ -54,7 +59,7 @@ pub(crate) struct TakeArgs {
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<String>,
     /// Seconds until the recorder must have confirmed
-    #[arg(short, long, default_value = "10", value_name = "SECONDS")]
+    #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
     /// Print it as JSON
     #[arg(short, long)]
@@ -85,9 +90,12 @@ pub(crate) struct RestoreArgs {
 #[command(after_long_help = "\
 EXAMPLES
   nerve snapshot list
-  nerve snapshot list --session 0195e3a1-77aa
-  nerve snapshot list --session run.ahr --json | jq -r '.[].label'")]
+  nerve snapshot list 0195e3a1-77aa
+  nerve snapshot list run.ahr --json | jq -r '.[].label'")]
 pub(crate) struct ListArgs {
+    /// The session or its recording, instead of the one this runs in
+    #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
+    pub(crate) recording: Option<String>,
     #[command(flatten)]
     pub(crate) of: OfSession,
     /// Print them as JSON

@@ -20,9 +20,15 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
         }
         ConfigCommand::Check(args) => {
             let path = args.file.clone().unwrap_or_else(settings::path);
-            Settings::read(&path, args.file.is_some())?;
-            let state =
-                if path.exists() { "nothing is wrong" } else { "not there: the usual settings count" };
+            let notes = Settings::read(&path, args.file.is_some())?.notes;
+            let state = match (path.exists(), notes.count()) {
+                (false, _) => "not there: the usual settings count",
+                (true, 0) => "nothing is wrong",
+                (true, _) => {
+                    out::line(notes.of(&path))?;
+                    "nothing is wrong, but see the notes"
+                }
+            };
             out::line(format_args!("{}: {state}", path.display()))
         }
     }

@@ -50,6 +50,8 @@ struct Shown {
     asked: Vec<String>,
     cwd: Option<PathBuf>,
     recording: Option<PathBuf>,
+    /// Where snapshots are announced: a path, or `tcp:HOST:PORT`.
+    snapshot_socket: String,
     /// UTC, ISO 8601.
     started_at: String,
 }
@@ -71,6 +73,7 @@ impl Shown {
             asked: entry.asked(),
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
+            snapshot_socket: entry.snapshot_socket(),
             started_at: iso(entry.started),
         }
     }

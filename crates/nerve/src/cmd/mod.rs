@@ -9,12 +9,15 @@ mod docs;
 mod doctor;
 pub(crate) mod exec;
 mod extract;
+mod front;
+mod full_screen;
 pub(crate) mod graph;
 mod hook;
 mod host;
 mod mcp;
 mod mock;
 pub(crate) mod node;
+mod not_started;
 pub(crate) mod pane;
 mod pattern;
 mod prompt;
@@ -50,7 +53,9 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Demo(args) => on_all_cores(demo::run(args))?,
         Command::Ask(args) => on_all_cores(ask::run(args))?,
-        Command::Record(args) => return on_all_cores(record::run(*args)),
+        // The viewer has a recorder in another process.
+        Command::Record(args) if record::is_viewed(&args) => return on_one_core(record::viewed(&args)),
+        Command::Record(args) => return on_all_cores(record::record(*args)),
         Command::Attach(args) => return on_one_core(attach::attach(args)),
         Command::Exec(args) => return on_all_cores(exec::run(args)),
         Command::ShowSandboxExecution(args) => return show::run(&args),
@@ -118,6 +123,7 @@ pub(crate) fn prints_json(cli: &Cli) -> bool {
         Command::Recordings(args) => match &args.command {
             RecordingsCommand::List(args) => args.json,
             RecordingsCommand::Prune(args) => args.json,
+            RecordingsCommand::Branches(args) => args.json,
             RecordingsCommand::Repair(args) => args.json,
         },
         Command::Config(args) => {

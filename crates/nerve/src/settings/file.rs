@@ -10,13 +10,13 @@ use nerve_view::keys::{Key, OPERATIONS};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Settings;
+use super::{Settings, notes};
 
-/// Words that are this near to one that is known are taken for it.
+/// A word is taken for one that is known if no more than one of so many letters is wrong.
 const NEAR: usize = 3;
 
-/// What is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is wrong with a file, or worth knowing of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,11 @@ struct Fault {
 }
 
 impl Faults {
+    /// How many.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// In a file of that name, one a line.
     pub(crate) fn of(&self, path: &Path) -> String {
         let line = |fault: &Fault| format!("{}:{fault}", path.display());
@@ -49,10 +54,12 @@ type Value<'a> = Spanned<DeValue<'a>>;
 struct Reading<'a> {
     text: &'a str,
     faults: Vec<Fault>,
+    /// What is worth knowing.
+    notes: Vec<Fault>,
 }
 
 pub(super) fn parse(text: &str) -> Result<Settings, Faults> {
-    let mut reading = Reading { text, faults: Vec::new() };
+    let mut reading = Reading { text, faults: Vec::new(), notes: Vec::new() };
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
@@ -62,8 +69,10 @@ pub(super) fn parse(text: &str) -> Result<Settings, Faults> {
         }
     };
     let settings = reading.settings(table.get_ref());
-    reading.faults.sort_by_key(|fault| (fault.line, fault.column));
-    if reading.faults.is_empty() { Ok(settings) } else { Err(Faults(reading.faults)) }
+    let Reading { mut faults, mut notes, .. } = reading;
+    faults.sort_by_key(|fault| (fault.line, fault.column));
+    notes.sort_by_key(|note| (note.line, note.column));
+    if faults.is_empty() { Ok(Settings { notes: Faults(notes), ..settings }) } else { Err(Faults(faults)) }
 }
 
 impl Reading<'_> {
@@ -130,12 +139,20 @@ impl Reading<'_> {
             let found = keys.iter().find(|(name, _)| name.get_ref() == operation);
             found.map_or(value.span(), |(name, _)| name.span())
         };
-        if let Err(bad) = Bindings::with(&settings.keys) {
-            let at = match &bad {
-                BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => place(name),
-                _ => value.span(),
-            };
-            self.fault(at, bad.to_string());
+        match Bindings::with(&settings.keys) {
+            Ok(bindings) => {
+                for note in notes::of(&settings.keys, &bindings) {
+                    let message = format!("note: {}", note.message);
+                    self.notes.push(self.at(place(note.operation), message));
+                }
+            }
+            Err(bad) => {
+                let at = match &bad {
+                    BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => place(name),
+                    _ => value.span(),
+                };
+                self.fault(at, bad.to_string());
+            }
         }
     }
 
@@ -177,7 +194,10 @@ impl Reading<'_> {
         let near = known
             .iter()
             .map(|known| (strsim::damerau_levenshtein(known, &shown), known))
-            .filter(|(distance, known)| *distance <= NEAR && *distance < known.len())
+            .filter(|(distance, known)| {
+                let letters = known.chars().count();
+                *distance <= (letters / NEAR).max(1) && *distance < letters
+            })
             .min();
         let message = match near {
             Some((_, near)) => format!("no {what} is called '{shown}'; did you mean '{near}'?"),
@@ -187,10 +207,16 @@ impl Reading<'_> {
     }
 
     fn fault(&mut self, at: Range<usize>, message: String) {
+        let fault = self.at(at, message);
+        self.faults.push(fault);
+    }
+
+    /// What is to be said of a place of the text.
+    fn at(&self, at: Range<usize>, message: String) -> Fault {
         let before = self.text.get(..at.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        self.faults.push(Fault { line, column, message });
+        Fault { line, column, message }
     }
 }
 
@@ -215,7 +241,44 @@ mod tests {
         let keys = [("help", &["f1"][..]), ("line-down", &["j", "ctrl+j"])];
         let keys =
             keys.map(|(name, keys)| (name.to_string(), keys.iter().map(ToString::to_string).collect()));
-        assert_eq!(settings.unwrap(), Settings { gutter: Gutter::Left, keys: keys.to_vec() });
+        let settings = settings.unwrap();
+        assert_eq!((settings.gutter, settings.keys), (Gutter::Left, keys.to_vec()));
+        assert_eq!(settings.notes.of(Path::new("c")), "", "nothing lost its key");
+    }
+
+    #[test]
+    fn what_loses_its_key_is_noted_at_what_takes_it() {
+        let noted = |text: &str| parse(text).unwrap().notes.of(Path::new("c"));
+        assert_eq!(
+            noted("[keys]\nhelp = 'f1'\nline-down = ['k', 'K']\n"),
+            "c:3:1: note: 'line-down' takes 'k' and 'K' from 'line-up', which has y, up, ctrl+p, ctrl+y, ctrl+k left"
+        );
+        assert_eq!(
+            noted("[keys]\nquit = 'ctrl+]'\n"),
+            "c:2:1: note: 'quit' takes 'ctrl+]' from 'prefix' while looking through lines"
+        );
+        assert_eq!(
+            noted("[keys]\nstart = '%'\n"),
+            "c:2:1: note: 'start' takes '%' from 'percent', which has no key left"
+        );
+        assert_eq!(noted("[keys]\nline-down = ['k']\nline-up = ['j', 'up']\n"), "", "both are set");
+        let none = noted("[keys]\nprefix = []\n");
+        assert!(
+            none.starts_with("c:2:1: note: without 'prefix' no key leaves a program that runs"),
+            "{none}"
+        );
+        let ways = "[keys]\nprefix = []\ndetach = 'ctrl+alt+d'\nend-session = 'ctrl+alt+q'\n";
+        assert!(!noted(ways).contains("leaves"), "{}", noted(ways));
+    }
+
+    #[test]
+    fn only_what_is_near_is_meant() {
+        assert!(told("[keys]\nhlep = 'x'").contains("did you mean 'help'?"));
+        assert!(told("[keys]\nhalf-dwon = 'x'").contains("did you mean 'half-down'?"));
+        for far in ["zoo", "top", "kill", "jump"] {
+            let told = told(&format!("[keys]\n{far} = 'x'"));
+            assert!(told.contains("there are prefix, "), "{told}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The user's settings: the viewer's gutter and keys, from `config.toml`.
 
 mod file;
+mod notes;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,6 +15,7 @@ use nerve_view::draw::Gutter;
 pub(crate) use self::file::Faults;
 use crate::cli::recording::GutterArg;
 use crate::exit::{FAILED, Failure, USAGE};
+use crate::out;
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -25,6 +27,10 @@ pub(crate) struct Settings {
     pub(crate) gutter: Gutter,
     /// Operations of the viewer by name, and the keys each has instead of its usual ones.
     pub(crate) keys: Vec<(String, Vec<String>)>,
+    /// What is worth knowing of them.
+    pub(crate) notes: Faults,
+    /// They could not be read, and these are the usual ones: what a viewer says of that.
+    pub(crate) unread: Option<&'static str>,
 }
 
 impl Settings {
@@ -34,6 +40,21 @@ impl Settings {
     /// The file is there and cannot be read, or there are faults in it: with line and column.
     pub(crate) fn load() -> Result<Settings> {
         Settings::read(&path(), false)
+    }
+
+    /// Those of the user, for a viewer: what is wrong with them keeps nobody from working, and is a warning.
+    pub(crate) fn of_viewer() -> Settings {
+        Settings::load().unwrap_or_else(|error| {
+            let failure = Failure::from_error(&error);
+            out::warning(format_args!(
+                "the usual settings count, for there are faults:\n{}",
+                failure.message
+            ));
+            Settings {
+                unread: Some("the settings have faults: see 'nerve config check'"),
+                ..Settings::default()
+            }
+        })
     }
 
     /// Those in a file; a file that must be there, or need not be.
@@ -48,7 +69,15 @@ impl Settings {
             }
             Err(error) => {
                 let message = format!("cannot read the settings in {}: {error}", path.display());
-                return Err(Failure::new(FAILED, message).into());
+                let failure = Failure::new(FAILED, message);
+                let hint = match error.kind() {
+                    io::ErrorKind::InvalidData => "save it as text in UTF-8",
+                    io::ErrorKind::IsADirectory => "settings are a file: move the directory out of the way",
+                    io::ErrorKind::PermissionDenied => "make it readable for you",
+                    io::ErrorKind::NotFound => "'nerve config path' says where the user's are",
+                    _ => "'nerve config show' prints what a file of settings has",
+                };
+                return Err(failure.hint(hint).into());
             }
         };
         Settings::parse(&text).map_err(|faults| {

@@ -1,5 +1,7 @@
 //! `nerve attach`: a program that runs, in a window of a real pseudo-terminal.
 
+use std::time::Duration;
+
 use nerve_term::event::Size;
 use nerve_term::screen::Color;
 use nerve_testkit::wait_until;
@@ -46,6 +48,29 @@ fn a_node_is_seen_as_it_is_and_typed_into_left_and_come_back_to() {
     again.sees("23 there");
     again.types("exit\r");
     assert_eq!(again.left(), Some(0));
+}
+
+#[test]
+fn a_shell_that_works_is_not_told_to_be_ready_though_it_marks_nothing() {
+    let home = Home::with_shell();
+    home.ok(&["server", "node", "create", "plain", "-c", "sh"]);
+    let mut seat = Seat::new(&home, SIZE, &["attach", "plain"]);
+    seat.sees("ready");
+    // A line is known to be entered if it was seen before: people type slower than the screen is looked at.
+    seat.types("i=0; while :; do i=$((i+1)); echo $i; done");
+    seat.sees("echo $i; done");
+    std::thread::sleep(Duration::from_millis(500));
+    seat.types("\r");
+    seat.sees("busy");
+    // Whoever types: the server's own node knows it too.
+    assert!(wait_until(DEADLINE, || home.info("plain")["state"] == "busy"), "{}", home.info("plain"));
+    seat.types("\x03");
+    seat.sees("ready");
+    assert!(wait_until(DEADLINE, || home.info("plain")["state"] == "ready"), "{}", home.info("plain"));
+    seat.types(&format!("{PREFIX}b"));
+    seat.sees("no branch was made here");
+    seat.types(&format!("{PREFIX}d"));
+    assert_eq!(seat.left(), Some(0));
 }
 
 #[test]
@@ -164,6 +189,11 @@ fn who_only_looks_types_nothing_and_changes_no_size() {
     home.ok(&["server", "node", "run", "sh", "echo typed$((1 + 1)); stty size"]);
     seat.sees("typed2");
     assert!(!home.read("sh").contains("11 69"), "{}", home.read("sh"));
+    // At once, not when it would have been done.
+    seat.types(&format!("{PREFIX}q"));
+    seat.sees("attached for reading only: ctrl+] d leaves");
+    seat.types("\x1b[1;6A");
+    seat.sees("attached for reading only: 'nerve branch'");
     seat.types(&format!("{PREFIX}d"));
     assert_eq!(seat.left(), Some(0));
     assert!(!home.read("sh").contains('x'));
@@ -189,8 +219,12 @@ fn what_cannot_be_attached_to_is_told_with_what_to_do() {
     };
     says(&["nosuch"], 3, &["no program 'nosuch'", "nerve host list"]);
     says(&["sh", "--session", "other"], 3, &["no program 'sh'"]);
-    says(&["sh", "-s", "tcp://127.0.0.1:9"], 2, &["another machine", "nerve attach"]);
-    says(&["sh"], 2, &["in a terminal only", "node read"]);
+    for server in ["tcp://127.0.0.1:9", "tls://example.org:443"] {
+        let elsewhere = format!("'{server}' is reached over the network");
+        let read = format!("'nerve server node read sh --server {server}'");
+        says(&["sh", "-s", server], 2, &[&elsewhere, "'nerve attach sh' on the server's own machine", &read]);
+    }
+    says(&["sh"], 2, &["needs a terminal", "node read"]);
     home.ok(&["server", "node", "create", "once", "-b", "bash"]);
     says(&["once"], 2, &["node 'once'", "has no terminal", "node history once"]);
     home.ok(&["server", "session", "create", "night"]);
@@ -199,7 +233,7 @@ fn what_cannot_be_attached_to_is_told_with_what_to_do() {
         home.ok(&[&create[..], session].concat());
     }
     // The default session's is meant: it fails for want of a terminal only.
-    says(&["twin"], 2, &["in a terminal only"]);
+    says(&["twin"], 2, &["needs a terminal"]);
     home.ok(&["server", "node", "stop", "twin"]);
     home.ok(&["server", "node", "stop", "sh"]);
     says(&["sh"], 3, &["sh"]);

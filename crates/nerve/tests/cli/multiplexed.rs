@@ -134,7 +134,7 @@ fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_it
     window.presses(&["Enter"]);
     window.sees("match ");
     window.tmux(&["resize-window", "-x", "60", "-y", "14"]);
-    assert!(wait_until(DEADLINE, || window.text().lines().next().is_some_and(|line| line.starts_with('┌'))));
+    assert!(wait_until(DEADLINE, || window.text().lines().next().is_some_and(|line| line.starts_with('─'))));
     window.presses(&["q"]);
     window.is_left();
 }

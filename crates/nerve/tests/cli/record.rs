@@ -154,6 +154,70 @@ fn a_snapshot_can_be_announced_over_loopback() {
     home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).says(2, &["loopback"]);
 }
 
+/// A program that is recorded in a folder of its own, from outside of which snapshots are taken.
+fn recorded_elsewhere(home: &Home, ipc: &str) -> (PathBuf, std::process::Child) {
+    let work = home.hermetic.work();
+    let there = work.join("there");
+    fs::create_dir_all(&there).unwrap();
+    fs::write(there.join("file"), "kept\n").unwrap();
+    let path = work.join("s.ahr");
+    let file = path.to_str().unwrap();
+    let args = ["record", "--headless", "--ipc", ipc, "--session-id", "my-session", "--out-file", file, "--"];
+    let mut command = home.command(&args);
+    command.current_dir(&there).args(["sh", "-c", "echo up; read line"]);
+    let child = command.spawn().unwrap();
+    assert!(wait_until(LIMIT, || home.hosts().len() == 1));
+    (path, child)
+}
+
+#[test]
+fn a_snapshot_from_another_terminal_is_the_sessions() {
+    let home = Home::new();
+    let (path, mut child) = recorded_elsewhere(&home, "auto");
+    let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
+    let socket = host["snapshot_socket"].as_str().unwrap().to_string();
+    home.nerve(&["snapshot", "--socket", &format!("{socket}x")])
+        .says(3, &["no recorder answers", "host list"]);
+    home.nerve(&["snapshot", "--session", "nobody"]).says(3, &["'nobody'", "nerve host list"]);
+    let there = home.hermetic.work().join("there");
+    let dir = there.to_str().unwrap();
+    let by_socket =
+        home.nerve(&["snapshot", "--socket", &socket, "--dir", dir, "--label", "s5", "--json"]).json();
+    assert_eq!((&by_socket["session"], &by_socket["id"]), (&"my-session".into(), &1.into()), "{by_socket}");
+    let id = host["id"].as_str().unwrap();
+    for (n, wanted) in (2..).zip([id, "my-sess", path.to_str().unwrap()]) {
+        let done = home.nerve(&["snapshot", "--session", wanted, "--json"]);
+        let taken = done.json();
+        assert_eq!((&taken["session"], &taken["id"]), (&"my-session".into(), &Value::from(n)), "{done:?}");
+        let source = PathBuf::from(taken["files"]["source"].as_str().unwrap());
+        assert_eq!(source, there.canonicalize().unwrap(), "the files of its program's folder");
+    }
+    let lines = nerve_record::snapshots::read(&path).unwrap();
+    assert!(lines.len() == 4 && lines.iter().all(|line| line.files.is_some()), "{lines:?}");
+    let listed = home.ok(&["snapshot", "list", path.to_str().unwrap()]);
+    assert!(listed.contains("s5") && listed.lines().count() == 5, "{listed}");
+    home.ok(&["snapshot", "restore", "1", "--session", path.to_str().unwrap(), "--to", "before"]);
+    assert_eq!(fs::read_to_string(home.hermetic.work().join("before/file")).unwrap(), "kept\n");
+    home_types(&home, "over\r");
+    child.wait().unwrap();
+    home.nerve(&["snapshot", "--session", "my-session"]).says(3, &["'my-session'", "has ended"]);
+}
+
+#[test]
+fn a_recorder_on_loopback_is_known_by_its_port() {
+    let home = Home::new();
+    let (path, mut child) = recorded_elsewhere(&home, "tcp:127.0.0.1:0");
+    let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
+    let socket = host["snapshot_socket"].as_str().unwrap();
+    assert!(socket.starts_with("tcp:127.0.0.1:"), "{host}");
+    let by_socket = home.nerve(&["snapshot", "--socket", socket, "--no-files", "--json"]).json();
+    let by_session = home.nerve(&["snapshot", "--session", "my", "--no-files", "--json"]).json();
+    assert_eq!((&by_socket["session"], &by_session["id"]), (&"my-session".into(), &2.into()));
+    home_types(&home, "over\r");
+    child.wait().unwrap();
+    assert_eq!(Recording::of(&path).snapshots.len(), 3, "those two and the end");
+}
+
 #[test]
 fn a_second_recorder_of_a_file_is_refused_and_the_program_is_not_started() {
     let home = Home::new();
@@ -171,7 +235,20 @@ fn a_second_recorder_of_a_file_is_refused_and_the_program_is_not_started() {
 fn what_cannot_be_run_is_told_and_leaves_nothing() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    home.nerve(&["record", "--out-file", &file, "--", "no-such-program"]).says(1, &["no-such-program"]);
+    let missing = home.nerve(&["record", "--out-file", &file, "--", "no-such-program"]);
+    missing.says(127, &["no program 'no-such-program' in PATH", "sh -c"]);
+    assert!(!missing.stderr.contains("recording"), "{missing:?}");
+    let text = home.hermetic.work().join("text");
+    fs::write(&text, "neither\n").unwrap();
+    for name in ["./text", "/"] {
+        home.nerve(&["record", "--out-file", &file, "--", name]).says(126, &[name, "cannot be run"]);
+    }
+    for points in ["/no/such/folder/points.json", "/"] {
+        home.nerve(&["record", "--out-branch-points", points, "--", "touch", "started"])
+            .says(1, &[points, "cannot write"]);
+    }
+    assert!(!home.hermetic.work().join("started").exists());
+    home.nerve(&["record", "--plain", "--gutter", "left", "--", "true"]).says(2, &["--gutter"]);
     assert!(!path.exists());
     home.nerve(&["record"]).says(2, &["CMD"]);
     home.nerve(&["record", "--brotli-q", "12", "--", "true"]).says(2, &["12"]);
@@ -308,6 +385,10 @@ fn ah_offers_the_first_recorders_commands() {
     let points = home.run(ah(&home, &["agent", "branch-points", "--session", &file]));
     assert!(points.stdout.contains("hello"), "{points:?}");
     home.run(ah(&home, &["agent", "fs", "snapshot"])).says(3, &["NERVE_RECORDER_SOCKET"]);
+    home.run(ah(&home, &["agent", "view", "nosuch"])).says(3, &["nosuch"]);
+    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"])).says(2, &["no agent"]);
+    let usage = home.run(ah(&home, &["agent", "branch", "--help"])).stdout;
+    assert!(usage.contains("Usage: ah agent branch [OPTIONS]"), "{usage}");
     assert_eq!(home.run(ah(&home, &["server", "list"])).code, 2, "nothing else");
     let help = home.run(ah(&home, &["--help"]));
     assert!(help.stdout.contains("ah agent record"), "{help:?}");

@@ -26,6 +26,8 @@ pub(crate) struct Seat {
     pub(crate) slave: File,
     before: Termios,
     pub(crate) shown: Arc<Mutex<TerminalState>>,
+    /// All bytes that came.
+    pub(crate) written: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Seat {
@@ -36,6 +38,14 @@ impl Seat {
     /// A command that was made ready, with the terminal as its input and output, and as the terminal of its session.
     pub(crate) fn of(command: Command, size: Size) -> Seat {
         Seat::with(of_its_session(&command), size, |command, slave| {
+            let end = || slave.try_clone().unwrap();
+            command.stdin(end()).stdout(end()).stderr(Stdio::null());
+        })
+    }
+
+    /// In a terminal that does not know the kitty keyboard protocol: it says nothing when it is asked for that.
+    pub(crate) fn plain(home: &Home, size: Size, args: &[&str]) -> Seat {
+        Seat::answering(of_its_session(&home.command(args)), size, without_kitty, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(end()).stdout(end()).stderr(Stdio::null());
         })
@@ -57,7 +67,17 @@ impl Seat {
         })
     }
 
-    fn with(mut command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Seat {
+    fn with(command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Seat {
+        Seat::answering(command, size, |answers| answers, connect)
+    }
+
+    /// With this of what a terminal answers.
+    fn answering(
+        mut command: Command,
+        size: Size,
+        answer: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static,
+        connect: impl FnOnce(&mut Command, &File),
+    ) -> Seat {
         let (master, slave) = pair(size);
         connect(&mut command, &slave);
         command.env_remove("NO_COLOR");
@@ -65,17 +85,20 @@ impl Seat {
         let shown = Arc::new(Mutex::new(TerminalState::new(size)));
         let mut screen = master.try_clone().unwrap();
         let fed = Arc::clone(&shown);
+        let written = Arc::new(Mutex::default());
+        let came: Arc<Mutex<Vec<u8>>> = Arc::clone(&written);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut bytes) {
+                came.lock().unwrap().extend_from_slice(&bytes[..len]);
                 let answers = fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
                 // What it is asked it answers, as terminals do.
-                if screen.write_all(&answers).is_err() {
+                if screen.write_all(&answer(answers)).is_err() {
                     break;
                 }
             }
         });
-        Seat { child: command.spawn().unwrap(), keyboard: master, slave, before, shown }
+        Seat { child: command.spawn().unwrap(), keyboard: master, slave, before, shown, written }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -123,6 +146,14 @@ impl Drop for Seat {
     }
 }
 
+/// Answers of a terminal but for what it says of the kitty keyboard protocol.
+fn without_kitty(answers: Vec<u8>) -> Vec<u8> {
+    let text = String::from_utf8(answers).unwrap();
+    let answers = text.split_inclusive(|end: char| end.is_ascii_alphabetic());
+    let is_kitty = |answer: &&str| answer.starts_with("\x1b[?") && answer.ends_with('u');
+    answers.filter(|answer| !is_kitty(answer)).collect::<String>().into()
+}
+
 /// A terminal that nobody sits at: its two ends.
 pub(crate) fn pair(size: Size) -> (File, File) {
     // Neither end is for programs that others start.
@@ -137,7 +168,7 @@ pub(crate) fn pair(size: Size) -> (File, File) {
 
 /// What asks `/dev/tty` must not ask the terminal of whoever runs the tests; and only the foreground job of a terminal may ask there.
 /// setsid makes the command that, and becomes it.
-fn of_its_session(command: &Command) -> Command {
+pub(crate) fn of_its_session(command: &Command) -> Command {
     let mut with_terminal = Command::new("setsid");
     with_terminal.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
     with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

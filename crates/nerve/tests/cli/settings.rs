@@ -59,7 +59,35 @@ fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
     home.nerve(&["config", "check"])
         .says(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
     fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
-    home.nerve(&["config", "check"]).says(1, &["config.toml", "UTF-8"]);
+    home.nerve(&["config", "check"]).says(1, &["config.toml", "save it as text in UTF-8"]);
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    home.nerve(&["config", "check"]).says(1, &["config.toml", "move the directory"]);
+}
+
+#[test]
+fn what_loses_its_key_is_noted_and_is_no_fault() {
+    let home = Home::new();
+    write(&home, "[keys]\nline-down = \"k\"\nprefix = []\n");
+    let checked = home.ok(&["config", "check"]);
+    assert!(checked.contains("config.toml:2:1: note: 'line-down' takes 'k' from 'line-up'"), "{checked}");
+    assert!(checked.contains("config.toml:3:1: note: without 'prefix' no key leaves"), "{checked}");
+    assert!(checked.ends_with("config.toml: nothing is wrong, but see the notes\n"), "{checked}");
+}
+
+#[test]
+fn faults_keep_no_program_from_being_recorded() {
+    let home = Home::new();
+    write(&home, "[keys]\nhelpp = \"f1\"\n");
+    let mut seat = Seat::with_stderr(
+        home.command(&["record", "--", "sh", "-c", "echo up; read line"]),
+        Size::new(90, 20),
+    );
+    seat.sees("the settings have faults: see 'nerve config check'");
+    seat.sees("up");
+    seat.types("over\r");
+    assert_eq!(seat.left(), Some(0));
+    seat.sees("config.toml:2:1: no operation is called 'helpp'");
 }
 
 #[test]

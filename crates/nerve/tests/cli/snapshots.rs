@@ -319,8 +319,12 @@ fn a_recorder_that_does_not_confirm_leaves_no_files() {
     ];
     for (answer, code, words) in cases {
         let session = Session::with_git();
-        let _asked = session.listen(answer);
+        let asked = session.listen(answer);
         session.snapshot(&[]).says(code, &[words]);
+        session.snapshot(&[]).says(code, &[]);
+        let ids: Vec<u64> = asked.try_iter().map(|(id, _)| id).collect();
+        let again = if words.contains("refused") { 1 } else { 2 };
+        assert_eq!(ids, [1, again], "{words}: the number of what was refused is free again");
         assert_eq!(session.git(&["for-each-ref", "refs/nerve"]), "");
         assert_eq!(session.lines(), []);
     }

@@ -169,7 +169,7 @@ fn a_recorder_that_is_killed_is_told() {
     seat.sees("up");
     signal(pid_in(&host(&home)["pid"]), Signal::KILL);
     assert_eq!(seat.left(), Some(1));
-    seat.sees("the recorder was ended by signal 9");
+    seat.sees("the recorder was ended by SIGKILL");
     assert!(Recording::of(&path).text().contains("up"));
 }
 
@@ -192,7 +192,7 @@ fn what_cannot_be_started_is_told_and_leaves_nothing() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     for (args, code, words) in [
-        (vec!["--out-file", &file, "--", "no-such-program"], 1, "no-such-program"),
+        (vec!["--out-file", &file, "--", "no-such-program"], 127, "no-such-program"),
         (vec!["--session-id", "../up", "--", "true"], 2, "../up"),
         (vec!["--events-pipe-fd", "77", "--", "true"], 2, "write end"),
     ] {
@@ -395,4 +395,24 @@ fn the_status_tells_the_size_of_the_recording_as_it_is_when_all_is_written() {
     assert!(wait_until(LIMIT, told), "{}", seat.text());
     seat.types("\r");
     assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn what_rings_is_heard_in_the_window_by_who_is_there_then() {
+    let home = Home::new();
+    let script = "printf 'early \\a'; read a; printf 'now \\a\\a'; read a; exit 3";
+    let mut seat = Seat::new(&home, SIZE, &["record", "--", "sh", "-c", script]);
+    let rings = |seat: &Seat| seat.written.lock().unwrap().iter().filter(|byte| **byte == 7).count();
+    seat.sees("early");
+    let mut later = Seat::new(&home, SIZE, &["attach", &id(&home)]);
+    later.sees("early");
+    let before = rings(&seat);
+    assert_eq!(rings(&later), 0, "that was before it came");
+    seat.types("\r");
+    later.sees("now");
+    assert!(wait_until(LIMIT, || rings(&seat) == before + 1), "{}", rings(&seat));
+    assert!(wait_until(LIMIT, || rings(&later) == 1), "{}", rings(&later));
+    seat.types("\r");
+    assert_eq!((seat.left(), later.left()), (Some(3), Some(0)));
+    assert_eq!(rings(&later), 1);
 }

@@ -112,6 +112,35 @@ fn any_moment_can_be_looked_at_and_played_from() {
 }
 
 #[test]
+fn esc_twice_at_once_is_esc_twice_without_the_kitty_protocol_too() {
+    let (home, path) = home();
+    let mut seat = Seat::plain(&home, SIZE, &["view", &path]);
+    seat.sees("branch from the end");
+    // The first one closes the task entry, the second one leaves.
+    seat.types("\x1b\x1b");
+    assert_eq!(seat.left(), Some(0));
+    let mut seat = Seat::plain(&home, SIZE, &["view", &path]);
+    seat.sees("branch from the end");
+    seat.types("\x1b");
+    seat.sees("Esc once more to leave");
+    // And once at once is once: with the next key it is Alt.
+    seat.types("g\x1b");
+    seat.sees("Esc once more to leave");
+    seat.types("\x1b>");
+    seat.sees("│line 60");
+    seat.types("q");
+    assert_eq!(seat.left(), Some(0));
+    // A program has both.
+    let mut seat = Seat::plain(&home, SIZE, &["record", "--", "cat", "-v"]);
+    seat.sees("live");
+    seat.types("a\x1b\x1bb\x1b\x1b");
+    seat.types("\r");
+    seat.sees("a^[^[b^[^[");
+    seat.types("\x04");
+    assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
 fn another_window_another_frame() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
@@ -123,8 +152,8 @@ fn another_window_another_frame() {
     seat.shown.lock().unwrap().resize(small);
     resize(&seat.slave, small);
     seat.signal(Signal::WINCH);
-    assert!(wait_until(LIMIT, || seat.text().starts_with("┌──────────────────┐")), "{}", seat.text());
-    assert!(!seat.text().contains("│line 6"), "{}", seat.text());
+    assert!(wait_until(LIMIT, || seat.text().starts_with(&"─".repeat(20))), "{}", seat.text());
+    assert!(!seat.text().contains('│'), "its sides would take columns from the lines: {}", seat.text());
     let coloured = |run: &nerve_term::screen::StyleRun| run.style.fg != nerve_term::screen::Color::Default;
     assert!(!seat.shown.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
     seat.types("q");
@@ -175,6 +204,8 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
     let mut early = Seat::new(&home, Size::new(150, 40), &["view", recording.to_str().unwrap()]);
     early.sees("the first thing");
     assert!(!early.text().contains("branch from the end"), "it has none yet: {}", early.text());
+    early.types("B");
+    early.sees("no branch was made here");
     early.types("\x03\x03");
     assert_eq!(early.left(), Some(130));
     home.ok(&["server", "node", "stop", "me"]);
@@ -182,10 +213,15 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
         Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
     seat.sees("branch from");
     seat.types("the second thing\r");
-    seat.sees("has it now");
+    seat.sees("(B goes there) has it now");
     close_entry_if_shown(&seat);
-    seat.types("q");
+    // To it at once, in the same terminal; as from any program, it is left and goes on.
+    seat.types("B");
+    seat.sees("live");
+    seat.sees("the second thing");
+    seat.types("\x1b[93;5ud");
     assert_eq!(seat.left(), Some(0));
+    seat.sees("detached; come back with 'nerve attach ");
     seat.sees("branched: 'nerve attach ");
     let nodes = home.nerve(&["server", "node", "list", "--json"]).json();
     let id =
@@ -206,6 +242,38 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
 }
 
 #[test]
+fn whoever_is_told_to_end_gives_up_the_branch_that_is_being_made() {
+    let home = Home::new();
+    let claude = home.hermetic.work().join("claude");
+    let becomes = |script: &str| {
+        std::fs::write(&claude, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    becomes(&format!("exec '{NERVE}' mock-agent \"$@\""));
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "create", "me", "-c", claude.to_str().unwrap(), "-b", "claude"]);
+    home.ok(&["server", "node", "execute", "me", "the first thing"]);
+    let recording = home.recording_of("me");
+    home.ok(&["server", "node", "stop", "me"]);
+    // Nobody can tell it anything for as long as an agent is waited for.
+    becomes("exec sleep 1000");
+    for (keys, signal, code) in [("", Signal::TERM, 143), ("\x03\x03", Signal::HUP, 130)] {
+        let view = home.command(&["view", recording.to_str().unwrap()]);
+        let mut seat = Seat::with_stderr(view, Size::new(150, 40));
+        seat.sees("branch from");
+        seat.types("the second thing\r");
+        seat.sees("branching: starting node");
+        seat.types(keys);
+        if !keys.is_empty() {
+            seat.sees("the branch is still being made");
+        }
+        seat.signal(signal);
+        assert_eq!(seat.left(), Some(code));
+        seat.sees("the branch that was being made is given up");
+    }
+}
+
+#[test]
 fn without_a_terminal_or_a_recording_it_says_what_to_do() {
     let (home, path) = home();
     let done = home.nerve(&["view", &path]);
@@ -213,4 +281,37 @@ fn without_a_terminal_or_a_recording_it_says_what_to_do() {
     assert!(done.stderr.contains("needs a terminal") && done.stderr.contains("replay --fast"), "{done:?}");
     let mut seat = Seat::new(&home, SIZE, &["view", "nosuch"]);
     assert_eq!(seat.left(), Some(3));
+    home.nerve(&["view", "nosuch"]).says(3, &["nosuch"]);
+    let mut dumb = home.command(&["view", &path]);
+    dumb.env("TERM", "dumb");
+    let mut seat = Seat::with_stderr(dumb, SIZE);
+    seat.sees("TERM is 'dumb'");
+    seat.sees("replay --fast");
+    assert_eq!(seat.left(), Some(2));
+}
+
+#[test]
+fn what_is_no_recording_is_not_shown_as_an_empty_one() {
+    let home = Home::new();
+    let work = home.hermetic.work();
+    std::fs::write(work.join("text"), "root:x:0:0:root\n".repeat(1000)).unwrap();
+    std::fs::write(work.join("empty.ahr"), "").unwrap();
+    std::fs::write(work.join("cut.ahr"), b"AHRC\x01\x00").unwrap();
+    let words = [("./text", "is no recording"), ("empty.ahr", "nothing is in"), ("cut.ahr", "can be read")];
+    for (file, words) in words {
+        for args in [&["view", file][..], &["replay", "--viewer", file], &["branch", file, "go on"]] {
+            home.nerve(args).says(1, &[file.trim_start_matches("./"), words]);
+        }
+    }
+    home.nerve(&["view", "/"]).says(1, &["not a regular file"]);
+}
+
+#[test]
+fn options_of_the_player_are_not_the_viewers_and_numbers_are_in_their_range() {
+    let (home, path) = home();
+    home.nerve(&["replay", "--viewer", "--speed", "3", &path]).says(2, &["--speed"]);
+    home.nerve(&["replay", "--viewer", "--idle-limit", "3", &path]).says(2, &["--idle-limit"]);
+    home.nerve(&["replay", "--speed", "-1", &path]).says(2, &["must be from 0.001"]);
+    home.nerve(&["replay", "--idle-limit", "-1", &path]).says(2, &["must be more than 0"]);
+    home.nerve(&["snapshot", "-t", "-1"]).says(2, &["must be more than 0"]);
 }

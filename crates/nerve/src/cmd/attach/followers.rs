@@ -1,13 +1,12 @@
 //! What the agent runs, in the viewer: the list as it changes, and the terminal of the one that is shown.
 
-use std::collections::HashSet;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
-use nerve_view::tools::Tool;
+use nerve_view::tools::Changes;
 use tokio::task::JoinHandle;
 
 use super::source::{Seen, Source};
@@ -15,8 +14,8 @@ use crate::cmd::show::tools::{self, Shown, Tools};
 
 /// Something about them is new.
 pub(crate) enum News {
-    /// These are there now.
-    List(Vec<Tool>),
+    /// These are other ones, or in another state.
+    Tools(Changes),
     /// The one that is shown has changed.
     Changed,
     /// Something went wrong, in words.
@@ -28,10 +27,6 @@ pub(crate) enum News {
 pub(crate) struct Followers {
     recording: Option<PathBuf>,
     list: Option<Tools>,
-    /// What was there first, to be told.
-    first: Option<Vec<Tool>>,
-    /// Not to be listed any more.
-    dismissed: HashSet<String>,
     shown: Option<Follower>,
 }
 
@@ -62,32 +57,21 @@ pub(crate) enum Taker {
 }
 
 impl Followers {
-    /// Of a session that goes on. Must be called on a runtime.
-    pub(crate) fn live(recording: Option<&Path>) -> Followers {
+    /// Of the session with this recording. The list is read beside whoever asks for it.
+    pub(crate) fn of(recording: Option<&Path>) -> Followers {
         let recording = recording.map(Path::to_path_buf);
-        // A list that cannot be followed is told nowhere: what can be seen of the session does not depend on it.
-        let list = recording.as_deref().and_then(|recording| Tools::of(recording).ok());
-        let first = list.as_ref().map(Tools::now);
-        Followers { recording, list, first, ..Followers::default() }
-    }
-
-    /// Of a session that is looked at afterwards.
-    pub(crate) fn ended(recording: &Path) -> Followers {
-        let first = tools::ended(recording).ok();
-        Followers { recording: Some(recording.to_path_buf()), first, ..Followers::default() }
+        let list = recording.as_deref().map(Tools::of);
+        Followers { recording, list, ..Followers::default() }
     }
 
     /// What is new, when it is. May be dropped and called again.
     pub(crate) async fn next(&mut self) -> News {
-        let Followers { list, first, dismissed, shown, .. } = self;
-        if let Some(first) = first.take() {
-            return News::List(first);
-        }
+        let Followers { list, shown, .. } = self;
         tokio::select! {
             changed = followed(list) => match changed {
-                Ok(mut tools) => {
-                    tools.retain(|tool| !dismissed.contains(&tool.id));
-                    News::List(tools)
+                Ok(tools::News::Changed(changes)) => News::Tools(changes),
+                Ok(tools::News::Full) => {
+                    News::Fault("the list of what the agent runs is full: what it runs now is not listed".into())
                 }
                 Err(error) => {
                     *list = None;
@@ -111,13 +95,6 @@ impl Followers {
         if self.shown.as_ref().is_some_and(|shown| Some(shown.id.as_str()) != id) {
             self.shown = None;
         }
-    }
-
-    /// It is not to be listed any more; what is listed now.
-    pub(crate) fn dismiss(&mut self, id: String, mut listed: Vec<Tool>) -> Vec<Tool> {
-        self.dismissed.insert(id);
-        listed.retain(|tool| !self.dismissed.contains(&tool.id));
-        listed
     }
 
     /// The terminal of the one that is shown; `agent` where that is its own.
@@ -144,7 +121,7 @@ impl Followers {
     }
 }
 
-async fn followed(list: &mut Option<Tools>) -> Result<Vec<Tool>> {
+async fn followed(list: &mut Option<Tools>) -> Result<tools::News> {
     match list {
         Some(list) => list.changed().await,
         None => pending().await,
@@ -168,7 +145,7 @@ async fn seen(shown: &mut Option<Follower>) -> News {
         }
         State::Live(source) => match source.next().await {
             Ok(Seen::Fault(fault)) => News::Fault(fault),
-            Ok(Seen::Changed | Seen::Title | Seen::Ended(_)) => News::Changed,
+            Ok(Seen::Changed | Seen::Title | Seen::Bell | Seen::Ended(_)) => News::Changed,
             Err(error) => News::Fault(format!("{error:#}")),
         },
         State::Ended(_) | State::Agent | State::Nothing => pending().await,

@@ -9,7 +9,7 @@ use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;
 
-use crate::cli::attach::AttachArgs;
+use super::place::Place;
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -21,11 +21,15 @@ const NAMED: usize = 5;
 ///
 /// # Errors
 /// There is none, more than one, or one that cannot be attached to: with what to do instead.
-pub(super) async fn host(args: &AttachArgs) -> Result<Entry> {
+pub(crate) async fn host(args: &Place) -> Result<Entry> {
     if is_remote(&args.server) {
+        let Place { target, server, .. } = args;
         let message =
-            format!("'{}' is on another machine: only terminals of this one can be shown", args.server);
-        return Err(Failure::new(USAGE, message).hint("run 'nerve attach' on that machine, over ssh").into());
+            format!("'{server}' is reached over the network: 'nerve attach' shows terminals of this machine");
+        let hint = format!(
+            "run 'nerve attach {target}' on the server's own machine, with 'ssh -t'; 'nerve server node read {target} --server {server}' prints what it shows"
+        );
+        return Err(Failure::new(USAGE, message).hint(hint).into());
     }
     let all = entries(&Places::from_env().hosts());
     let alive = |entry: &&Entry| entry.is_alive();
@@ -49,7 +53,7 @@ pub(super) async fn host(args: &AttachArgs) -> Result<Entry> {
     Err(without_host(args).await)
 }
 
-fn is_node(entry: &Entry, args: &AttachArgs) -> bool {
+fn is_node(entry: &Entry, args: &Place) -> bool {
     text(entry, "server") == Some(&args.server)
         && text(entry, "node") == Some(&args.target)
         && (args.session.is_none() || text(entry, "session") == args.session.as_deref())
@@ -60,7 +64,7 @@ fn text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
 }
 
 /// The one with that id or of that session; else the only one whose id or session begins so.
-fn by_id(all: &[Entry], args: &AttachArgs) -> Result<Option<Entry>> {
+fn by_id(all: &[Entry], args: &Place) -> Result<Option<Entry>> {
     let wanted = args.target.as_str();
     if wanted.is_empty() {
         return Ok(None);
@@ -89,7 +93,7 @@ fn ended(entry: &Entry) -> Failure {
     }
 }
 
-fn ambiguous(args: &AttachArgs, several: &[&Entry]) -> Failure {
+fn ambiguous(args: &Place, several: &[&Entry]) -> Failure {
     let one = |entry: &&Entry| {
         let command = out::preview(&entry.asked().join(" "), 30);
         match (text(entry, "session"), text(entry, "node")) {
@@ -112,8 +116,8 @@ fn ambiguous(args: &AttachArgs, several: &[&Entry]) -> Failure {
 }
 
 /// Why there is no host: a node may have its terminal elsewhere, or none.
-async fn without_host(args: &AttachArgs) -> anyhow::Error {
-    let AttachArgs { target, server, session, .. } = args;
+async fn without_host(args: &Place) -> anyhow::Error {
+    let Place { target, server, session, .. } = args;
     let missing = Failure::new(NOT_FOUND, format!("no program '{target}' that runs on this machine"))
         .hint("'nerve server node list' shows nodes; 'nerve host list' shows all that can be attached to");
     let Ok(client) = connect(server).await else { return missing.into() };

@@ -1,12 +1,16 @@
 //! A terminal that runs, in the viewer.
 
-pub(crate) mod branching;
+mod agent;
+pub(crate) mod beside;
+mod branching;
 pub(crate) mod followers;
 mod live;
 mod look;
+pub(crate) mod onward;
+pub(crate) mod place;
+pub(crate) mod showing;
+pub(crate) mod size;
 pub(crate) mod source;
-
-use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -14,9 +18,12 @@ use nerve_term::event::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
 
+use self::onward::Onward;
+use self::place::Place;
 use self::source::Source;
 use crate::cli::attach::AttachArgs;
-use crate::exit::{DONE, FAILED, Failure, USAGE};
+use crate::cmd::full_screen;
+use crate::exit::{DONE, FAILED, signal_name};
 use crate::settings::Settings;
 use crate::{out, tty};
 
@@ -35,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) coloured: bool,
     /// When the program has ended its lines are still looked at.
     pub(crate) stay: bool,
+    /// What is to be known at first.
+    pub(crate) told: Option<&'static str>,
 }
 
 /// Why the viewer was left.
@@ -49,13 +58,16 @@ pub(crate) enum Left {
 }
 
 /// What is kept of a viewer that was left.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) left: Left,
     /// What went wrong meanwhile, to be told now that the terminal can be written to again.
     pub(crate) faults: Vec<String>,
     /// The last lines the program has written, as a window shows them.
     pub(crate) last: Vec<String>,
+    /// Somebody in front of it has interrupted the program.
+    pub(crate) interrupted: bool,
+    /// It was left for another one, in the terminal that is still taken.
+    pub(crate) onward: Option<Box<Onward>>,
 }
 
 /// Shows a program that runs until somebody leaves or it ends. Needs a terminal, and the main thread.
@@ -63,18 +75,19 @@ pub(crate) struct Outcome {
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) async fn run(source: Source, options: Options) -> Result<Outcome> {
-    live::Live::new(source, options).run().await
+    onward::shown(source, options, showing::Seat::take()?).await
 }
 
 /// `nerve attach`: gives back the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
-    let settings = Settings::load()?;
-    let entry = look::host(&args).await?;
-    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let failure = Failure::new(USAGE, "a program that runs can be shown in a terminal only");
-        let hint = "'nerve server node read NODE' prints what a node shows; 'nerve replay' what was recorded";
-        return Err(failure.hint(hint).into());
-    }
+    let settings = Settings::of_viewer();
+    let AttachArgs { target, server, session, .. } = &args;
+    let place = Place { target: target.clone(), server: server.clone(), session: session.clone() };
+    let entry = look::host(&place).await?;
+    full_screen::needed(
+        "a window in front of a program that runs",
+        "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",
+    )?;
     let places = Places::from_env();
     let gutter = settings.gutter(args.gutter);
     let window = tty::window().unwrap_or_default();
@@ -93,24 +106,40 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         read_only: args.read_only,
         coloured,
         stay: args.stay,
+        told: settings.unread,
     };
     let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
     let outcome = run(source, options).await?;
+    if let Some(onward) = outcome.onward {
+        return (*onward).having_left(outcome.left, &place.command()).go().await;
+    }
     outcome.faults.iter().for_each(out::warning);
-    match outcome.left {
-        Left::Detached => {
-            out::note(format_args!("detached; come back with 'nerve attach {}'", args.target));
-            Ok(DONE)
-        }
+    if let Some(words) = words(outcome.left, &place.command()) {
+        out::note(words);
+    }
+    Ok(code(outcome.left))
+}
+
+/// What is told of how a program was left that `command` shows.
+pub(crate) fn words(left: Left, command: &str) -> Option<String> {
+    Some(match left {
+        Left::Detached => format!("detached; come back with '{command}'"),
         Left::Ended(exit) => {
             let how = match exit {
                 ExitStatus::Code(code) => format!("exit code {code}"),
-                ExitStatus::Signal(signal) => format!("signal {signal}"),
+                ExitStatus::Signal(signal) => signal_name(signal),
                 ExitStatus::Unknown => "nobody knows how".to_string(),
             };
-            out::note(format_args!("the program has ended: {how}"));
-            Ok(if exit == ExitStatus::Unknown { FAILED } else { DONE })
+            format!("the program has ended: {how}")
         }
-        Left::Gone(code) => Ok(code),
+        Left::Gone(_) => return None,
+    })
+}
+
+fn code(left: Left) -> u8 {
+    match left {
+        Left::Ended(ExitStatus::Unknown) => FAILED,
+        Left::Detached | Left::Ended(_) => DONE,
+        Left::Gone(code) => code,
     }
 }

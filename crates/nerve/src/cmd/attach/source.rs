@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,40 +9,17 @@ use nerve_core::backend::{Backend, Happened, Hosted, Memory};
 use nerve_core::clock::Clock;
 use nerve_core::host::link::Window;
 use nerve_core::host::registry::Entry;
-use nerve_term::driver::{AgentState, Driver, Foreground, View};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::Input;
-use nerve_term::profile::{Profile, Profiles};
 use nerve_term::terminal::{Notice, TerminalState};
+
+use super::agent::Agent;
+use super::size::SizeRule;
 
 /// Output that is taken at once: more is shown with the next frame, so that keys are heard in between.
 const AT_ONCE: usize = 512 * 1024;
 /// How long the last keys may take to the host.
 const LAST_KEYS: Duration = Duration::from_secs(1);
-/// How often the state is looked for on a screen that changes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// How a viewer's window counts for the size of the program's terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum SizeRule {
-    /// The smallest of all viewers' windows
-    #[default]
-    Smallest,
-    /// This window's, whoever else looks
-    Mine,
-    /// It stays as it is
-    Keep,
-}
-
-impl SizeRule {
-    fn window(self, size: Size) -> Window {
-        match self {
-            SizeRule::Smallest => Window::Shares(size),
-            SizeRule::Mine => Window::Sets(size),
-            SizeRule::Keep => Window::Keep,
-        }
-    }
-}
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +28,8 @@ pub(crate) enum Seen {
     Changed,
     /// The program's title is another one.
     Title,
+    /// The program rings.
+    Bell,
     /// The program has ended, and everything it wrote is there. Comes once.
     Ended(ExitStatus),
     /// Something went wrong that the session outlives, in words.
@@ -67,13 +45,10 @@ pub(crate) struct Source {
     origin: Origin,
     clock: Clock,
     terminal: TerminalState,
-    driver: Driver,
-    looks_at_foreground: bool,
+    agent: Agent,
     title: String,
     /// What was before we came is still read.
     catching_up: bool,
-    last_look: TsNs,
-    look_due: Option<TsNs>,
     changed: bool,
     told: VecDeque<Seen>,
     exit: Option<ExitStatus>,
@@ -105,7 +80,7 @@ impl Source {
     ) -> Result<Source> {
         let (profiles, errors) = nerve_core::profiles::load(profiles);
         let clock = Clock::start();
-        let profile = profile_of(&entry, &profiles).context("no profile fits the program")?;
+        let agent = Agent::of(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
         Ok(Source {
             host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
@@ -113,12 +88,9 @@ impl Source {
             origin: Origin::User,
             clock,
             terminal: TerminalState::new(Size::new(entry.cols, entry.rows)),
-            looks_at_foreground: profile.foreground,
-            driver: driver(profile, &entry, clock.now()),
+            agent,
             title: String::new(),
             catching_up: true,
-            last_look: TsNs(0),
-            look_due: None,
             changed: false,
             told: errors.iter().map(|error| Seen::Fault(error.to_string())).collect(),
             exit: None,
@@ -184,7 +156,7 @@ impl Source {
             Happened::Resized(size) => {
                 self.changed |= self.terminal.size() != size;
                 self.terminal.resize(size);
-                self.look_soon();
+                self.agent.look_soon();
             }
             Happened::Snapshot(snapshot) => {
                 self.terminal.record_snapshot(snapshot);
@@ -194,7 +166,7 @@ impl Source {
             Happened::Skipped(offset) => self.terminal.skip_to(offset),
             Happened::Exited(exit) => {
                 self.exit = Some(exit);
-                self.driver.exited(self.clock.now(), exit);
+                self.agent.exited(self.clock.now(), exit);
                 self.changed = true;
             }
             Happened::Closed => self.ended(),
@@ -212,11 +184,11 @@ impl Source {
         let now = self.clock.now();
         // Its questions are for whoever drives it.
         let changes = self.terminal.process_data(now, self.host.output());
-        self.driver.output(now, self.terminal.offset());
-        let mut urgent = false;
-        for notice in &changes.notices {
-            self.driver.notice(notice);
-            urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
+        self.agent.output(now, self.terminal.offset(), &changes.notices);
+        // What rang before we came has been heard, or not.
+        let rings = !self.catching_up && changes.notices.contains(&Notice::Bell);
+        if rings && !self.told.contains(&Seen::Bell) {
+            self.told.push_back(Seen::Bell);
         }
         if self.terminal.title() != self.title {
             self.title = self.terminal.title().to_string();
@@ -225,23 +197,19 @@ impl Source {
             }
         }
         self.changed = true;
-        match urgent {
-            true => self.look_due = Some(now),
-            false => self.look_soon(),
-        }
     }
 
     fn caught_up(&mut self) {
         self.catching_up = false;
         let memory: Memory = serde_json::from_value(self.entry.memory.clone()).unwrap_or_default();
         if memory.was_ready {
-            self.driver.taken_over(self.clock.now());
+            self.agent.taken_over(self.clock.now());
         }
         if !self.title.is_empty() {
             self.told.push_back(Seen::Title);
         }
         self.changed = true;
-        self.look_due = Some(self.clock.now());
+        self.agent.look_at_once(self.clock.now());
     }
 
     fn ended(&mut self) {
@@ -256,11 +224,8 @@ impl Source {
     // ---- Time ----
 
     fn due(&self) -> Option<TsNs> {
-        let look = self.look_due.filter(|_| !self.catching_up);
-        [look, self.driver.deadline().filter(|_| !self.catching_up), self.terminal.frame_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let look = self.agent.due().filter(|_| !self.catching_up);
+        look.into_iter().chain(self.terminal.frame_deadline()).min()
     }
 
     fn timer(&mut self) {
@@ -269,30 +234,10 @@ impl Source {
         if due(self.terminal.frame_deadline()) {
             self.terminal.expire_frame(now);
             self.changed = true;
-            self.look_soon();
+            self.agent.look_soon();
         }
-        if !self.catching_up && (due(self.look_due) || due(self.driver.deadline())) {
-            self.look(now);
-        }
-    }
-
-    fn look_soon(&mut self) {
-        self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
-    }
-
-    fn look(&mut self, now: TsNs) {
-        self.last_look = now;
-        self.look_due = None;
-        let foreground = match self.looks_at_foreground {
-            true => self.host.foreground(!self.driver.trusts_marks(), &self.driver.profile().programs),
-            false => Foreground::Unknown,
-        };
-        let screen = self.terminal.screen();
-        let cursor_line = self.terminal.cursor_line().0;
-        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
-        while let Some(effect) = self.driver.poll_effect() {
-            // It has no turn, so there is nothing that it would type.
-            self.changed |= matches!(effect, nerve_term::driver::Effect::StateChanged);
+        if !self.catching_up && due(self.agent.due()) {
+            self.changed |= self.agent.look(now, &self.terminal, &self.host);
         }
     }
 
@@ -310,12 +255,7 @@ impl Source {
 
     /// What the agent does, and how that is known, in words.
     pub(crate) fn state(&self) -> (&'static str, String) {
-        let evidence = self.driver.evidence();
-        let text = match evidence.text.is_empty() {
-            true => evidence.source.as_str().to_string(),
-            false => format!("{}: {}", evidence.source.as_str(), evidence.text),
-        };
-        (word(self.driver.state()), text)
+        self.agent.state()
     }
 
     /// What is known of the host.
@@ -365,28 +305,6 @@ impl Source {
     /// Orders the end of the program; [`Source::next`] sends it, and tells when it has ended.
     pub(crate) fn stop(&mut self) {
         self.host.stop();
-    }
-}
-
-fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
-    let named = entry.label.get("profile").and_then(serde_json::Value::as_str);
-    named.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
-}
-
-fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
-    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
-    let driver = Driver::new(profile, now);
-    if goes_on { driver.going_on() } else { driver }
-}
-
-fn word(state: &AgentState) -> &'static str {
-    match state {
-        AgentState::Starting => "starting",
-        AgentState::Ready => "ready",
-        AgentState::Busy => "busy",
-        AgentState::Blocked { .. } => "blocked",
-        AgentState::Suspended { .. } => "suspended",
-        AgentState::Exited(_) => "exited",
     }
 }
 

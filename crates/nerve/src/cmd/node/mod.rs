@@ -6,7 +6,7 @@ pub(crate) mod execute;
 pub(crate) mod fork;
 mod history;
 mod look;
-mod proxied;
+pub(crate) mod proxied;
 mod write;
 
 use anyhow::Result;

@@ -1,5 +1,6 @@
 //! What can be done with a recording. All of it reads the file; nothing needs a server.
 
+mod branches;
 mod draw;
 mod export;
 mod import;
@@ -17,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_record::ahr::{AhrError, Lost};
+use nerve_record::ahr::{AhrError, Lost, Part, Reader};
 use nerve_record::export::ExportError;
 use nerve_record::meta::Meta;
 use nerve_record::shelf::is_live;
@@ -70,9 +71,41 @@ pub(crate) fn named(named: Option<&str>) -> Result<PathBuf> {
     })
 }
 
+/// Whether a word names a recording there is, or several: by a file, an id, or the beginning of one.
+pub(crate) fn is_one(word: &str) -> bool {
+    match store().find(word) {
+        Ok(_) | Err(StoreError::Ambiguous { .. }) => true,
+        Err(_) => Path::new(word).is_file() && check(Path::new(word)).is_ok(),
+    }
+}
+
 /// The recording of that id, or of the only id that begins so.
 pub(crate) fn by_id(id: &str) -> Result<PathBuf> {
     store().find(id).map_err(unfound)
+}
+
+/// Checks that something of a recording is in this file, or may come: what has nothing in it looks like an empty session.
+///
+/// # Errors
+/// Nothing is in it, or no block of a recording is.
+pub(crate) fn check(recording: &Path) -> Result<()> {
+    let mut reader = Reader::open(recording).map_err(unreadable)?;
+    let mut lost = None;
+    loop {
+        match reader.next().map_err(unreadable)? {
+            Some(Part::Block(_)) => return Ok(()),
+            Some(Part::Lost(stretch)) => lost = lost.or(Some(stretch)),
+            None => break,
+        }
+    }
+    let path = recording.display();
+    let message = match lost {
+        _ if is_live(recording) => return Ok(()),
+        None => format!("nothing is in the recording {path}: it has no bytes"),
+        Some(lost) if lost.tail => format!("nothing in the recording {path} can be read: {}", lost.reason),
+        Some(_) => format!("{path} is no recording: no block of one is in it"),
+    };
+    Err(Failure::new(FAILED, message).hint("'nerve recordings list' shows what there is").into())
 }
 
 fn unfound(error: StoreError) -> anyhow::Error {

@@ -14,6 +14,7 @@ use nerve_term::terminal::{LineIndex, TerminalState};
 
 use super::{Losses, facts, find, meta, player, size, stream, unreadable, unwritten, view};
 use crate::cli::recording::{From, ReplayArgs, ViewArgs};
+use crate::cmd::full_screen;
 use crate::exit::DONE;
 use crate::out;
 
@@ -27,7 +28,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
         return meta::print(&recording, args.json).map(|()| DONE);
     }
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let to_terminal = io::stdout().is_terminal();
+    let to_terminal = io::stdout().is_terminal() && !full_screen::is_dumb();
     if args.fast {
         return fast(&recording, coloured && to_terminal).map(|()| DONE);
     }

@@ -13,6 +13,7 @@ use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
+use super::branches::{self, Shelf};
 use super::{find, store, unreadable, words};
 use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
 use crate::out;
@@ -25,6 +26,7 @@ pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
     match &args.command {
         RecordingsCommand::List(args) => list(args),
         RecordingsCommand::Prune(args) => prune(args),
+        RecordingsCommand::Branches(args) => branches::list(args),
         RecordingsCommand::Repair(args) => repair(args),
     }
 }
@@ -82,6 +84,8 @@ fn prune(args: &PruneArgs) -> Result<()> {
         }
     }
     let bytes: u64 = gone.iter().map(|(shelved, _)| shelved.bytes).sum();
+    let paths = gone.iter().map(|(shelved, _)| shelved.path.clone()).collect();
+    let fates = Shelf::look().prune(&paths, args.branches, args.force, args.dry_run);
     if args.json {
         let removed: Vec<Value> = gone
             .iter()
@@ -89,10 +93,19 @@ fn prune(args: &PruneArgs) -> Result<()> {
                 json!({"id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "reason": reason_name(*reason)})
             })
             .collect();
-        return out::json(&json!({"removed": removed, "bytes": bytes, "dry_run": args.dry_run}));
+        let branches: Vec<Value> = fates.iter().map(branches::Fate::json).collect();
+        return out::json(
+            &json!({"removed": removed, "bytes": bytes, "branches": branches, "dry_run": args.dry_run}),
+        );
     }
     for (shelved, reason) in &gone {
         out::line(format_args!("{}  {}  {}", shelved.id, words::bytes(shelved.bytes), reason_name(*reason)))?;
+    }
+    for line in fates.iter().filter_map(|fate| fate.line(args.dry_run)) {
+        out::line(line)?;
+    }
+    if fates.iter().any(|fate| fate.in_doubt) && !args.force {
+        out::note("what stays is of no node and no recording; --force removes it, with what is nowhere else");
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     out::line(format_args!("{} of {} {verb}, {}", gone.len(), all.len(), words::bytes(bytes)))

@@ -6,12 +6,13 @@ use anyhow::{Context, Result};
 use nerve_core::host::registry::{Entry, entries};
 use nerve_core::host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};
-use nerve_record::store::{Store, check_id, id_of};
+use nerve_record::store::{Store, id_of};
 use nerve_server::paths::Places;
 use serde_json::Value;
 
-use crate::cmd::exec::session;
-use crate::exit::{Failure, NOT_FOUND, USAGE};
+use crate::cmd::exec::{self, session};
+use crate::exit::{Failure, NOT_FOUND};
+use crate::out;
 
 /// Ids that an error names.
 const NAMED: usize = 5;
@@ -60,12 +61,12 @@ impl Found {
 }
 
 /// The host of an execution's terminal, if it is at work.
-pub(super) fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
+fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
     hosts.iter().find(|host| Some(&host.id) == line.host.as_ref() && host.is_alive())
 }
 
 /// Somebody writes this recording.
-pub(super) fn is_written(recording: &Path, hosts: &[Entry]) -> bool {
+fn is_written(recording: &Path, hosts: &[Entry]) -> bool {
     hosts.iter().any(|host| host.recording.as_deref() == Some(recording) && host.is_alive())
 }
 
@@ -74,9 +75,10 @@ pub(super) fn is_written(recording: &Path, hosts: &[Entry]) -> bool {
 /// # Errors
 /// There is none of that id, or the list cannot be read.
 pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<Found> {
-    let known = list(recording)?;
-    let line = known.get(id).ok_or_else(|| unknown(id, Some((recording, &known))))?;
-    Ok(Found::of(line.clone(), recording.to_path_buf(), hosts))
+    match listed(id, recording)? {
+        Some(line) => Ok(Found::of(line, recording.to_path_buf(), hosts)),
+        None => Err(unknown(id, Some((recording, &list(recording)?))).into()),
+    }
 }
 
 /// Finds the execution in the session that is named, else in the one this runs in, else where its id is known, the newest first.
@@ -84,7 +86,7 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
 /// # Errors
 /// The id cannot be one; there is no such session, or no such execution.
 pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Found> {
-    check_id(id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+    exec::check(id)?;
     let hosts = entries(&places.hosts());
     if let Some(recording) = session::recording(named, places)? {
         let found = in_session(id, &recording, &hosts);
@@ -95,17 +97,26 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
     if let Some(found) = running(id, &hosts) {
         return Ok(found);
     }
-    let store = Store::new(places.recordings());
-    for recording in store.all() {
-        if id_of(&recording) == Some(id) {
-            return Ok(Found::alone(id, At::Recording(recording), None));
-        }
-        // One list that cannot be read hides no other.
-        if let Some(line) = list(&recording).ok().and_then(|known| known.get(id).cloned()) {
-            return Ok(Found::of(line, recording, &hosts));
-        }
+    let mut recordings = Store::new(places.recordings()).all().into_iter();
+    let Some(found) = recordings.find_map(|recording| kept(id, recording, &hosts)) else {
+        return Err(unknown(id, None).into());
+    };
+    if recordings.any(|recording| kept(id, recording, &hosts).is_some()) {
+        out::warning(format_args!(
+            "other sessions have an execution '{id}' too: this is the newest; --session says which"
+        ));
     }
-    Err(unknown(id, None).into())
+    Ok(found)
+}
+
+/// The one of that id that is recorded there, or was run in what is.
+fn kept(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<Found> {
+    if id_of(&recording) == Some(id) {
+        return Some(Found::alone(id, At::Recording(recording), None));
+    }
+    // One list that cannot be read hides no other.
+    let line = listed(id, &recording).ok().flatten()?;
+    Some(Found::of(line, recording, hosts))
 }
 
 /// One that runs: its session's recording may be anywhere.
@@ -114,11 +125,16 @@ fn running(id: &str, hosts: &[Entry]) -> Option<Found> {
     let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
     let host = hosts.iter().rev().find(is_it)?;
     let listed = text(host, OF).map(PathBuf::from).and_then(|session| {
-        let line = list(&session).ok()?.get(id)?.clone();
+        let line = listed(id, &session).ok()??;
         Some(Found::of(line, session, hosts))
     });
     let alone = || Found::alone(id, At::Host(Box::new(host.clone())), text(host, "command"));
     Some(listed.unwrap_or_else(alone))
+}
+
+fn listed(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
+    let path = executions::path_of(recording);
+    executions::find(recording, id).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn list(recording: &Path) -> Result<Executions> {

@@ -18,13 +18,16 @@ use nerve_view::layout::Gutter;
 
 use self::find::{At, Found, find};
 use super::attach::{self, Left, Options};
-use super::on_one_core;
 use super::recording::{self, Losses, unreadable, unwritten};
+use super::{full_screen, on_one_core};
 use crate::cli::exec::ShowArgs;
 use crate::cli::recording::{GutterArg, OfRecording, ReplayArgs, Speed, ViewArgs};
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
 use crate::settings::Settings;
+
+/// Characters of a command that names what is shown.
+const NAME: usize = 200;
 
 /// Shows it and gives back the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
@@ -33,17 +36,16 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     compare(args.command.as_deref(), &found);
     let to_terminal = io::stdout().is_terminal();
     let Found { line, session, at } = found;
+    let name = out::preview(line.command.as_deref().unwrap_or(&args.id), NAME);
     match at {
-        At::Host(entry) if to_terminal && io::stdin().is_terminal() => {
-            on_one_core(live(*entry, &places, args.follow))
-        }
+        At::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args.follow)),
         At::Host(entry) => on_one_core(stream(*entry, &places)),
         At::Recording(recording) => {
             if session.is_some() && !line.has_ended() {
                 out::warning("its end is not known: it was killed, and what it had written is shown");
             }
             match (to_terminal, args.follow) {
-                (true, true) => view(&recording),
+                (true, true) => view(&recording, &name),
                 (true, false) => last(&recording),
                 (false, _) => bytes(&recording),
             }
@@ -78,15 +80,16 @@ fn compare(said: Option<&str>, found: &Found) {
 }
 
 /// What runs, in the viewer; with `stay`, until somebody leaves it.
-async fn live(entry: Entry, places: &Places, stay: bool) -> Result<u8> {
-    let settings = Settings::load()?;
+async fn live(entry: Entry, places: &Places, name: String, stay: bool) -> Result<u8> {
+    let settings = Settings::of_viewer();
     let options = Options {
-        name: entry.session_id.clone(),
+        name,
         gutter: Gutter::None,
         bindings: settings.bindings(),
         read_only: false,
         coloured: coloured(),
         stay,
+        told: settings.unread,
     };
     let outcome = attach::run(tools::source(entry, places)?, options).await?;
     outcome.faults.iter().for_each(out::warning);
@@ -148,8 +151,9 @@ fn of(recording: &Path) -> OfRecording {
 }
 
 /// What has ended, to scroll in.
-fn view(recording: &Path) -> Result<u8> {
-    recording::view_tool(&ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false })
+fn view(recording: &Path, name: &str) -> Result<u8> {
+    let args = ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false };
+    recording::view_tool(&args, name)
 }
 
 /// All lines of what has ended.

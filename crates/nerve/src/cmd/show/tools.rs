@@ -1,76 +1,71 @@
 //! The executions of a session for a viewer: what there is, as it changes, and the terminal of one.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
-use nerve_core::executions::follow::Follow;
+use nerve_core::executions;
+use nerve_core::executions::watch::Watch;
 use nerve_core::host::registry::{Entry, entries};
-use nerve_record::executions::{ExecutionLine, Executions};
 use nerve_record::playback::Playback;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
-use nerve_view::tools::{Tool, ToolState};
+use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 
-use super::find::{At, host_of, in_session, is_written};
-use crate::cmd::attach::source::{SizeRule, Source};
+use super::find::{At, in_session};
+use crate::cmd::attach::size::SizeRule;
+use crate::cmd::attach::source::Source;
 use crate::cmd::recording::{facts, size, unreadable};
 
 /// The tools of a session, followed.
 pub(crate) struct Tools {
-    recording: PathBuf,
-    follow: Follow,
-    places: Places,
+    watch: Watch,
+    /// That no more can be listed, to be told.
+    full: bool,
+}
+
+/// What is new of them.
+pub(crate) enum News {
+    /// These are other ones, or are in another state.
+    Changed(Changes),
+    /// No more can be listed.
+    Full,
 }
 
 impl Tools {
-    /// Of the session with this recording. Must be called on a runtime.
+    /// Of the session with this recording, whether it goes on or not.
+    pub(crate) fn of(recording: &Path) -> Tools {
+        Tools { watch: Watch::start(recording, &Places::from_env().hosts()), full: false }
+    }
+
+    /// Waits for what is new. May be dropped and called again: nothing is lost.
     ///
     /// # Errors
-    /// The list of executions cannot be read or watched.
-    pub(crate) fn of(recording: &Path) -> Result<Tools> {
-        let follow = Follow::new(recording)?;
-        Ok(Tools { recording: recording.into(), follow, places: Places::from_env() })
-    }
-
-    /// What there is now, oldest first.
-    pub(crate) fn now(&self) -> Vec<Tool> {
-        listed(self.follow.known(), &self.recording, &entries(&self.places.hosts()))
-    }
-
-    /// Waits until there is more to say, and says all. May be dropped and called again: nothing is lost.
-    ///
-    /// # Errors
-    /// The list cannot be followed any more.
-    pub(crate) async fn changed(&mut self) -> Result<Vec<Tool>> {
-        self.follow.changed().await?;
-        Ok(self.now())
+    /// The list cannot be followed; then there is nothing more to come.
+    pub(crate) async fn changed(&mut self) -> Result<News> {
+        if std::mem::take(&mut self.full) {
+            return Ok(News::Full);
+        }
+        let executions::Changes { anew, first, told, full } = self.watch.changed().await?;
+        self.full = full;
+        Ok(News::Changed(Changes { anew, first, told: told.into_iter().map(of_viewer).collect() }))
     }
 }
 
-/// The tools of a session that is looked at afterwards, oldest first.
-///
-/// # Errors
-/// The list of executions cannot be read.
-pub(crate) fn ended(recording: &Path) -> Result<Vec<Tool>> {
-    let known = nerve_record::executions::read(recording)?;
-    Ok(listed(&known, recording, &entries(&Places::from_env().hosts())))
-}
-
-fn listed(known: &Executions, recording: &Path, hosts: &[Entry]) -> Vec<Tool> {
-    let goes_on = is_written(recording, hosts);
-    known.iter().map(|line| tool(line, goes_on, hosts)).collect()
-}
-
-fn tool(line: &ExecutionLine, goes_on: bool, hosts: &[Entry]) -> Tool {
-    let running =
-        !line.has_ended() && if line.has_terminal() { host_of(line, hosts).is_some() } else { goes_on };
-    let completed = line.status.as_deref() == Some("completed");
-    let state = match running {
-        true => ToolState::Running,
-        false => ToolState::Ended(line.exit_code.or(completed.then_some(0))),
+/// The same in the viewer's words.
+fn of_viewer(told: executions::Told) -> Told {
+    let executions::Told { number, id, command, state, reader } = told;
+    let state = match state {
+        executions::State::Running => ToolState::Running,
+        executions::State::Ended(code) => ToolState::Ended(code),
     };
-    Tool { id: line.id.clone(), command: line.command.clone().unwrap_or_default(), state }
+    let reader = match reader {
+        executions::Reader::Itself => Reader::Tool,
+        executions::Reader::AsksOnly => Reader::AsksOnly,
+        executions::Reader::HasInput => Reader::HasInput,
+        executions::Reader::Agent => Reader::Agent,
+    };
+    Told { number, tool: Tool { id, command, state }, reader }
 }
 
 /// What a viewer shows of an execution.

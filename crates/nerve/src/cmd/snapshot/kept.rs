@@ -63,12 +63,13 @@ pub(super) fn restore(args: RestoreArgs) -> Result<()> {
 
 /// Lists snapshots.
 pub(super) fn list(args: ListArgs) -> Result<()> {
-    let known = known(&args.of, &file_store())?;
+    let of = OfSession { session: args.recording.or(args.of.session), dir: args.of.dir };
+    let known = known(&of, &file_store())?;
     if args.json {
         return out::json(&known.iter().map(Known::json).collect());
     }
     if known.is_empty() {
-        out::note(format_args!("no snapshots{}", of_what(&args.of)));
+        out::note(format_args!("no snapshots{}", of_what(&of)));
     }
     let rows: Vec<Vec<String>> = known.iter().map(Known::row).collect();
     out::table(&["id", "session", "time", "byte", "files", "label"], &rows)

@@ -2,6 +2,7 @@
 
 mod kept;
 mod recorder;
+mod whose;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use nerve_server::paths::Places;
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
-use self::recorder::{Confirmed, Recorder};
+use self::recorder::{Confirmed, Unconfirmed};
+use self::whose::Whose;
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, TakeArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -23,8 +25,6 @@ use crate::out;
 const RECORDING: &str = "NERVE_RECORDING";
 /// The session's id.
 const SESSION: &str = "NERVE_SESSION_ID";
-/// A session that nobody named.
-const UNNAMED: &str = "unnamed";
 
 /// Does what the subcommand says. Blocks: Ctrl+C ends the process, and what is in the making is cleared away by the next snapshot.
 pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
@@ -37,11 +37,14 @@ pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
 
 /// Takes a snapshot.
 pub(crate) fn take(args: TakeArgs) -> Result<()> {
-    let recorder = Recorder::find(args.socket.as_deref())?;
+    let Whose { recorder, session, recording, dir } = Whose::find(&args)?;
     check_label(args.label.as_deref())?;
-    let recording = variable(RECORDING).map(PathBuf::from);
-    let session = this_session().unwrap_or_else(|| UNNAMED.to_string());
+    Key::new(&session, 0).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let store = file_store();
+    // Only looks: a directory that cannot be kept is told before anything is in the recording.
+    let dir = args.dir.as_deref().or(dir.as_deref()).unwrap_or(Path::new("."));
+    let provider = (!args.no_files).then(|| files::choose(dir, &store, args.limit.0)).transpose();
+    let provider = provider.map_err(|error| failed(error, ""))?;
     let lines = recording.as_deref().map(snapshots::read).transpose().unwrap_or_default().unwrap_or_default();
     let used = lines.iter().map(|line| line.id);
     let id = match args.id {
@@ -49,11 +52,13 @@ pub(crate) fn take(args: TakeArgs) -> Result<()> {
         None => store.next_id(&session, used).map_err(|error| failed(error, "or give a number with --id"))?,
     };
     let key = Key::new(&session, id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
-    // Only looks: a directory that cannot be kept is told before anything is in the recording.
-    let dir = args.dir.as_deref().unwrap_or(Path::new("."));
-    let provider = (!args.no_files).then(|| files::choose(dir, &store, args.limit.0)).transpose();
-    let provider = provider.map_err(|error| failed(error, ""))?;
-    let confirmed = recorder.ask(id, args.label.as_deref(), args.timeout.0)?;
+    let confirmed = recorder.ask(id, args.label.as_deref(), args.timeout.0).map_err(|unconfirmed| {
+        if let (Unconfirmed::Not(_), None) = (&unconfirmed, args.id) {
+            // Without it there is a gap in the numbers, and no more.
+            let _ = store.take_back_id(&session, id);
+        }
+        unconfirmed.failure()
+    })?;
     let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop: None };
     let taken = provider.map(|provider| provider.take(&key, &about)).transpose();
     let taken = taken.map_err(|error| without_files(error, id, &confirmed))?;

@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -34,22 +33,35 @@ pub(super) struct Confirmed {
     pub(super) at_ns: u64,
 }
 
+/// Why there is no confirmation.
+#[derive(Debug)]
+pub(super) enum Unconfirmed {
+    /// It is not in the recording.
+    Not(Failure),
+    /// It may be in the recording.
+    Unknown(Failure),
+}
+
+impl Unconfirmed {
+    pub(super) fn failure(self) -> Failure {
+        let (Unconfirmed::Not(failure) | Unconfirmed::Unknown(failure)) = self;
+        failure
+    }
+}
+
 impl Recorder {
-    /// The one that was given, else the one of the environment.
-    pub(super) fn find(given: Option<&str>) -> Result<Recorder, Failure> {
-        let of_environment = || SOCKETS.into_iter().find_map(variable);
-        given.map(str::to_string).or_else(of_environment).map(|text| Recorder::parse(&text)).ok_or_else(
-            || {
-                let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
+    /// The one of the environment.
+    pub(super) fn around() -> Result<Recorder, Failure> {
+        SOCKETS.into_iter().find_map(variable).map(|text| Recorder::parse(&text)).ok_or_else(|| {
+            let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
-                Failure::new(NOT_FOUND, message).hint(
-                    "run it in a terminal of 'nerve record' or of a node, or name the recorder with --socket",
-                )
-            },
-        )
+            Failure::new(NOT_FOUND, message).hint(
+                "run it in a terminal of 'nerve record' or of a node, or say of what with --session or --socket",
+            )
+        })
     }
 
-    fn parse(text: &str) -> Recorder {
+    pub(super) fn parse(text: &str) -> Recorder {
         match text.strip_prefix("tcp:") {
             Some(address) => Recorder::Tcp(address.to_string()),
             None => Recorder::Unix(text.strip_prefix("uds:").unwrap_or(text).into()),
@@ -57,18 +69,26 @@ impl Recorder {
     }
 
     /// Has the snapshot noted, and waits until it is.
-    pub(super) fn ask(&self, id: u64, label: Option<&str>, patience: Duration) -> Result<Confirmed> {
+    pub(super) fn ask(
+        &self,
+        id: u64,
+        label: Option<&str>,
+        patience: Duration,
+    ) -> Result<Confirmed, Unconfirmed> {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
-        let frame = request.frame().map_err(|error| Failure::new(FAILED, error.to_string()))?;
+        let not = |why: String| Unconfirmed::Not(Failure::new(FAILED, why));
+        let frame = request.frame().map_err(|error| not(error.to_string()))?;
         // No handler for Ctrl+C is put up: it ends the process as it would without a runtime.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| not(format!("cannot start the runtime: {error}")))?;
         let answer = runtime.block_on(async { tokio::time::timeout(patience, self.exchange(&frame)).await });
         let response = match answer {
             Ok(answer) => answer?,
             Err(_) => {
                 let message =
                     format!("the recorder at {self} did not confirm within {} s", patience.as_secs_f64());
-                return Err(Failure::new(TIMED_OUT, message).hint("its disk may be busy; try again").into());
+                let failure = Failure::new(TIMED_OUT, message);
+                return Err(Unconfirmed::Unknown(failure.hint("its disk may be busy; try again")));
             }
         };
         match response {
@@ -76,15 +96,13 @@ impl Recorder {
                 Ok(Confirmed { anchor, at_ns })
             }
             Response::Success { id: other, .. } => {
-                Err(self.misbehaved(&format!("it confirmed snapshot {other} instead of {id}")).into())
+                Err(self.misbehaved(&format!("it confirmed snapshot {other} instead of {id}")))
             }
-            Response::Error { message } => {
-                Err(Failure::new(FAILED, format!("the recorder refused the snapshot: {message}")).into())
-            }
+            Response::Error { message } => Err(not(format!("the recorder refused the snapshot: {message}"))),
         }
     }
 
-    async fn exchange(&self, frame: &[u8]) -> Result<Response, Failure> {
+    async fn exchange(&self, frame: &[u8]) -> Result<Response, Unconfirmed> {
         let reached = match self {
             Recorder::Unix(path) => match UnixStream::connect(path).await {
                 Ok(stream) => converse(stream, frame).await,
@@ -99,13 +117,16 @@ impl Recorder {
         Response::decode(&body).map_err(|error| self.misbehaved(&error.to_string()))
     }
 
-    fn unreachable(&self, error: &io::Error) -> Failure {
-        Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"))
-            .hint("the recording of this terminal has ended, or --socket is wrong")
+    fn unreachable(&self, error: &io::Error) -> Unconfirmed {
+        let failure = Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"));
+        Unconfirmed::Not(
+            failure.hint("its recording has ended, or --socket is wrong; 'nerve host list' shows what runs"),
+        )
     }
 
-    fn misbehaved(&self, why: &str) -> Failure {
-        Failure::new(FAILED, format!("the recorder at {self} did not confirm the snapshot: {why}"))
+    fn misbehaved(&self, why: &str) -> Unconfirmed {
+        let message = format!("the recorder at {self} did not confirm the snapshot: {why}");
+        Unconfirmed::Unknown(Failure::new(FAILED, message))
     }
 }
 

@@ -1,0 +1,120 @@
+//! What an agent does whose terminal is watched: looked for on its screen, now and then while that changes. Nothing is typed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::backend::{Backend, Hosted};
+use nerve_core::host::registry::Entry;
+use nerve_term::driver::{AgentState, Driver, Effect, Foreground, View};
+use nerve_term::event::{ExitStatus, TsNs};
+use nerve_term::profile::{Profile, Profiles};
+use nerve_term::terminal::{Notice, TerminalState};
+
+/// How often the state is looked for on a screen that changes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// See the module.
+pub(super) struct Agent {
+    driver: Driver,
+    looks_at_foreground: bool,
+    last_look: TsNs,
+    look_due: Option<TsNs>,
+}
+
+impl Agent {
+    /// The one of that host; `None` if no profile fits it.
+    pub(super) fn of(entry: &Entry, profiles: &Profiles, now: TsNs) -> Option<Agent> {
+        let profile = profile_of(entry, profiles)?;
+        let looks_at_foreground = profile.foreground;
+        Some(Agent {
+            driver: driver(profile, entry, now),
+            looks_at_foreground,
+            last_look: TsNs(0),
+            look_due: None,
+        })
+    }
+
+    /// It was ready when it was known last: what it did before that was read.
+    pub(super) fn taken_over(&mut self, now: TsNs) {
+        self.driver.taken_over(now);
+    }
+
+    /// It wrote: `offset` is the count of its bytes so far.
+    pub(super) fn output(&mut self, now: TsNs, offset: u64, notices: &[Notice]) {
+        self.driver.output(now, offset);
+        notices.iter().for_each(|notice| self.driver.notice(notice));
+        // These say what it does: that is not to wait.
+        match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
+            true => self.look_at_once(now),
+            false => self.look_soon(),
+        }
+    }
+
+    pub(super) fn exited(&mut self, now: TsNs, exit: ExitStatus) {
+        self.driver.exited(now, exit);
+    }
+
+    pub(super) fn look_soon(&mut self) {
+        self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
+    }
+
+    pub(super) fn look_at_once(&mut self, now: TsNs) {
+        self.look_due = Some(now);
+    }
+
+    /// When [`Agent::look`] is due.
+    pub(super) fn due(&self) -> Option<TsNs> {
+        self.look_due.into_iter().chain(self.driver.deadline()).min()
+    }
+
+    /// Looks what it does; says whether that is something else than before.
+    pub(super) fn look(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
+        self.last_look = now;
+        self.look_due = None;
+        let foreground = match self.looks_at_foreground {
+            true => host.foreground(!self.driver.trusts_marks(), &self.driver.profile().programs),
+            false => Foreground::Unknown,
+        };
+        let screen = terminal.screen();
+        let cursor_line = terminal.cursor_line().0;
+        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
+        let mut changed = false;
+        while let Some(effect) = self.driver.poll_effect() {
+            // It has no turn, so there is nothing that it would type.
+            changed |= matches!(effect, Effect::StateChanged);
+        }
+        changed
+    }
+
+    /// What it does, and how that is known, in words.
+    pub(super) fn state(&self) -> (&'static str, String) {
+        let evidence = self.driver.evidence();
+        let text = match evidence.text.is_empty() {
+            true => evidence.source.as_str().to_string(),
+            false => format!("{}: {}", evidence.source.as_str(), evidence.text),
+        };
+        (word(self.driver.state()), text)
+    }
+}
+
+fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
+    let named = entry.label.get("profile").and_then(serde_json::Value::as_str);
+    named.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
+}
+
+fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
+    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let driver = Driver::new(profile, now);
+    if goes_on { driver.going_on() } else { driver }
+}
+
+fn word(state: &AgentState) -> &'static str {
+    match state {
+        AgentState::Starting => "starting",
+        AgentState::Ready => "ready",
+        AgentState::Busy => "busy",
+        AgentState::Blocked { .. } => "blocked",
+        AgentState::Suspended { .. } => "suspended",
+        AgentState::Exited(_) => "exited",
+    }
+}

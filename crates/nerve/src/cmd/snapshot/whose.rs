@@ -1,0 +1,140 @@
+//! Of what a snapshot is taken: the session that is named, the one whose recorder is named, else the one around this process.
+
+use std::path::{Path, PathBuf};
+
+use nerve_core::host::OF;
+use nerve_core::host::registry::{Entry, entries};
+use nerve_record::store::longer;
+use nerve_server::paths::Places;
+use serde_json::Value;
+
+use super::recorder::Recorder;
+use super::{RECORDING, this_session, variable};
+use crate::cli::snapshot::TakeArgs;
+use crate::exit::{Failure, NOT_FOUND, USAGE};
+
+/// A session that nobody named.
+const UNNAMED: &str = "unnamed";
+
+/// A session that runs.
+#[derive(Debug)]
+pub(super) struct Whose {
+    pub(super) recorder: Recorder,
+    /// Its id: files are kept under it.
+    pub(super) session: String,
+    pub(super) recording: Option<PathBuf>,
+    /// Where its program was started, if it is not the session around this process.
+    pub(super) dir: Option<PathBuf>,
+}
+
+impl Whose {
+    /// The session that is meant.
+    ///
+    /// # Errors
+    /// There is none of that name, more than one, or none around this process.
+    pub(super) fn find(args: &TakeArgs) -> Result<Whose, Failure> {
+        let hosts = || entries(&Places::from_env().hosts());
+        if let Some(wanted) = &args.session {
+            let hosts = hosts();
+            let entry = named(&hosts, wanted)?;
+            let recorder = Recorder::parse(&entry.snapshot_socket());
+            return Ok(Whose { dir: entry.cwd.clone(), ..Whose::of(entry, recorder) });
+        }
+        let recorder = match &args.socket {
+            Some(socket) => Recorder::parse(socket),
+            None => Recorder::around()?,
+        };
+        let around = this_session();
+        // What this process was told of the session around it may be of another recorder than the one that is named.
+        if args.socket.is_some() || around.is_none() {
+            let hosts = hosts();
+            if let Some(entry) = hosts.iter().find(|entry| listens(entry, &recorder)) {
+                return Ok(Whose::of(entry, recorder));
+            }
+        }
+        let session = around.unwrap_or_else(|| UNNAMED.to_string());
+        Ok(Whose { recorder, session, recording: variable(RECORDING).map(PathBuf::from), dir: None })
+    }
+
+    fn of(entry: &Entry, recorder: Recorder) -> Whose {
+        let session = entry.session_id.clone();
+        Whose { recorder, session, recording: entry.recording.clone(), dir: None }
+    }
+}
+
+/// It is the host behind that socket.
+fn listens(entry: &Entry, recorder: &Recorder) -> bool {
+    match (Recorder::parse(&entry.snapshot_socket()), recorder) {
+        (Recorder::Unix(own), Recorder::Unix(given)) => own == *given || is_same(&own, given),
+        (own, given) => own == *given,
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// The host with that id, node, session or recording; else the only one whose id or session begins so.
+fn named<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
+    // Snapshots of an agent's tools are the agent's.
+    let hosts = || hosts.iter().filter(|entry| entry.label.get(OF).is_none() && entry.is_alive());
+    let exactly: Vec<&Entry> = hosts().filter(|entry| is_called(entry, wanted)).collect();
+    let found = match exactly.is_empty() && !wanted.is_empty() {
+        true => hosts()
+            .filter(|entry| entry.id.starts_with(wanted) || entry.session_id.starts_with(wanted))
+            .collect(),
+        false => exactly,
+    };
+    match found[..] {
+        [entry] => Ok(entry),
+        [] => Err(Failure::new(NOT_FOUND, format!("no session or node '{wanted}' runs on this machine"))
+            .hint("'nerve host list' shows what runs; of what has ended, no snapshot can be taken")),
+        _ => {
+            let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
+            let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
+            let begins_all = sessions.iter().all(|id| id.starts_with(wanted));
+            let message = format!("'{wanted}' is {} sessions that run", found.len());
+            Err(Failure::new(USAGE, message).hint(longer(if begins_all { &sessions } else { &ids })))
+        }
+    }
+}
+
+fn is_called(entry: &Entry, wanted: &str) -> bool {
+    let is_node = entry.label.get("node").and_then(Value::as_str) == Some(wanted);
+    let recording = || entry.recording.as_deref().is_some_and(|path| is_same(path, Path::new(wanted)));
+    is_node || entry.id == wanted || entry.session_id == wanted || recording()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(id: &str, session: &str, label: Value) -> Entry {
+        let own = std::process::id();
+        let value = serde_json::json!({
+            "id": id, "session_id": session, "pid": own,
+            "start": nerve_core::host::registry::start_ticks(own), "child": 0, "child_start": 0, "argv": ["x"],
+            "cwd": null, "cols": 80, "rows": 24, "runtime": format!("/run/{id}"), "recording": null,
+            "started": 0, "exit": null, "label": label,
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_session_is_found_by_its_node_and_by_the_beginning_of_its_id() {
+        let hosts = [
+            host("aa11", "s-1", serde_json::json!({ "node": "me" })),
+            host("aa22", "s-2", Value::Null),
+            host("aa33", "s-2-tool", serde_json::json!({ "of": "x.ahr" })),
+        ];
+        let id = |wanted: &str| named(&hosts, wanted).map(|entry| entry.id.as_str()).map_err(|it| it.code);
+        assert_eq!(
+            (id("me"), id("s-2"), id("aa2"), id("s-1")),
+            (Ok("aa11"), Ok("aa22"), Ok("aa22"), Ok("aa11"))
+        );
+        assert_eq!((id("aa"), id("s-")), (Err(USAGE), Err(USAGE)));
+        assert_eq!((id("aa33"), id("m"), id("")), (Err(NOT_FOUND), Err(NOT_FOUND), Err(NOT_FOUND)));
+        assert!(listens(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
+        assert!(!listens(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
+    }
+}

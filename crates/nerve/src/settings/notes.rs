@@ -1,0 +1,76 @@
+//! What keys that are set bring with them: keys that other operations lose, and what no key does any more.
+
+use nerve_view::bindings::Bindings;
+use nerve_view::keys::{Context, Entry, Key, OPERATIONS, Operation};
+
+/// Something worth knowing of an operation that is set.
+pub(super) struct Note {
+    /// Its name.
+    pub(super) operation: &'static str,
+    pub(super) message: String,
+}
+
+/// Of these operations, by name, with their keys, which are all in `bindings`.
+pub(super) fn of(settings: &[(String, Vec<String>)], bindings: &Bindings) -> Vec<Note> {
+    let is_set = |entry: &&Entry| settings.iter().any(|(name, _)| name == entry.name);
+    let set = || OPERATIONS.iter().filter(is_set);
+    let usual = || OPERATIONS.iter().filter(|entry| !is_set(entry));
+    let taken = set().flat_map(|by| usual().filter_map(move |from| taken(by, from, bindings)));
+    taken.chain(set().filter_map(|entry| way_out(entry, bindings))).collect()
+}
+
+/// The usual keys of `from` that `by` has now.
+fn taken(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Option<Note> {
+    if by.operation == from.operation {
+        return None;
+    }
+    let now = bindings.keys_of(by);
+    let (mut keys, mut places): (Vec<&str>, Vec<Context>) = (Vec::new(), Vec::new());
+    for &name in from.keys.iter().filter(|name| now.iter().any(|own| own == *name)) {
+        let key: Key = name.parse().ok()?;
+        let lost: Vec<Context> = from
+            .contexts
+            .iter()
+            .copied()
+            .filter(|context| bindings.operation(*context, key) == Some(by.operation))
+            .collect();
+        if !lost.is_empty() {
+            keys.push(name);
+            places = lost;
+        }
+    }
+    let quoted: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
+    let (last, before) = quoted.split_last()?;
+    let quoted = if before.is_empty() { last.clone() } else { format!("{} and {last}", before.join(", ")) };
+    let mut message = format!("'{}' takes {quoted} from '{}'", by.name, from.name);
+    let left = bindings.keys_of(from);
+    if places.len() < from.contexts.len() {
+        let places: Vec<&str> = places.iter().map(|place| place.words()).collect();
+        message += &format!(" {}", places.join(", "));
+    } else if left.is_empty() {
+        message += ", which has no key left";
+    } else {
+        message += &format!(", which has {} left", left.join(", "));
+    }
+    Some(Note { operation: by.name, message })
+}
+
+/// Without a prefix nothing that a program does not get is heard, but for what has keys of its own.
+fn way_out(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
+    let has = |operation: Operation| !bindings.keys_in(Context::Live, operation).is_empty();
+    if entry.operation != Operation::Prefix || has(Operation::Prefix) {
+        return None;
+    }
+    let ways = [
+        (Operation::Detach, "leaves a program that runs", "detach"),
+        (Operation::EndSession, "ends it", "end-session"),
+    ];
+    let missing = ways.iter().filter(|(operation, _, _)| !has(*operation));
+    let (words, names): (Vec<&str>, Vec<String>) =
+        missing.map(|(_, words, name)| (*words, format!("'{name}'"))).unzip();
+    let message = match names.is_empty() {
+        true => "without 'prefix' no key shows the help of a program that runs".to_string(),
+        false => format!("without 'prefix' no key {}: give {} one", words.join(" or "), names.join(" and ")),
+    };
+    Some(Note { operation: entry.name, message })
+}

@@ -1,0 +1,212 @@
+//! The tools of an agent in its viewer: many of them, floods, and hosts that are killed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nerve_record::executions::{self, ExecutionLine};
+use nerve_term::event::Size;
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+
+use crate::harness::{Home, NERVE, signal};
+use crate::seat::{LIMIT, Seat};
+
+/// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
+const TOOLS: &str = "\x1b[93;5ut";
+const SIZE: Size = Size { cols: 100, rows: 20 };
+
+/// A session that goes on, recorded without a window.
+struct Session {
+    home: Home,
+    recording: PathBuf,
+    recorder: Child,
+}
+
+impl Session {
+    fn of(script: &str) -> Session {
+        let home = Home::new();
+        let recording = home.hermetic.work().join("session.ahr");
+        let file = recording.to_str().unwrap();
+        let mut command =
+            home.command(&["record", "--headless", "--out-file", file, "--", "sh", "-c", script]);
+        let recorder = command.stdin(Stdio::null()).spawn().unwrap();
+        let is_there = || home.hosts().iter().any(|host| host["recording"] == file);
+        assert!(wait_until(LIMIT, is_there));
+        Session { home, recording, recorder }
+    }
+
+    fn host(&self) -> String {
+        let file = self.recording.to_str().unwrap();
+        let hosts = self.home.hosts();
+        let host = hosts.iter().find(|host| host["recording"] == file).unwrap();
+        host["id"].as_str().unwrap().to_string()
+    }
+
+    /// Its viewer.
+    fn viewer(&self) -> Seat {
+        Seat::new(&self.home, SIZE, &["attach", &self.host()])
+    }
+
+    /// Runs a line as an execution.
+    fn run(&self, id: &str, line: &str) -> Child {
+        let mut command = self.home.command(&["exec", "--interactive", "--id", id, "-c", line]);
+        command.env("NERVE_RECORDING", &self.recording).stdin(Stdio::null()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    /// The same with nothing to read on its standard input.
+    fn run_deaf(&self, id: &str) -> Child {
+        let mut command = self.home.command(&["exec", "--id", id, "--", "sleep", "1000"]);
+        command.env("NERVE_RECORDING", &self.recording).stdin(Stdio::null()).stdout(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    fn list(&self, line: ExecutionLine) {
+        executions::append(&self.recording, line).unwrap();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        signal(self.recorder.id(), Signal::TERM);
+        let _ = self.recorder.wait();
+    }
+}
+
+fn begun(id: &str) -> ExecutionLine {
+    let command = "cargo test --workspace -- --nocapture a_test_with_a_long_name".to_string();
+    ExecutionLine { id: id.into(), command: Some(command), started_ns: Some(1), ..ExecutionLine::default() }
+}
+
+fn ended(id: &str) -> ExecutionLine {
+    ExecutionLine { id: id.into(), ended_ns: Some(2), exit_code: Some(0), ..ExecutionLine::default() }
+}
+
+/// What a process has used of the processor.
+fn used(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    // Ticks are hundredths of a second on Linux (proc_pid_stat(5)).
+    Duration::from_millis(ticks * 10)
+}
+
+#[test]
+fn of_ten_thousand_executions_and_a_hundred_more_a_second_no_key_waits() {
+    let session = Session::of("stty -echo; while read a; do echo \"<$a>\"; done");
+    for at in 0..10_000 {
+        session.list(begun(&format!("old-{at}")));
+        session.list(ended(&format!("old-{at}")));
+    }
+    let mut runs: Vec<Child> =
+        (0..5).map(|at| session.run(&format!("run-{at}"), "exec sleep 1000")).collect();
+    let seat = session.viewer();
+    seat.sees("5 running");
+    let over = AtomicBool::new(false);
+    let (mut waits, before, since) = (Vec::new(), used(seat.child.id()), Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begin = Instant::now();
+            for at in 0_u32.. {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                session.list(begun(&format!("new-{at}")));
+                session.list(ended(&format!("new-{at}")));
+                let next = begin + Duration::from_millis(10) * (at + 1);
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
+        for at in 0..50 {
+            let typed = Instant::now();
+            seat.types(&format!("k{at}\r"));
+            seat.sees(&format!("<k{at}>"));
+            waits.push(typed.elapsed());
+            std::thread::sleep(Duration::from_millis(100).saturating_sub(typed.elapsed()));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let cpu = used(seat.child.id()) - before;
+    waits.sort_unstable();
+    eprintln!(
+        "keys: median {:?}, worst {:?}; processor {:?} in {:?}",
+        waits[25],
+        waits[49],
+        cpu,
+        since.elapsed()
+    );
+    // A machine that is busy with something else may take its time now and then; a viewer that waits for the list does so with each key.
+    assert!(waits[45] < Duration::from_secs(1), "{waits:?}");
+    seat.types(TOOLS);
+    seat.sees("5 running of 10");
+    for run in &mut runs {
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_tool_whose_host_is_killed_has_ended_at_once_and_who_types_into_it_is_told() {
+    let session = Session::of("cat");
+    let mut run = session.run_deaf("dead");
+    let seat = session.viewer();
+    seat.sees("1 running");
+    seat.types(TOOLS);
+    seat.sees("1 running of 1");
+    seat.types("\r");
+    seat.sees("its input is /dev/null");
+    let killed = Instant::now();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    seat.sees("it has ended");
+    eprintln!("seen to have ended after {:?}", killed.elapsed());
+    seat.types("\x1b");
+    seat.sees("0 running of 1");
+}
+
+#[test]
+fn beside_two_floods_keys_are_heard_and_frames_are_drawn() {
+    let session = Session::of("yes the agent floods");
+    // A flood ends in the middle of a line.
+    let line =
+        "stty -echo; yes the tool floods & read a; kill $!; wait; echo; echo heard $a; exec sleep 1000";
+    let mut run = session.run("flood", line);
+    let seat = session.viewer();
+    seat.sees("the agent floods");
+    seat.types(TOOLS);
+    seat.sees("1 running of 1");
+    seat.types("\r");
+    seat.sees("\u{2502}the tool floods");
+    let typed = Instant::now();
+    seat.types("\x1b[5;2~");
+    seat.sees("tool scroll");
+    let scrolls = typed.elapsed();
+    seat.types("q");
+    assert!(wait_until(LIMIT, || !seat.text().contains("tool scroll")), "{}", seat.text());
+    let typed = Instant::now();
+    seat.types("yes\r");
+    seat.sees("\u{2502}heard yes");
+    eprintln!("scrolls after {scrolls:?}, answered after {:?}", typed.elapsed());
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
+
+#[test]
+fn of_two_sessions_with_one_id_the_newest_is_shown_and_the_other_is_named() {
+    let home = Home::new();
+    for (session, says) in [("one", "first"), ("two", "second")] {
+        let record = ["record", "--headless", "--session-id", session, "--out-file", "--", NERVE];
+        home.ok(&[&record[..], &["exec", "--id", "same", "--", "echo", says]].concat());
+    }
+    let show = ["show-sandbox-execution", "--id", "same"];
+    let newest = home.nerve(&show);
+    newest.says(0, &["warning", "other sessions have", "--session"]);
+    assert_eq!(newest.stdout, "second\r\n");
+    for (session, says) in [("one", "first\r\n"), ("two", "second\r\n")] {
+        let shown = home.nerve(&[&show[..], &["--session", session]].concat());
+        assert_eq!((shown.stdout.as_str(), shown.stderr.as_str()), (says, ""));
+    }
+}
