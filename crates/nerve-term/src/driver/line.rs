@@ -23,6 +23,15 @@ impl PromptEnd {
         (!text.is_empty()).then_some(PromptEnd { line: view.cursor_line, col: cursor.col, text })
     }
 
+    /// The cursor's line begins with it, whatever else stands there.
+    pub(super) fn of_line(view: &View<'_>, prompt: &str) -> PromptEnd {
+        PromptEnd {
+            line: view.cursor_line.saturating_sub(u64::from(wrapped(view))),
+            col: u16::try_from(width(prompt)).unwrap_or(u16::MAX),
+            text: prompt.trim_end().to_string(),
+        }
+    }
+
     /// It is there still, and the cursor stands behind it.
     pub(super) fn is_there(&self, view: &View<'_>) -> bool {
         typed(view, self.line, self.col).is_some()
@@ -50,9 +59,14 @@ pub(super) fn typed(view: &View<'_>, line: u64, col: u16) -> Option<String> {
 
 /// The row in which the cursor's line begins, before the terminal wrapped it.
 pub(super) fn first_row<'a>(view: &View<'a>) -> &'a str {
+    let first = view.screen.cursor.row.saturating_sub(wrapped(view));
+    view.screen.rows.get(usize::from(first)).map_or("", |row| row.text.as_str())
+}
+
+/// Rows of the cursor's line above the cursor's.
+fn wrapped(view: &View<'_>) -> u16 {
     let above = view.screen.rows.get(..usize::from(view.screen.cursor.row)).unwrap_or_default();
-    let wrapped = above.iter().rev().take_while(|row| row.wrapped).count();
-    view.screen.rows.get(above.len() - wrapped).map_or("", |row| row.text.as_str())
+    u16::try_from(above.iter().rev().take_while(|row| row.wrapped).count()).unwrap_or(u16::MAX)
 }
 
 /// The row of a line that is not below the cursor.
@@ -68,7 +82,7 @@ fn left(screen: &Screen, row: u16, col: u16) -> String {
 }
 
 /// The characters of a row that begin in these columns: wide ones take two.
-fn columns(text: &str, from: u16, to: u16) -> &str {
+pub(super) fn columns(text: &str, from: u16, to: u16) -> &str {
     let place = |limit: u16| {
         let mut col = 0;
         let mut places = text.char_indices();
@@ -82,6 +96,11 @@ fn columns(text: &str, from: u16, to: u16) -> &str {
     };
     let start = place(from);
     &text[start..place(to).max(start)]
+}
+
+/// Columns that a text takes.
+pub(super) fn width(text: &str) -> usize {
+    text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
 #[cfg(test)]

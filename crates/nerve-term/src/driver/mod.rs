@@ -461,7 +461,10 @@ impl Driver {
             return;
         }
         if self.has_departed() && !self.is_prompt(&verdict::before_cursor(view.screen)) {
-            // Silence, or a prompt with somebody's text behind it.
+            // A prompt with somebody's text behind it: a line that was typed ahead. Or silence, and none.
+            if let Some(prompt) = self.prompt_of_line(view) {
+                self.prompt_at = Some(prompt);
+            }
             return;
         }
         self.prompt_at = PromptEnd::at_cursor(view);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::line::{columns, width};
 use super::state::{Foreground, Source};
 use super::{Driver, LimitNotice, Says, View};
 use crate::driver::AgentState;
@@ -260,16 +261,13 @@ impl Driver {
 /// The cursor's row up to the cursor: where a line-based program's prompt stands.
 pub(super) fn before_cursor(screen: &Screen) -> String {
     let Some(row) = screen.rows.get(screen.cursor.row as usize) else { return String::new() };
-    let col = screen.cursor.col as usize;
+    let col = screen.cursor.col;
     let text = &row.text;
-    // Rows are cut at their last blank: what the cursor stands behind includes the blanks up to it.
-    let mut before: String = text.chars().take(col).collect();
-    if text.chars().count() <= col {
-        let width = before.chars().count();
-        before.extend(std::iter::repeat_n(' ', col.saturating_sub(width)));
-        before
-    } else {
+    if !columns(text, col, u16::MAX).is_empty() {
         // Text behind the cursor: somebody typed there, this is no bare prompt.
-        text.clone()
+        return text.clone();
     }
+    // Rows are cut at their last blank: what the cursor stands behind includes the blanks up to it.
+    let blanks = usize::from(col).saturating_sub(width(text));
+    format!("{text}{}", " ".repeat(blanks))
 }

@@ -198,6 +198,125 @@ fn a_program_of_which_nothing_is_known_works_from_a_line_to_its_silence() {
     is_ready_by_silence(&mut bench, 150);
 }
 
+/// Somebody changes the prompt and starts a job that writes more often than the program would fall silent.
+fn with_a_job_at_another_prompt(profile: &str, asleep: Foreground) -> Bench {
+    let mut bench = ready(profile, Foreground::Idle, "~$ ");
+    bench.foreground = if asleep == Foreground::Idle { Foreground::Awake } else { asleep };
+    enter(&mut bench, "cd /tmp; job &");
+    bench.feed("[1] 7\r\n");
+    bench.pass(60);
+    assert_eq!(*bench.driver.state(), AgentState::Busy);
+    bench.foreground = asleep;
+    bench.feed("/tmp$ ");
+    bench
+}
+
+/// How many of the job's lines come until the program is ready again.
+fn lines_until_ready(bench: &mut Bench, pause: u64) -> u64 {
+    for lines in 0..1000 {
+        if *bench.driver.state() == AgentState::Ready {
+            return lines;
+        }
+        bench.feed("tick\r\n");
+        bench.pass(pause);
+    }
+    panic!("it is busy for ever: {:?}", bench.driver.evidence());
+}
+
+#[test]
+fn a_job_that_never_falls_silent_keeps_nobody_from_a_shell_that_sleeps() {
+    let mut bench = with_a_job_at_another_prompt("shell", Foreground::Idle);
+    let lines = lines_until_ready(&mut bench, 100);
+    assert!((12..=14).contains(&lines), "five silences: {lines}");
+    let evidence = bench.driver.evidence();
+    assert!(evidence.text.starts_with("asleep for "), "{evidence:?}");
+    assert_eq!(evidence.source, Source::Foreground);
+    writes(&mut bench, 50);
+    assert_eq!(*bench.driver.state(), AgentState::Ready, "and stays so");
+    bench.submit("1").unwrap();
+}
+
+#[test]
+fn a_shell_that_is_awake_works_as_long_as_it_writes() {
+    let mut bench = with_a_job_at_another_prompt("shell", Foreground::Awake);
+    for round in 0..3000 {
+        // It may wait for its reader at any look.
+        bench.foreground = if round % 10 == 0 { Foreground::Awake } else { Foreground::Idle };
+        bench.feed("work\r\n");
+        bench.pass(100);
+        assert_eq!(*bench.driver.state(), AgentState::Busy, "{round}: {:?}", bench.driver.evidence());
+    }
+}
+
+#[test]
+fn what_writes_long_after_what_may_be_a_prompt_is_not_the_programs_work() {
+    let mut bench = with_a_job_at_another_prompt("generic", Foreground::Unknown);
+    let milliseconds = lines_until_ready(&mut bench, 400) * 400;
+    assert!((29_600..30_800).contains(&milliseconds), "{milliseconds}");
+    assert!(bench.driver.evidence().text.contains("s ago"), "{:?}", bench.driver.evidence());
+    for _ in 0..20 {
+        bench.feed("tick\r\n");
+        bench.pass(400);
+        assert_eq!(*bench.driver.state(), AgentState::Ready, "and stays so");
+    }
+    bench.submit("1").unwrap();
+}
+
+#[test]
+fn what_writes_line_by_line_works_for_as_long_as_it_does() {
+    // Its prompts are known, so what is drawn meanwhile is none; or nothing was there that could be one.
+    for (profile, prompt, row) in [("python", ">>> ", "row: "), ("generic", "db> ", "")] {
+        let mut bench = ready(profile, Foreground::Unknown, prompt);
+        enter(&mut bench, "select");
+        for second in 0..200 {
+            bench.feed(row);
+            bench.pass(100);
+            bench.feed("1\r\n");
+            bench.pass(400);
+            assert_eq!(
+                *bench.driver.state(),
+                AgentState::Busy,
+                "{profile}, {second}: {:?}",
+                bench.driver.evidence()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_typed_ahead_is_somebodys_line_at_the_prompt_that_comes_back() {
+    let mut bench = ready("python", Foreground::Unknown, "Python 3\r\n>>> ");
+    enter(&mut bench, "sleep(9)");
+    bench.pass(500);
+    is_busy(&bench, Source::Screen);
+    bench.feed("fo\r\n>>> fo");
+    bench.pass(50);
+    assert_eq!(bench.driver.evidence().text, "its prompt is back");
+    assert!(matches!(bench.submit("1+1"), Err(Refused::Line(half)) if half == "fo"));
+    // It is finished, and longer than a row of the window.
+    let rest = "x".repeat(70);
+    bench.feed(&rest);
+    assert!(matches!(bench.submit("1+1"), Err(Refused::Line(half)) if half == format!("fo{rest}")));
+    bench.feed("\r\n>>> ");
+    bench.pass(50);
+    bench.submit("1+1").unwrap();
+}
+
+#[test]
+fn what_was_typed_ahead_is_seen_after_silence_too() {
+    for typed in ["fo".to_string(), "日本".repeat(20)] {
+        let mut bench = ready("shell", Foreground::Idle, "日$ ");
+        bench.foreground = Foreground::Awake;
+        enter(&mut bench, "sleep 9");
+        bench.pass(60);
+        is_busy(&bench, Source::Foreground);
+        bench.feed(&format!("\r\n日$ {typed}"));
+        is_ready_by_silence(&mut bench, 300);
+        let refused = bench.submit("1");
+        assert!(matches!(&refused, Err(Refused::Line(half)) if *half == typed), "{refused:?}");
+    }
+}
+
 #[test]
 fn another_programs_foreground_outlives_its_silence() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
