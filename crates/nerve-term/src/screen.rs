@@ -1,6 +1,7 @@
 //! An immutable view of what a terminal shows.
 
 use crate::event::Size;
+use crate::terminal::line::{Link, Underline};
 
 /// What is visible, as of one byte offset. While a synchronized update (`?2026`) is open this is the last finished frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,6 +30,10 @@ pub struct Row {
     pub text: String,
     /// Styles of the row, left to right, without gaps inside the text; unstyled rows have none.
     pub runs: Vec<StyleRun>,
+    /// What the runs do not say, left to right: other underlines than a plain one, and hyperlinks.
+    pub decorations: Vec<Decoration>,
+    /// The hyperlinks of the decorations.
+    pub links: Vec<Link>,
     /// The text goes on in the next row (the terminal wrapped it, the program did not end the line).
     pub wrapped: bool,
 }
@@ -42,6 +47,21 @@ pub struct StyleRun {
     pub len: u16,
     /// Their look.
     pub style: Style,
+}
+
+/// `len` columns from `start` that have more than a style.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoration {
+    /// First column, 0-based.
+    pub start: u16,
+    /// Columns.
+    pub len: u16,
+    /// Form of the underline.
+    pub underline: Underline,
+    /// Colour of the underline (SGR 58).
+    pub underline_color: Color,
+    /// 1-based index into [`Row::links`], 0 for none.
+    pub link: u16,
 }
 
 /// How a cell looks.

@@ -1,10 +1,13 @@
 //! The lines of a document as cells.
 
+use std::num::NonZeroU16;
+
 use nerve_term::screen::{Color as TermColor, Style as TermStyle};
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, CellDiffOption, CellWidth};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::decorations::Decorations;
 use crate::document::Document;
 use crate::pager::Pager;
 use crate::viewport::Row;
@@ -18,6 +21,7 @@ pub(crate) fn lines(
     pager: &Pager,
     (area, gutter): (Rect, Rect),
     buffer: &mut Buffer,
+    decorations: &mut Decorations,
 ) {
     let viewport = pager.viewport();
     for (row, y) in viewport.rows().zip(area.top()..area.bottom()) {
@@ -25,7 +29,7 @@ pub(crate) fn lines(
         if document.has_snapshot(number) {
             mark(Rect { y, ..gutter }, buffer);
         }
-        line(document, pager, (number, dimmed), Rect { y, height: 1, ..area }, buffer);
+        line(document, pager, (number, dimmed), Rect { y, height: 1, ..area }, buffer, decorations);
     }
     // The mark of the snapshot to which the entry belongs is beside the entry while its line is above the window.
     if let (Some(line), Some((row, height))) = (viewport.entry_line(), viewport.entry())
@@ -47,13 +51,21 @@ pub(crate) fn cursor(document: &Document<'_>, pager: &Pager, area: Rect) -> Opti
     Some((area.x + col, area.y + row))
 }
 
-/// Where the program's screen ends at the right, if the window is wider.
+/// Where the program's screen ends at the right, if the window is wider; not in older lines that go on there.
 pub(crate) fn edge(document: &Document<'_>, pager: &Pager, area: Rect, buffer: &mut Buffer) {
     let Some(col) = document.width().checked_sub(pager.left()).filter(|col| *col < area.width) else {
         return;
     };
+    let is_blank = |buffer: &Buffer, at| {
+        let cell = buffer.cell(at);
+        cell.is_some_and(|cell| cell.symbol() == " " && cell.bg == Color::Reset && cell.modifier.is_empty())
+    };
     for y in area.top()..area.bottom() {
-        put(buffer, area.x + col, y, "│", Style::new().add_modifier(Modifier::DIM));
+        let goes_on = col > 0 && is_wide(buffer, area.x + col - 1, y)
+            || (area.x + col..area.right()).any(|x| !is_blank(buffer, (x, y)));
+        if !goes_on {
+            put(buffer, area.x + col, y, "│", Style::new().add_modifier(Modifier::DIM));
+        }
     }
 }
 
@@ -70,12 +82,14 @@ fn line(
     (number, dimmed): (u64, bool),
     area: Rect,
     buffer: &mut Buffer,
+    decorations: &mut Decorations,
 ) {
     let Some(row) = document.row(number) else { return };
     let matches = pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
     let is_found = pager.found() == Some(number);
     // Cells ascend, and so do matches: the first one that does not end before the cell.
     let mut next = 0;
+    let mut last = None;
     let (left, right) = (pager.left(), pager.left().saturating_add(area.width));
     for cell in row.cells() {
         let end = cell.col.saturating_add(cell.width);
@@ -91,7 +105,9 @@ fn line(
         }
         if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
             if is_found && next == 0 {
-                style = Style::new().fg(Color::Black).bg(Color::Yellow);
+                // Without colours it is lit all the same.
+                let lit = Modifier::REVERSED | Modifier::BOLD;
+                style = Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(lit);
             } else {
                 // Swapped colours are swapped back, so that it differs from what is around it.
                 style.add_modifier.toggle(Modifier::REVERSED);
@@ -100,23 +116,67 @@ fn line(
         if dimmed {
             style = style.add_modifier(Modifier::DIM);
         }
+        if let Some(decoration) = cell.decoration {
+            let (_, sign) = last
+                .filter(|(before, _)| std::ptr::eq(*before, decoration))
+                .unwrap_or_else(|| (decoration, decorations.put(&row, decoration)));
+            last = Some((decoration, sign));
+            style = style.underline_color(sign);
+        }
         // Half of a wide character is a blank.
         let is_whole = cell.col >= left && end <= right;
         let first = cell.col.max(left);
-        put(buffer, area.x + first - left, area.y, if is_whole { cell.text } else { " " }, style);
+        let x = area.x + first - left;
+        put(buffer, x, area.y, if is_whole { cell.text } else { " " }, style);
+        if is_whole {
+            takes(cell.width, x, area.y, buffer);
+        }
         for col in first + 1..end.min(right) {
             put(buffer, area.x + col - left, area.y, " ", style);
         }
     }
 }
 
+/// Draws a cell; nothing is left of what was there.
 pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style) {
     if let Some(cell) = buffer.cell_mut((x, y)) {
+        cell.reset();
         cell.set_symbol(text).set_style(style);
     }
 }
 
-/// A cell's look, as the terminal has it; underlines of all forms are plain ones.
+/// The columns that a cell takes, where its text alone would say another number.
+fn takes(columns: u16, x: u16, y: u16, buffer: &mut Buffer) {
+    if let Some(cell) = buffer.cell_mut((x, y))
+        && cell.cell_width() != columns
+        && let Some(columns) = NonZeroU16::new(columns)
+    {
+        cell.set_diff_option(CellDiffOption::ForcedWidth(columns));
+    }
+}
+
+fn is_wide(buffer: &Buffer, x: u16, y: u16) -> bool {
+    buffer.cell((x, y)).is_some_and(|cell| cell.cell_width() > 1)
+}
+
+/// Empties an area: no wide character reaches into it from the left.
+pub(crate) fn clear(area: Rect, buffer: &mut Buffer) {
+    for y in area.top()..area.bottom() {
+        if let Some(x) = area.x.checked_sub(1)
+            && is_wide(buffer, x, y)
+            && let Some(cell) = buffer.cell_mut((x, y))
+        {
+            cell.set_symbol(" ").set_diff_option(CellDiffOption::None);
+        }
+        for x in area.left()..area.right() {
+            if let Some(cell) = buffer.cell_mut((x, y)) {
+                cell.reset();
+            }
+        }
+    }
+}
+
+/// A cell's look, as the terminal has it; what else there is of an underline is its decoration's.
 fn style(style: &TermStyle) -> Style {
     let attributes = [
         (style.bold, Modifier::BOLD),
@@ -133,7 +193,8 @@ fn style(style: &TermStyle) -> Style {
     Style::new().fg(color(style.fg)).bg(color(style.bg)).add_modifier(modifiers)
 }
 
-fn color(color: TermColor) -> Color {
+/// A colour as the terminal has it.
+pub(crate) fn color(color: TermColor) -> Color {
     match color {
         TermColor::Default => Color::Reset,
         TermColor::Indexed(index) => Color::Indexed(index),

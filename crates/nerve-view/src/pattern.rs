@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use nerve_term::terminal::line::clusters;
 use regex::{Regex, RegexBuilder};
-use unicode_width::UnicodeWidthStr;
 
 /// The largest program of a pattern, in bytes: what somebody types must not take the memory.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -86,14 +86,17 @@ impl Pattern {
         if self.inverse {
             return Vec::new();
         }
-        let (mut measured, mut col) = (0, 0_u16);
-        // Matches ascend: each stretch of the line is measured once.
-        let mut column = |at: usize| {
-            col = col.saturating_add(u16::try_from(line[measured..at].width()).unwrap_or(u16::MAX));
-            measured = at;
-            col
+        let (mut cells, mut at, mut col) = (clusters(line).peekable(), 0, 0_u16);
+        // Matches ascend: the line is measured once. The column at a byte, and the one behind the cell the byte is in.
+        let mut columns = |byte: usize| {
+            while let Some((text, width)) = cells.next_if(|(text, _)| at + text.len() <= byte) {
+                at += text.len();
+                col = col.saturating_add(width);
+            }
+            let inside = cells.peek().filter(|_| at < byte).map_or(0, |(_, width)| *width);
+            (col, col.saturating_add(inside))
         };
-        self.matches(line).map(|found| column(found.start)..column(found.end)).collect()
+        self.matches(line).map(|found| columns(found.start).0..columns(found.end).1).collect()
     }
 
     fn matches<'a>(&'a self, line: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
@@ -126,6 +129,15 @@ fn fault(bad: &regex::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_are_those_of_whole_cells() {
+        let columns = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().columns(line);
+        assert_eq!(columns("x", "⌚\u{fe0e}xe\u{301}x"), [2..3, 4..5]);
+        assert_eq!(columns("e", "ae\u{301}xe"), [1..2, 3..4]);
+        assert_eq!(columns("\u{301}", "ae\u{301}xe\u{301}"), [1..2, 3..4], "it is in the cell");
+        assert_eq!(columns("本x|ﾞ", "日本xｶﾞ"), [2..5, 6..7]);
+    }
 
     #[test]
     fn nothing_is_looked_for_in_vain() {

@@ -44,7 +44,11 @@ fn read_as(row: &Row<Cell>, bound: usize, line: &mut Line, dump: bool) {
         cells.len() - usize::from(last.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER))
     } else {
         let bound = bound.min(cells.len());
-        cells[..bound].iter().rposition(shows).map_or(0, |col| col + 1)
+        // Of a blank that shows nothing the look is told too, when text comes behind it.
+        let counts = |cell: &Cell| {
+            shows(cell) || dump && (cell.flags.intersects(LOOKS) || cell.fg != NO_FG || cell.extra.is_some())
+        };
+        cells[..bound].iter().rposition(counts).map_or(0, |col| col + 1)
     };
     Reader { line, model: None, start_cols: 0, start_bytes: 0, cols: 0, dump }.read(cells, end);
 }

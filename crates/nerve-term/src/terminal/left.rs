@@ -46,6 +46,6 @@ impl TerminalState {
         let row = (usize::from(row) < grid.screen_lines()).then_some(GridLine(row.into()))?;
         let mut line = Line::default();
         cells::read(&grid[row], grid.columns(), &mut line);
-        Some(line.to_row())
+        Some(line.into_row())
     }
 }

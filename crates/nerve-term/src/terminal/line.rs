@@ -3,7 +3,10 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::print::{TONES, ZWJ};
-use crate::screen::{Color, Row, Style, StyleRun};
+use crate::screen::{Color, Decoration, Row, Style, StyleRun};
+
+/// Asks for the form as text; a terminal leaves a character as wide as it is.
+const TEXT_STYLE: char = '\u{fe0e}';
 
 /// A row as text plus spans.
 ///
@@ -46,7 +49,7 @@ pub struct Look {
 }
 
 /// Forms of underline (SGR 4, 4:2 … 4:5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Underline {
     /// Not underlined.
     #[default]
@@ -64,12 +67,26 @@ pub enum Underline {
 }
 
 /// A hyperlink (OSC 8).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Link {
     /// The `id` parameter, empty if the program gave none.
     pub id: String,
     /// The target.
     pub uri: String,
+}
+
+impl Look {
+    /// A [`Style`] does not say all of it.
+    fn is_decorated(&self) -> bool {
+        let is_plain = matches!(self.underline, Underline::None | Underline::Single);
+        !is_plain || self.underline_color != Color::Default || self.link != 0
+    }
+}
+
+impl Decoration {
+    fn is_of(&self, look: &Look) -> bool {
+        (self.underline, self.underline_color, self.link) == (look.underline, look.underline_color, look.link)
+    }
 }
 
 impl Line {
@@ -92,20 +109,31 @@ impl Line {
     }
 
     /// The row as [`Screen`](crate::screen::Screen) shows it.
-    pub fn to_row(&self) -> Row {
-        let mut start = 0;
-        let mut runs: Vec<StyleRun> = Vec::new();
-        for span in &self.spans {
+    pub fn into_row(mut self) -> Row {
+        let (mut start, mut runs, mut decorations) = (0, Vec::<StyleRun>::new(), Vec::<Decoration>::new());
+        for Span { cols, look, .. } in &self.spans {
             match runs.last_mut() {
-                Some(last) if last.style == span.look.style => last.len += span.cols,
-                _ => runs.push(StyleRun { start, len: span.cols, style: span.look.style }),
+                Some(last) if last.style == look.style => last.len += cols,
+                _ => runs.push(StyleRun { start, len: *cols, style: look.style }),
             }
-            start += span.cols;
+            match decorations.last_mut() {
+                Some(last) if last.is_of(look) && last.start + last.len == start => last.len += cols,
+                _ if look.is_decorated() => decorations.push(Decoration {
+                    start,
+                    len: *cols,
+                    underline: look.underline,
+                    underline_color: look.underline_color,
+                    link: look.link,
+                }),
+                _ => {}
+            }
+            start += cols;
         }
         if runs.iter().all(|run| run.style == Style::default()) {
             runs.clear();
         }
-        Row { text: self.trimmed().to_string(), runs, wrapped: self.wrapped }
+        self.text.truncate(self.trimmed().len());
+        Row { text: self.text, runs, decorations, links: self.links, wrapped: self.wrapped }
     }
 
     /// The spans with their text; one default span when there are none.
@@ -128,19 +156,19 @@ pub(super) fn text_to(text: &str, col: u16) -> &str {
         // No character takes more columns than bytes.
         return text;
     }
-    let (mut cols, mut end) = (0, 0);
-    for cluster in clusters(text) {
-        if cols >= usize::from(col) {
+    let (mut cols, mut end) = (0u16, 0);
+    for (cluster, width) in clusters(text) {
+        if cols >= col {
             break;
         }
-        cols += cluster.width();
+        cols = cols.saturating_add(width);
         end += cluster.len();
     }
     &text[..end]
 }
 
-/// A row's text in pieces: a character with the marks that are drawn over it and what is joined to it.
-fn clusters(text: &str) -> impl Iterator<Item = &str> {
+/// A row's text in pieces, each with its columns: a character with the marks that are drawn over it and what is joined to it.
+pub fn clusters(text: &str) -> impl Iterator<Item = (&str, u16)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let mut joins = false;
@@ -152,8 +180,16 @@ fn clusters(text: &str) -> impl Iterator<Item = &str> {
         let (last, char) = rest.char_indices().take_while(goes_on).last()?;
         let (cluster, after) = rest.split_at(last + char.len_utf8());
         rest = after;
-        Some(cluster)
+        Some((cluster, u16::try_from(columns(cluster)).unwrap_or(1).max(1)))
     })
+}
+
+/// Columns that a character takes with what is drawn over it and joined to it.
+pub(super) fn columns(cluster: &str) -> usize {
+    match cluster.contains(TEXT_STYLE) {
+        true => cluster.replace(TEXT_STYLE, "").width(),
+        false => cluster.width(),
+    }
 }
 
 /// One cell of a row that shows something; a wide one takes two columns.
@@ -167,18 +203,25 @@ pub struct Cell<'a> {
     pub text: &'a str,
     /// Its look.
     pub style: Style,
+    /// What it has beside that: the same reference for all cells of one [`Decoration`].
+    pub decoration: Option<&'a Decoration>,
 }
 
 impl Row {
+    /// The hyperlink of one of its decorations.
+    pub fn link(&self, decoration: &Decoration) -> Option<&Link> {
+        self.links.get(usize::from(decoration.link).checked_sub(1)?)
+    }
+
     /// Its cells, left to right: all up to the last one with text or a look of its own.
     pub fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
         let styled = self.runs.last().map_or(0, |run| run.start.saturating_add(run.len));
         let mut clusters = clusters(&self.text);
-        let (mut col, mut runs) = (0u16, self.runs.as_slice());
+        let (mut col, mut runs, mut decorations) = (0u16, self.runs.as_slice(), self.decorations.as_slice());
         std::iter::from_fn(move || {
-            let text = match clusters.next() {
-                Some(text) => text,
-                None if col < styled => " ",
+            let (text, width) = match clusters.next() {
+                Some(cluster) => cluster,
+                None if col < styled => (" ", 1),
                 None => return None,
             };
             while let [run, after @ ..] = runs
@@ -187,8 +230,13 @@ impl Row {
                 runs = after;
             }
             let style = runs.first().filter(|run| run.start <= col).map(|run| run.style).unwrap_or_default();
-            let width = u16::try_from(text.width()).unwrap_or(1).max(1);
-            let cell = Cell { col, width, text, style };
+            while let [first, after @ ..] = decorations
+                && first.start.saturating_add(first.len) <= col
+            {
+                decorations = after;
+            }
+            let decoration = decorations.first().filter(|first| first.start <= col);
+            let cell = Cell { col, width, text, style, decoration };
             col = col.saturating_add(width);
             Some(cell)
         })
@@ -198,6 +246,8 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Size, TsNs};
+    use crate::terminal::TerminalState;
 
     #[test]
     fn cells_of_a_row_are_what_its_columns_show() {
@@ -207,7 +257,7 @@ mod tests {
             StyleRun { start: 1, len: 2, style: red },
             StyleRun { start: 5, len: 2, style: red },
         ];
-        let row = Row { text: "a日e\u{301}x".to_string(), runs, wrapped: false };
+        let row = Row { text: "a日e\u{301}x".to_string(), runs, ..Row::default() };
         let cells: Vec<_> = row.cells().map(|c| (c.col, c.width, c.text, c.style == red)).collect();
         assert_eq!(
             cells,
@@ -222,7 +272,7 @@ mod tests {
         );
         assert_eq!(Row::default().cells().count(), 0);
         let family = "👩\u{200d}👩\u{200d}👧";
-        assert_eq!(clusters(&format!("{family}|🇩🇪")).next(), Some(family));
+        assert_eq!(clusters(&format!("{family}|🇩🇪")).next(), Some((family, 2)));
     }
 
     #[test]
@@ -232,5 +282,34 @@ mod tests {
             [0, 1, 2, 3, 4, 5, 9].map(left),
             ["", "a", "a日", "a日", "a日e\u{301}", "a日e\u{301}x", "a日e\u{301}x"]
         );
+    }
+
+    /// What a terminal makes of it, and what its text says.
+    fn columns_of(program: &str) -> (Vec<(u16, String)>, u16) {
+        let mut terminal = TerminalState::new(Size::new(8, 2));
+        terminal.process_data(TsNs(0), program.as_bytes());
+        let screen = terminal.screen();
+        let cells = screen.rows[0].cells().map(|cell| (cell.col, cell.text.to_string())).collect();
+        (cells, screen.cursor.col)
+    }
+
+    #[test]
+    fn text_has_the_columns_that_the_terminal_gave_it() {
+        let cells = |program: &str| columns_of(program).0;
+        let own = |cells: &[(u16, &str)]| -> Vec<_> {
+            cells.iter().map(|(col, text)| (*col, text.to_string())).collect()
+        };
+        assert_eq!(cells("⌚\u{fe0e}x"), own(&[(0, "⌚\u{fe0e}"), (2, "x")]));
+        assert_eq!(text_to("⌚\u{fe0e}x", 2), "⌚\u{fe0e}");
+        assert_eq!(cells("☺\u{fe0e}x"), own(&[(0, "☺\u{fe0e}"), (1, "x")]));
+        assert_eq!(cells("❤\u{fe0f}x"), own(&[(0, "❤\u{fe0f}"), (2, "x")]));
+        assert_eq!(cells("ｶﾞx"), own(&[(0, "ｶ"), (1, "ﾞ"), (2, "x")]));
+        // No room for the second column: it is what it was.
+        assert_eq!(cells("\x1b[8G❤\u{fe0f}").last(), own(&[(7, "❤")]).last());
+        assert_eq!(cells("❤x\x1b[2G\u{fe0f}"), own(&[(0, "❤"), (1, "x")]));
+        for text in ["⌚\u{fe0e}x", "❤\u{fe0f}x", "❤\u{fe0e}\u{fe0f}x", "👩\u{fe0e}\u{200d}🚀x"] {
+            let (cells, col) = columns_of(text);
+            assert_eq!(cells.last(), Some(&(col - 1, "x".to_string())), "{text}");
+        }
     }
 }

@@ -44,6 +44,7 @@ mod partial;
 mod print;
 mod reflow;
 mod replies;
+mod saying;
 mod scroll;
 mod sgr;
 mod strings;
@@ -64,7 +65,7 @@ use crate::store::Store;
 pub use anchors::Snapshot;
 pub use keyframe::{Between, Hidden, Keyframe};
 pub use line::Cell;
-pub use notice::{Changes, Mark, MarkKind, Notice};
+pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
 
 use anchors::Anchors;
 use ansi::AnsiWriter;
@@ -218,7 +219,7 @@ impl TerminalState {
         }
         let mut line = Line::default();
         self.model.read_row(true, i32::from(row), &mut line);
-        Some(line.to_row())
+        Some(line.into_row())
     }
 
     /// Rows that have left the main screen at its top: the number of the line that is its first row, live.
@@ -295,7 +296,7 @@ impl TerminalState {
 
     /// The line as a screen shows it; `None` if it is not kept or not there yet.
     pub fn line_row(&self, line: LineIndex) -> Option<Row> {
-        self.line(line).map(|line| line.to_row())
+        self.line(line).map(Line::into_row)
     }
 
     /// The line as ANSI text (SGR and OSC 8), which ends with the default look; `None` if it is not kept or not there yet.

@@ -195,10 +195,10 @@ impl Model {
 
     /// What is on the screen now, whether a frame is open or not.
     pub(super) fn live_screen(&self, offset: u64) -> Screen {
-        let mut line = Line::default();
         let rows = (0..self.rows()).map(|row| {
+            let mut line = Line::default();
             self.read_row(true, row, &mut line);
-            line.to_row()
+            line.into_row()
         });
         let rows = rows.collect();
         let (row, col) = self.cursor();

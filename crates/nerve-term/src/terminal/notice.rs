@@ -15,6 +15,10 @@ pub struct Changes {
 }
 
 impl Changes {
+    pub(super) fn notices_of(&mut self, notice: Option<Notice>) {
+        notice.into_iter().for_each(|notice| self.notice(notice));
+    }
+
     pub(super) fn notice(&mut self, notice: Notice) {
         let again = notice == Notice::Bell && self.notices.last() == Some(&Notice::Bell);
         if !again && self.notices.len() < LIMIT {
@@ -42,8 +46,10 @@ pub enum Notice {
     },
     /// Working directory (OSC 7, OSC 9;9, OSC 1337 CurrentDir), percent-decoded.
     Cwd(String),
-    /// A desktop notification (OSC 9, OSC 777).
-    Notify(String),
+    /// A desktop notification (OSC 9, 777 and 99).
+    Notify(Notification),
+    /// A text for the clipboard (OSC 52).
+    Clipboard(Clipboard),
     /// The alternate screen was entered or left.
     Alternate(bool),
     /// A synchronized update was finished by the program.
@@ -55,6 +61,47 @@ pub enum Notice {
         /// What failed.
         reason: String,
     },
+}
+
+/// A desktop notification in the form that the program has used. Without control characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notification {
+    /// A text (OSC 9, iTerm2's).
+    Text(String),
+    /// A title and a text, which may be empty (OSC 777, rxvt's).
+    Titled {
+        /// Without semicolons.
+        title: String,
+        /// What else there is to say.
+        body: String,
+    },
+    /// A piece of one (OSC 99, kitty's): it is shown when its last piece has come.
+    Piece {
+        /// `key=value`, joined by colons: only keys that nothing is answered to.
+        metadata: String,
+        /// What `p` in the metadata says; text, or Base64 where `e` is 1.
+        payload: String,
+    },
+}
+
+/// A text for the clipboard (OSC 52). What asks for the clipboard's text is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clipboard {
+    /// Where it is to go.
+    pub to: Selections,
+    /// Base64 (RFC 4648 §4), at most 1 MiB; empty to clear it.
+    pub base64: String,
+}
+
+/// Which of a terminal's selections; at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selections {
+    /// The clipboard.
+    Clipboard,
+    /// The primary selection, which the middle button pastes.
+    Primary,
+    /// Both.
+    Both,
 }
 
 /// A shell integration mark and where it was.

@@ -6,8 +6,9 @@ use super::LineIndex;
 use super::model::Model;
 use super::notice::{Mark, MarkKind, Notice};
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
+use super::saying;
 
-/// Characters of a title, directory or notification that are kept.
+/// Characters of a title or directory that are kept.
 const TEXT: usize = 4096;
 /// Bytes of a hyperlink's target; a longer one is no link.
 const URI: usize = 2083;
@@ -31,16 +32,14 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"777" if args.first() == Some(&b"notify".as_slice()) => {
-                let parts: Vec<String> = args[1..].iter().map(|part| text(&[part])).collect();
-                self.changes.notice(Notice::Notify(parts.join(": ")));
-            }
+            b"52" => self.changes.notices_of(saying::clipboard(args).map(Notice::Clipboard)),
+            b"99" => self.changes.notices_of(saying::piece(args).map(Notice::Notify)),
+            b"777" => self.changes.notices_of(saying::titled(args).map(Notice::Notify)),
             b"1337" => {
                 if let Some(path) = text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
                 }
             }
-            // 52 among them: the clipboard is never touched.
             _ => {}
         }
     }
@@ -108,8 +107,7 @@ impl Model {
                 }
             }
             [b"9", path @ ..] => self.directory(text(path).trim_matches('"').to_string()),
-            [] => {}
-            _ => self.changes.notice(Notice::Notify(text(args))),
+            _ => self.changes.notices_of(saying::text(args).map(Notice::Notify)),
         }
     }
 
@@ -142,7 +140,7 @@ impl Model {
 }
 
 /// Arguments joined again at their semicolons, as text without control characters.
-fn text(args: &[&[u8]]) -> String {
+pub(super) fn text(args: &[&[u8]]) -> String {
     let joined = args.join(&b';');
     String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
 }

@@ -4,8 +4,9 @@
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{Handler, StandardCharset};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
+use super::line::columns;
 use super::model::Model;
 
 /// Printable ASCII collected before it is written to the cells at once.
@@ -166,24 +167,24 @@ impl Model {
         if cell.zerowidth().map_or(0, <[char]>::len) >= MARKS {
             return;
         }
-        cell.push_zerowidth(c);
-        self.after_joiner = c == ZWJ;
-        let cell = &self.grid()[line][col];
         let widens = c == EMOJI_STYLE
             && !cell.flags.contains(Flags::WIDE_CHAR)
-            && self.joinable
-            && cluster(cell).width() == 2;
-        if widens {
-            self.widen(line, col);
+            && columns(&format!("{}{c}", cluster(cell))) == 2;
+        if widens && !self.widen(line, col) {
+            // It stays what it was: its text would say two columns.
+            return;
         }
+        self.term.grid_mut()[line][col].push_zerowidth(c);
+        self.after_joiner = c == ZWJ;
         self.touch(line.0, col.0 + 2);
     }
 
-    /// Makes the cell before the cursor two columns wide, if there is room.
-    fn widen(&mut self, line: GridLine, col: Column) {
+    /// Makes the cell before the cursor two columns wide; says whether there was room, and the cell was printed last.
+    fn widen(&mut self, line: GridLine, col: Column) -> bool {
         let cursor = &self.grid().cursor;
-        if cursor.input_needs_wrap || cursor.point.line != line || cursor.point.column != col + 1 {
-            return;
+        let is_next = cursor.point.line == line && cursor.point.column == col + 1;
+        if !self.joinable || cursor.input_needs_wrap || !is_next {
+            return false;
         }
         self.wide_seen = true;
         self.input(' ');
@@ -193,6 +194,7 @@ impl Model {
         let second = &mut row[col + 1];
         *second = Cell { c: ' ', extra: second.extra.take(), ..first };
         second.flags.insert(Flags::WIDE_CHAR_SPACER);
+        true
     }
 
     /// Adds an emoji to the cell before if the two are one: after a joiner, or a skin tone after what can have one.
@@ -208,7 +210,7 @@ impl Model {
         let mut text = cluster(cell);
         text.push(c);
         // Some only count as emoji with the style that is still to come.
-        if text.width() != 2 && format!("{text}{EMOJI_STYLE}").width() != 2 {
+        if columns(&text) != 2 && columns(&format!("{text}{EMOJI_STYLE}")) != 2 {
             return false;
         }
         self.term.grid_mut()[line][col].push_zerowidth(c);

@@ -2,7 +2,10 @@
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
-use nerve_term::terminal::{LineIndex, Mark, MarkKind, Notice, TerminalState};
+use nerve_term::terminal::line::{Link, Underline};
+use nerve_term::terminal::{
+    Clipboard, LineIndex, Mark, MarkKind, Notice, Notification, Selections, TerminalState,
+};
 
 use crate::{all_lines, fed, feed, shown};
 
@@ -231,14 +234,83 @@ fn notices() {
     assert_eq!(notices("\x1b]9;4;1;42\x07"), [Notice::Progress { state: 1, value: 42 }]);
     assert_eq!(notices("\x1b]9;4;0\x1b\\"), [Notice::Progress { state: 0, value: 0 }]);
     assert_eq!(notices("\x1b]9;4;77;1\x07"), []);
-    assert_eq!(notices("\x1b]9;All done; really\x07"), [Notice::Notify("All done; really".into())]);
-    assert_eq!(notices("\x1b]777;notify;Title;Body\x07"), [Notice::Notify("Title: Body".into())]);
     assert_eq!(notices("\x1b]7;file://host/tmp/a%20b%zz\x07"), [Notice::Cwd("/tmp/a b%zz".into())]);
     assert_eq!(notices("\x1b]9;9;\"/srv\"\x07"), [Notice::Cwd("/srv".into())]);
     assert_eq!(notices("\x1b]1337;CurrentDir=/home\x07"), [Notice::Cwd("/home".into())]);
     assert_eq!(notices("\x1b[3J"), [Notice::ScrollbackErased]);
     assert_eq!(notices("\x1b[?2026h\x1b[?2026l\x1b[?2026l"), [Notice::FrameDone]);
     assert!(notices(&"\x07\x1b]2;x\x07".repeat(20_000)).len() <= 4096);
+}
+
+#[test]
+fn notifications_come_as_the_program_has_sent_them() {
+    let mut terminal = fed(80, 24, "");
+    let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]{bytes}\x1b\\")).notices;
+    let text = |text: &str| vec![Notice::Notify(Notification::Text(text.into()))];
+    assert_eq!(notices("9;All done; really\u{9b}31m"), text("All done; really31m"));
+    assert_eq!(notices("9;5 minutes left"), text("5 minutes left"));
+    for command in
+        ["9;", "9;5", "9;6;macro", "9;4", "777;precmd", "777;notify", "99", "99;p=?;", "99;i=1:p=buttons;a"]
+    {
+        assert_eq!(notices(command), [], "{command}");
+    }
+    let titled = |title: &str, body: &str| {
+        vec![Notice::Notify(Notification::Titled { title: title.into(), body: body.into() })]
+    };
+    assert_eq!(notices("777;notify;Title;Body; and more"), titled("Title", "Body; and more"));
+    assert_eq!(notices("777;notify;Title"), titled("Title", ""));
+    let piece = |metadata: &str, payload: &str| {
+        vec![Notice::Notify(Notification::Piece { metadata: metadata.into(), payload: payload.into() })]
+    };
+    assert_eq!(notices("99;;Hello;you"), piece("", "Hello;you"));
+    assert_eq!(
+        notices("99;i=1:d=0:a=report:c=1:p=body:u=2:f=a b;It is done"),
+        piece("i=1:d=0:p=body:u=2", "It is done")
+    );
+}
+
+#[test]
+fn texts_for_the_clipboard_come_as_they_are_and_nothing_else_does() {
+    let mut terminal = fed(80, 24, "");
+    let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]52;{bytes}\x07"));
+    let copied = |to, base64: &str| vec![Notice::Clipboard(Clipboard { to, base64: base64.into() })];
+    assert_eq!(notices("c;aGVsbG8=").notices, copied(Selections::Clipboard, "aGVsbG8="));
+    assert_eq!(notices(";aGVsbG8=").notices, copied(Selections::Clipboard, "aGVsbG8="));
+    assert_eq!(notices("s;aGVsbG8=").notices, copied(Selections::Primary, "aGVsbG8="));
+    assert_eq!(notices("pc;").notices, copied(Selections::Both, ""));
+    for none in ["c", "c;?", "c;not base 64", "c;aGVs;bG8=", "q0;aGVsbG8=", "c;aGVs\u{e9}"] {
+        let changes = notices(none);
+        assert_eq!((changes.notices, changes.replies), (vec![], vec![]), "{none}");
+    }
+    let too_long = "x".repeat(2 << 20);
+    assert_eq!(notices(&format!("c;{too_long}")).notices, []);
+}
+
+#[test]
+fn a_row_has_the_underlines_and_the_links_of_its_cells() {
+    let link = "\x1b]8;id=7;https://example.org\x1b\\";
+    let terminal = fed(
+        80,
+        2,
+        format!("\x1b[4ma\x1b[4:3;58;5;9mb日\x1b[0m{link}c\x1b[1md\x1b]8;;\x1b\\\x1b[me\x1b[4:2mf"),
+    );
+    let row = &terminal.screen().rows[0];
+    let decorated: Vec<_> = row.decorations.iter().map(|d| (d.start, d.len, d.underline)).collect();
+    assert_eq!(decorated, [(1, 3, Underline::Curl), (4, 2, Underline::None), (7, 1, Underline::Double)]);
+    assert_eq!(row.decorations[0].underline_color, Color::Indexed(9));
+    let links: Vec<_> =
+        row.cells().map(|cell| (cell.text, cell.decoration.and_then(|d| row.link(d)))).collect();
+    let to = Link { id: "7".into(), uri: "https://example.org".into() };
+    let none = |text| (text, None);
+    assert_eq!(
+        links,
+        [none("a"), none("b"), none("日"), ("c", Some(&to)), ("d", Some(&to)), none("e"), none("f")]
+    );
+    assert_eq!(terminal.screen_row(0).as_ref(), Some(row));
+    assert_eq!(terminal.line_row(LineIndex(0)).as_ref(), Some(row));
+    let mut dumped = TerminalState::new(Size::new(80, 2));
+    dumped.process_data(TsNs(0), &terminal.dump());
+    assert_eq!(&dumped.screen().rows[0], row);
 }
 
 #[test]

@@ -2,14 +2,18 @@
 
 mod colors;
 mod glyphs;
+mod underlines;
 
 use std::fmt::Write;
 
+use nerve_term::terminal::line::Underline;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
 
 use self::colors::{BACKGROUND, FOREGROUND, Rgb};
+use crate::cells::color;
+use crate::decorations::Decorations;
 
 /// Of a cell, in pixels: 0.6 of the font's size, as nearly all monospaced fonts have it.
 const WIDTH: f64 = 8.4;
@@ -27,10 +31,12 @@ struct Look {
     /// `None`: the picture's.
     bg: Option<Rgb>,
     modifier: Modifier,
+    /// Form and colour of an underline that is not a plain one.
+    underline: Option<(Underline, Rgb)>,
 }
 
-/// The picture of a window with this title, and with its cursor at that column and row.
-pub fn svg(buffer: &Buffer, cursor: Option<(u16, u16)>, title: &str) -> String {
+/// The picture of a window with this title, drawn with these decorations, and with its cursor at that column and row.
+pub fn svg(buffer: &Buffer, decorations: &Decorations, cursor: Option<(u16, u16)>, title: &str) -> String {
     let (cols, rows) = (buffer.area.width, buffer.area.height);
     let width = f64::from(cols) * WIDTH + 2.0 * MARGIN;
     let height = f64::from(rows) * HEIGHT + 2.0 * MARGIN;
@@ -50,7 +56,7 @@ pub fn svg(buffer: &Buffer, cursor: Option<(u16, u16)>, title: &str) -> String {
         let cells = (0..cols).filter_map(|col| buffer.cell((buffer.area.x + col, buffer.area.y + row)));
         let is_cursor = |col: usize| cursor.is_some_and(|at| (usize::from(at.0), at.1) == (col, row));
         let cells: Vec<(&Cell, Look)> =
-            cells.enumerate().map(|(col, cell)| (cell, look(cell, is_cursor(col)))).collect();
+            cells.enumerate().map(|(col, cell)| (cell, look(cell, decorations, is_cursor(col)))).collect();
         let y = f64::from(row) * HEIGHT;
         backgrounds(&cells, y, &mut out);
         letters(&cells, y, &mut out);
@@ -59,7 +65,7 @@ pub fn svg(buffer: &Buffer, cursor: Option<(u16, u16)>, title: &str) -> String {
     out
 }
 
-fn look(cell: &Cell, is_cursor: bool) -> Look {
+fn look(cell: &Cell, decorations: &Decorations, is_cursor: bool) -> Look {
     let mut fg = colors::of(cell.fg).unwrap_or(FOREGROUND);
     let mut bg = colors::of(cell.bg);
     if cell.modifier.contains(Modifier::REVERSED) != is_cursor {
@@ -74,7 +80,14 @@ fn look(cell: &Cell, is_cursor: bool) -> Look {
         | Modifier::CROSSED_OUT
         | Modifier::HIDDEN
         | Modifier::DIM;
-    Look { fg, bg, modifier: cell.modifier.intersection(seen) }
+    let mut modifier = cell.modifier.intersection(seen);
+    let decoration = decorations.of(cell).filter(|_| modifier.contains(Modifier::UNDERLINED));
+    let underline = decoration.map(|of| (of.underline, colors::of(color(of.color)).unwrap_or(fg)));
+    let underline = underline.filter(|underline| *underline != (Underline::Single, fg));
+    if underline.is_some() {
+        modifier.remove(Modifier::UNDERLINED);
+    }
+    Look { fg, bg, modifier, underline }
 }
 
 /// Neighbours of one colour are one rectangle.
@@ -129,7 +142,8 @@ fn letters(cells: &[(&Cell, Look)], y: f64, out: &mut String) {
 
 /// Nothing is to be seen of it in this look.
 fn is_blank(symbol: &str, look: Look) -> bool {
-    symbol == " " && !look.modifier.intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT)
+    let has_lines = look.modifier.intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
+    symbol == " " && !has_lines && look.underline.is_none()
 }
 
 /// A text ends before two blanks: what follows has a place of its own again.
@@ -138,8 +152,8 @@ fn ends(cells: &[(&Cell, Look)], look: Look) -> bool {
     blank(0) && blank(1)
 }
 
-fn write_text(text: &str, col: usize, cols: usize, y: f64, look: Look, out: &mut String) {
-    let (x, y, length) = (number(col as f64 * WIDTH), number(y + BASE), number(cols as f64 * WIDTH));
+fn write_text(text: &str, col: usize, cols: usize, top: f64, look: Look, out: &mut String) {
+    let (x, y, length) = (number(col as f64 * WIDTH), number(top + BASE), number(cols as f64 * WIDTH));
     let mut more = String::new();
     if look.modifier.contains(Modifier::BOLD) {
         more.push_str(" font-weight=\"bold\"");
@@ -156,6 +170,9 @@ fn write_text(text: &str, col: usize, cols: usize, y: f64, look: Look, out: &mut
     // Whatever the font's own width: letters stand in their columns.
     if cols > 1 {
         let _ = write!(more, " textLength=\"{length}\" lengthAdjust=\"spacingAndGlyphs\"");
+    }
+    if let Some((form, color)) = look.underline {
+        underlines::draw(form, color, (col, cols), top, out);
     }
     let (fill, text) = (look.fg, escaped(text));
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" fill=\"{fill}\"{more}>{text}</text>");
@@ -185,6 +202,7 @@ fn number(pixels: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nerve_term::screen;
     use ratatui::layout::Rect;
     use ratatui::style::{Color, Style};
 
@@ -193,7 +211,7 @@ mod tests {
     fn picture(write: impl FnOnce(&mut Buffer), cursor: Option<(u16, u16)>) -> Vec<String> {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 1));
         write(&mut buffer);
-        let svg = svg(&buffer, cursor, "a <title>");
+        let svg = svg(&buffer, &Decorations::default(), cursor, "a <title>");
         assert!(svg.contains("viewBox=\"0 0 188 38\"") && svg.contains("<title>a &lt;title&gt;</title>"));
         let (_, inner) = svg.split_once("translate(10 10)\">\n").unwrap();
         inner.lines().take_while(|line| *line != "</g>").map(str::to_string).collect()
@@ -218,6 +236,28 @@ mod tests {
                 "<text x=\"126\" y=\"13.5\" fill=\"#010203\">x</text>",
             ]
         );
+    }
+
+    #[test]
+    fn underlines_are_shapes_where_they_are_no_plain_ones() {
+        let mut decorations = Decorations::default();
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 1));
+        let forms =
+            [Underline::Single, Underline::Double, Underline::Curl, Underline::Dotted, Underline::Dashed];
+        for (x, underline) in (0u16..).zip(forms) {
+            let color = nerve_term::screen::Color::Rgb(1, 2, 3);
+            let of = screen::Decoration { start: 0, len: 1, underline, underline_color: color, link: 0 };
+            let sign = decorations.put(&screen::Row::default(), &of);
+            let style = Style::new().add_modifier(Modifier::UNDERLINED);
+            buffer.set_string(2 * x, 0, "ab", style.underline_color(sign));
+        }
+        let svg = svg(&buffer, &decorations, None, "");
+        assert_eq!(
+            (svg.matches("stroke=\"#010203\"").count(), svg.matches("text-decoration").count()),
+            (5, 0)
+        );
+        assert!(svg.contains("d=\"M33.6 16q2.1 -3 4.2 0t4.2 0t4.2 0t4.2 0\""), "{svg}");
+        assert!(svg.contains("d=\"M16.8 15.2H33.6M16.8 17.2H33.6\""), "{svg}");
     }
 
     #[test]

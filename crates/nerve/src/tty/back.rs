@@ -9,15 +9,16 @@ use std::thread::{self, ThreadId};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, is_raw_mode_enabled};
 
 use super::job;
+use super::saying::NO_PROGRESS;
 use super::writer::Writer;
 
 /// Keeps the title, takes the alternate screen; pastes are bracketed, the mouse's buttons and moves come with places of any size, and focus is
 /// told (xterm control sequences: XTWINOPS 22, DECSET 1049, 2004, 1000, 1002, 1003, 1006, 1004).
 const ENTER: &[u8] =
     b"\x1b[22;2t\x1b[?1049h\x1b[?2004h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?1004h";
-/// The other way round; no synchronized update is open, the cursor is as it usually is.
+/// The other way round; no hyperlink and no synchronized update is open, the cursor is as it usually is.
 const LEAVE: &[u8] =
-    b"\x1b[?2026l\x1b[?1004l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[0 q\x1b[?25h\x1b[0m\x1b[?1049l\x1b[23;2t";
+    b"\x1b]8;;\x1b\\\x1b[?2026l\x1b[?1004l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[0 q\x1b[?25h\x1b[0m\x1b[?1049l\x1b[23;2t";
 /// Keys are told apart that are not otherwise (kitty keyboard protocol, flag 1).
 pub(super) const KITTY_ON: &[u8] = b"\x1b[>1u";
 const KITTY_OFF: &[u8] = b"\x1b[<u";
@@ -33,6 +34,8 @@ struct State {
     writer: Arc<Writer>,
     taken: AtomicBool,
     kitty: AtomicBool,
+    /// It shows how far the program is.
+    progress: AtomicBool,
     thread: ThreadId,
     /// What has failed meanwhile, to be told then.
     failures: Mutex<Vec<String>>,
@@ -50,6 +53,7 @@ impl Back {
             writer: Arc::clone(writer),
             taken: AtomicBool::new(true),
             kitty: AtomicBool::new(false),
+            progress: AtomicBool::new(false),
             thread: thread::current().id(),
             failures: Mutex::default(),
         });
@@ -61,6 +65,11 @@ impl Back {
     /// It was asked for the kitty keyboard protocol.
     pub(super) fn with_kitty(&self) {
         self.state.kitty.store(true, Ordering::Relaxed);
+    }
+
+    /// It shows how far the program is, or does not; says whether it did before.
+    pub(super) fn shows_progress(&self, shows: bool) -> bool {
+        self.state.progress.swap(shows, Ordering::Relaxed)
     }
 
     pub(super) fn give(&self) {
@@ -81,7 +90,8 @@ impl State {
             return;
         }
         let kitty = if self.kitty.load(Ordering::Relaxed) { KITTY_OFF } else { b"" };
-        let mut is_given = self.writer.finish([kitty, LEAVE].concat());
+        let progress = if self.progress.load(Ordering::Relaxed) { NO_PROGRESS } else { b"" };
+        let mut is_given = self.writer.finish([kitty, progress, LEAVE].concat());
         // In the background it is somebody else's already, and whoever sets its modes there is stopped.
         if job::is_foreground() {
             if !is_given {
@@ -136,6 +146,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
+    use nerve_view::decorations::Decorations;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::tcgetattr;
 
@@ -152,11 +163,11 @@ mod tests {
         runtime.block_on(async {
             let mut tty = Tty::enter().unwrap();
             let mut draw = |text: &str| {
-                let draw = |buffer: &mut ratatui::buffer::Buffer| {
+                let draw = |buffer: &mut ratatui::buffer::Buffer, _: &mut Decorations| {
                     buffer.set_string(0, 0, text, ratatui::style::Style::new());
                     None
                 };
-                tty.draw(false, draw).unwrap()
+                tty.draw(false, draw)
             };
             draw("drawn");
             match who.as_str() {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetpgrp, tcsetattr};
 
@@ -25,10 +25,11 @@ pub(crate) fn wait_for_foreground() {
     }
 }
 
-/// Stops this process, until its shell lets it go on. Where there is no such shell it goes on at once, as the kernel has it for orphaned
-/// process groups; that is why this is not SIGSTOP, and not SIGTSTP either, which is heard.
+/// Stops this job, until its shell lets it go on: a script that waits for this process is of the job too, and if it did not stop the shell
+/// would not know that the terminal is free. Where there is no such shell all goes on at once, as the kernel has it for orphaned process
+/// groups; that is why this is not SIGSTOP, and not SIGTSTP either, which is heard.
 pub(super) fn stop() -> io::Result<()> {
-    Ok(kill_process(getpid(), Signal::TTOU)?)
+    Ok(kill_current_process_group(Signal::TTOU)?)
 }
 
 /// What is still told goes nowhere, for the terminal takes nothing: it would be waited for without end.

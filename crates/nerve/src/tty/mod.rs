@@ -7,6 +7,7 @@ mod input;
 pub(crate) mod job;
 mod keyboard;
 pub(crate) mod pacing;
+mod saying;
 mod screen;
 pub(crate) mod signals;
 pub(crate) mod streams;
@@ -17,10 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 use nerve_term::keys::Input;
+use nerve_term::terminal::{Clipboard, Notification};
+use nerve_view::decorations::Decorations;
 use nerve_view::facts::Abilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
-use ratatui::style::Color;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::back::Back;
@@ -55,6 +57,8 @@ pub(crate) struct Tty {
     goes_on: Signal,
     /// It is known that it goes on: it has stopped itself.
     has_gone_on: bool,
+    /// How far the program is, as it was said last: state and percent.
+    progress: (u8, u8),
 }
 
 impl Tty {
@@ -71,8 +75,9 @@ impl Tty {
         let keyboard = Keyboard::take();
         let kitty = keyboard.kitty();
         let screen = Screen::new();
-        let has_gone_on = false;
-        let mut tty = Tty { screen, writer, keyboard, kitty: false, back, stops, goes_on, has_gone_on };
+        let (has_gone_on, progress) = (false, (0, 0));
+        let mut tty =
+            Tty { screen, writer, keyboard, kitty: false, back, stops, goes_on, has_gone_on, progress };
         if let Some(kitty) = kitty {
             tty.speaks_kitty(kitty);
         }
@@ -129,22 +134,14 @@ impl Tty {
     pub(crate) fn draw(
         &mut self,
         coloured: bool,
-        draw: impl FnOnce(&mut Buffer) -> Option<Cursor>,
-    ) -> io::Result<bool> {
-        let bytes = self.screen.frame(window().unwrap_or_default(), |buffer| {
-            let cursor = draw(buffer);
-            if !coloured {
-                for cell in &mut buffer.content {
-                    (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
-                }
-            }
-            cursor
-        })?;
+        draw: impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor>,
+    ) -> bool {
+        let bytes = self.screen.frame(window().unwrap_or_default(), coloured, draw);
         let is_some = !bytes.is_empty();
         if is_some {
             self.writer.write(bytes);
         }
-        Ok(is_some)
+        is_some
     }
 
     /// Names the window.
@@ -162,6 +159,24 @@ impl Tty {
     /// Gives a text to the clipboard (OSC 52, where the terminal lets programs do that).
     pub(crate) fn copy(&self, text: &str) {
         self.writer.write(screen::copied(text));
+    }
+
+    /// Gives it what the program has for the clipboard.
+    pub(crate) fn clipboard(&self, clipboard: &Clipboard) {
+        self.writer.write(saying::clipboard(clipboard));
+    }
+
+    /// Shows a notification of the program's.
+    pub(crate) fn notify(&self, notification: &Notification) {
+        self.writer.write(saying::notification(notification, is_tmux()));
+    }
+
+    /// Shows how far the program is (OSC 9;4): a state of 0 to 4, and percent. Not longer than it is taken.
+    pub(crate) fn progress(&mut self, state: u8, value: u8) {
+        self.progress = (state, value);
+        if self.back.shows_progress(state != 0) || state != 0 {
+            self.writer.write(saying::progress(state, value));
+        }
     }
 
     /// The next frame is written whole: something else may be on the screen.
@@ -198,8 +213,20 @@ impl Tty {
         self.back = Back::take(&self.writer)?;
         self.speaks_kitty(self.kitty);
         self.screen.forget();
+        // What the program has said of itself, and the shell does not show.
+        if let Some(bytes) = self.screen.renamed() {
+            self.writer.write(bytes);
+        }
+        let (state, value) = self.progress;
+        self.progress(state, value);
         Ok(())
     }
+}
+
+/// It is a pane of tmux.
+fn is_tmux() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    std::env::var_os("TMUX").is_some() && (term.starts_with("tmux") || term.starts_with("screen"))
 }
 
 /// What the environment says of its colours, as other programs read it.

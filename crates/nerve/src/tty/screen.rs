@@ -1,13 +1,13 @@
 //! Frames of cells as the bytes that change one into the next.
 
-use std::io;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_term::event::Size;
-use ratatui::backend::{Backend, CrosstermBackend};
+use nerve_view::decorations::Decorations;
+use nerve_view::pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Color;
 
 /// The longest title that is passed on, in characters.
 const TITLE: usize = 200;
@@ -27,11 +27,15 @@ pub(crate) struct Cursor {
 pub(super) struct Screen {
     shown: Buffer,
     next: Buffer,
+    /// Of the cells of both.
+    decorations: Decorations,
     /// What it shows is not known: everything is to be written.
     is_unknown: bool,
     cursor: Option<Cursor>,
     style: u16,
     title: String,
+    /// The window has that name.
+    is_named: bool,
 }
 
 impl Screen {
@@ -40,25 +44,33 @@ impl Screen {
         Screen {
             shown: buffer.clone(),
             next: buffer,
+            decorations: Decorations::default(),
             is_unknown: true,
             cursor: None,
             style: 0,
             title: String::new(),
+            is_named: true,
         }
     }
 
     /// Somebody else has written on it.
     pub(super) fn forget(&mut self) {
-        (self.is_unknown, self.style) = (true, 0);
-        self.title.clear();
+        (self.is_unknown, self.style, self.is_named) = (true, 0, self.title.is_empty());
     }
 
-    /// The bytes for the next frame, in one synchronized update; none if nothing is different.
+    /// The bytes that give the window its name once more, if it had one.
+    pub(super) fn renamed(&mut self) -> Option<Vec<u8>> {
+        let title = self.title.clone();
+        self.title(&title)
+    }
+
+    /// The bytes for the next frame, in one synchronized update, in colours or without; none if nothing is different.
     pub(super) fn frame(
         &mut self,
         size: Size,
-        draw: impl FnOnce(&mut Buffer) -> Option<Cursor>,
-    ) -> io::Result<Vec<u8>> {
+        coloured: bool,
+        draw: impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor>,
+    ) -> Vec<u8> {
         let area = Rect::new(0, 0, size.cols, size.rows);
         self.is_unknown |= area != self.shown.area;
         if area == self.next.area {
@@ -66,25 +78,27 @@ impl Screen {
         } else {
             self.next = Buffer::empty(area)
         }
-        let cursor = draw(&mut self.next);
         if self.is_unknown {
             self.shown = Buffer::empty(area);
+        }
+        self.decorations.tidy(&mut self.shown);
+        let cursor = draw(&mut self.next, &mut self.decorations);
+        if !coloured {
+            for cell in &mut self.next.content {
+                (cell.fg, cell.bg) = (Color::Reset, Color::Reset);
+            }
         }
         let mut changes = self.shown.diff_iter(&self.next).peekable();
         let has_changes = changes.peek().is_some();
         if !has_changes && !self.is_unknown && cursor == self.cursor {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         // The cursor does not run over what is drawn.
         let mut bytes = b"\x1b[?2026h\x1b[?25l".to_vec();
         if self.is_unknown {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
         }
-        if has_changes {
-            CrosstermBackend::new(&mut bytes).draw(changes)?;
-        } else {
-            drop(changes);
-        }
+        pen::write(changes, &self.decorations, coloured, &mut bytes);
         if let Some(Cursor { col, row, style }) = cursor {
             if style != self.style {
                 bytes.extend_from_slice(format!("\x1b[{style} q").as_bytes());
@@ -95,17 +109,17 @@ impl Screen {
         bytes.extend_from_slice(b"\x1b[?2026l");
         std::mem::swap(&mut self.shown, &mut self.next);
         (self.cursor, self.is_unknown) = (cursor, false);
-        Ok(bytes)
+        bytes
     }
 
     /// The bytes that name the window, if it has another name. Nothing in it can drive the terminal.
     pub(super) fn title(&mut self, title: &str) -> Option<Vec<u8>> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE).collect();
-        if title == self.title {
+        if title == self.title && self.is_named {
             return None;
         }
         let bytes = format!("\x1b]2;{title}\x1b\\").into_bytes();
-        self.title = title;
+        (self.title, self.is_named) = (title, true);
         Some(bytes)
     }
 }
@@ -124,8 +138,8 @@ mod tests {
 
     const SIZE: Size = Size { cols: 20, rows: 3 };
 
-    fn text(text: &'static str) -> impl FnOnce(&mut Buffer) -> Option<Cursor> {
-        move |buffer| {
+    fn text(text: &'static str) -> impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor> {
+        move |buffer, _| {
             buffer.set_string(0, 0, text, ratatui::style::Style::new());
             Some(Cursor { col: 2, row: 1, style: 5 })
         }
@@ -136,7 +150,7 @@ mod tests {
         let (mut screen, mut terminal) = (Screen::new(), TerminalState::new(SIZE));
         terminal.process_data(TsNs(0), b"something else\r\nand more");
         let mut shows = |screen: &mut Screen, size, words| {
-            let bytes = screen.frame(size, text(words)).unwrap();
+            let bytes = screen.frame(size, true, text(words));
             terminal.process_data(TsNs(0), &bytes);
             (bytes.len(), terminal.screen().text().trim_end().to_string(), terminal.screen().cursor)
         };
@@ -158,6 +172,21 @@ mod tests {
         assert_eq!(bytes, b"\x1b]2;a]0;bcd\x1b\\");
         assert_eq!(screen.title("a]0;bcd"), None, "it has that name");
         assert!(screen.title(&"x".repeat(10_000)).unwrap().len() < 300);
+    }
+
+    #[test]
+    fn a_name_is_given_once_more_when_somebody_else_had_the_window() {
+        let mut screen = Screen::new();
+        screen.forget();
+        assert_eq!((screen.title(""), screen.renamed()), (None, None), "it had none");
+        let named = screen.title("a").unwrap();
+        assert_eq!(screen.renamed(), None);
+        for _ in 0..2 {
+            screen.forget();
+            assert_eq!(screen.renamed().as_ref(), Some(&named));
+        }
+        screen.forget();
+        assert_eq!((screen.title("a"), screen.renamed()), (Some(named), None));
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl RawMode {
         let before = tcgetattr(stdin()).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
+        if !std::io::stdout().is_terminal() {
+            // What is shown is another program's, which ends its lines as programs do.
+            raw.output_modes = before.output_modes;
+        }
         let mode = RawMode { before, raw };
         mode.set(&mode.raw).then_some(mode)
     }

@@ -1,0 +1,56 @@
+//! What a program has to say to the terminal's user rather than to draw: notifications, and texts for the clipboard.
+
+use super::notice::{Clipboard, Notification, Selections};
+use super::osc::text as joined;
+
+/// A text for the clipboard: `selections ; Base64`. The clipboard's own text is told to nobody.
+pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
+    let [selections, data] = args else { return None };
+    // Cut buffers and the secondary selection are an X11 terminal's alone.
+    let has = |names: &[u8]| selections.iter().any(|name| names.contains(name));
+    let to = match (selections.is_empty() || has(b"c"), has(b"ps")) {
+        (true, true) => Selections::Both,
+        (true, false) => Selections::Clipboard,
+        (false, true) => Selections::Primary,
+        (false, false) => return None,
+    };
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    let base64 = std::str::from_utf8(data).ok().filter(|_| data.iter().all(is_base64))?;
+    Some(Clipboard { to, base64: base64.to_string() })
+}
+
+/// OSC 9: a text. Numbers are ConEmu's commands.
+pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
+    let text = joined(args);
+    // As it is passed on: what stood between digits may be gone.
+    let is_command = text.split(';').next()?.bytes().all(|byte| byte.is_ascii_digit());
+    (!is_command).then_some(Notification::Text(text))
+}
+
+/// OSC 777: `notify ; title ; text`. Other commands are other extensions'.
+pub(super) fn titled(args: &[&[u8]]) -> Option<Notification> {
+    let [b"notify", title, body @ ..] = args else { return None };
+    Some(Notification::Titled { title: joined(&[title]), body: joined(body) })
+}
+
+/// OSC 99: `metadata ; payload`. Questions are answered by nobody here, nor is told what becomes of a notification: what
+/// asks for that is left out.
+pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
+    let [metadata, payload @ ..] = args else { return None };
+    let metadata = joined(&[metadata]);
+    let pairs = || metadata.split(':').filter_map(|pair| pair.trim().split_once('='));
+    if pairs().any(|(key, value)| key == "p" && !["title", "body", "close"].contains(&value)) {
+        return None;
+    }
+    let known = pairs().filter(|(key, value)| KEYS.contains(key) && value.chars().all(is_of_value));
+    let metadata: Vec<String> = known.map(|(key, value)| format!("{key}={value}")).collect();
+    Some(Notification::Piece { metadata: metadata.join(":"), payload: joined(payload) })
+}
+
+/// Identifier, done, encoding, application's name, icon's name, occasion, payload, sound, type, urgency, expiry.
+const KEYS: [&str; 11] = ["i", "d", "e", "f", "n", "o", "p", "s", "t", "u", "w"];
+
+/// What values are made of (kitty, "Desktop notifications").
+fn is_of_value(char: char) -> bool {
+    char.is_ascii_alphanumeric() || "-_/+.,(){}[]*&^%$#@!`~=".contains(char)
+}

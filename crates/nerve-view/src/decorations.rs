@@ -1,0 +1,150 @@
+//! What cells have for which ratatui's have no room: underlines of other forms and colours, and hyperlinks.
+//!
+//! A cell has the number of its decoration in place of its underline's colour, so that whatever is drawn over it takes the decoration away,
+//! and cells that differ in nothing else differ.
+
+use std::hash::Hash;
+
+use indexmap::{Equivalent, IndexSet};
+use nerve_term::screen::{self, Color as TermColor};
+use nerve_term::terminal::line::{Link, Underline};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::Color;
+
+/// Decorations from which on those are dropped that are not shown.
+const MANY: usize = 4096;
+/// Decorations there can be; further cells have none. A window with more of them has no room for their links' texts.
+const LIMIT: usize = 4 * MANY;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Decoration {
+    /// Form of the underline of cells that are underlined.
+    pub underline: Underline,
+    /// Its colour.
+    pub color: TermColor,
+    /// Where they lead.
+    pub link: Option<Link>,
+}
+
+/// The decorations of the cells of one window, from frame to frame.
+#[derive(Debug, Default)]
+pub struct Decorations {
+    all: IndexSet<Decoration>,
+}
+
+/// A decoration as a row has it.
+#[derive(Hash)]
+struct Wanted<'a> {
+    underline: Underline,
+    color: TermColor,
+    link: Option<&'a Link>,
+}
+
+impl Equivalent<Decoration> for Wanted<'_> {
+    fn equivalent(&self, known: &Decoration) -> bool {
+        (self.underline, self.color, self.link) == (known.underline, known.color, known.link.as_ref())
+    }
+}
+
+impl Decorations {
+    /// The decoration of a cell that was drawn with these.
+    pub fn of(&self, cell: &Cell) -> Option<&Decoration> {
+        self.all.get_index(number(cell.underline_color)?)
+    }
+
+    /// What stands for it in the cells of a row.
+    pub(crate) fn put(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
+        let screen::Decoration { underline, underline_color: color, .. } = *decoration;
+        let wanted = Wanted { underline, color, link: row.link(decoration) };
+        match self.all.get_index_of(&wanted) {
+            Some(index) => sign(index),
+            None => self.add(Decoration { underline, color, link: wanted.link.cloned() }),
+        }
+    }
+
+    fn add(&mut self, decoration: Decoration) -> Color {
+        if self.all.len() >= LIMIT {
+            return Color::Reset;
+        }
+        sign(self.all.insert_full(decoration).0)
+    }
+
+    /// When there are many, keeps those alone that cells have which are shown. Nothing else may have been drawn with them.
+    pub fn tidy(&mut self, shown: &mut Buffer) {
+        if self.all.len() < MANY {
+            return;
+        }
+        let before = std::mem::take(self);
+        for cell in &mut shown.content {
+            let decoration = before.of(cell).cloned();
+            cell.underline_color = decoration.map_or(Color::Reset, |decoration| self.add(decoration));
+        }
+    }
+}
+
+/// What stands for a decoration in a cell.
+fn sign(index: usize) -> Color {
+    let [.., red, green, blue] = index.to_be_bytes();
+    Color::Rgb(red, green, blue)
+}
+
+fn number(sign: Color) -> Option<usize> {
+    let Color::Rgb(red, green, blue) = sign else { return None };
+    Some(usize::from(red) << 16 | usize::from(green) << 8 | usize::from(blue))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::layout::Rect;
+
+    use super::*;
+
+    fn decorated(link: &str) -> (screen::Row, screen::Decoration) {
+        let links = vec![Link { id: String::new(), uri: link.to_string() }];
+        let decoration = screen::Decoration {
+            start: 0,
+            len: 1,
+            underline: Underline::Curl,
+            underline_color: TermColor::Indexed(1),
+            link: 1,
+        };
+        (screen::Row { links, ..screen::Row::default() }, decoration)
+    }
+
+    #[test]
+    fn one_decoration_has_one_number() {
+        let mut all = Decorations::default();
+        let mut put = |link: &str| {
+            let (row, decoration) = decorated(link);
+            all.put(&row, &decoration)
+        };
+        let (first, second) = (put("a"), put("b"));
+        assert_ne!(first, second);
+        assert_eq!((put("a"), put("b")), (first, second));
+        let mut cell = Cell::EMPTY;
+        assert_eq!(all.of(&cell), None);
+        cell.underline_color = second;
+        assert_eq!(all.of(&cell).unwrap().link.as_ref().unwrap().uri, "b");
+    }
+
+    #[test]
+    fn what_is_not_shown_any_more_is_dropped_when_there_is_much_of_it() {
+        let mut all = Decorations::default();
+        let mut shown = Buffer::empty(Rect::new(0, 0, 2, 1));
+        for number in 0..2 * LIMIT {
+            let (row, decoration) = decorated(&number.to_string());
+            let sign = all.put(&row, &decoration);
+            if number == MANY + 1 {
+                shown.content[1].underline_color = sign;
+            }
+        }
+        assert_eq!(all.all.len(), LIMIT);
+        all.tidy(&mut shown);
+        assert_eq!((all.all.len(), shown.content[0].underline_color), (1, Color::Reset));
+        assert_eq!(all.of(&shown.content[1]).unwrap().link.as_ref().unwrap().uri, (MANY + 1).to_string());
+        let kept = shown.content[1].underline_color;
+        all.tidy(&mut shown);
+        assert_eq!(shown.content[1].underline_color, kept, "few");
+    }
+}
