@@ -217,13 +217,17 @@ pub fn telling_apart(ids: &[&str]) -> usize {
     sorted.windows(2).filter(|pair| pair[0] != pair[1]).map(common).max().unwrap_or_default() + 1
 }
 
-/// As many of the beginnings that tell ids apart as are read, in words: what to give instead of one that is not enough.
-pub fn longer(ids: &[&str]) -> String {
+/// As many of the beginnings that tell ids apart as are read, in words: what to give instead of `wanted`, which is not enough.
+pub fn longer(wanted: &str, ids: &[&str]) -> String {
     let chars = telling_apart(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
     let named: Vec<String> = ids.iter().take(NAMED).map(begin).collect();
     let more = if ids.len() > NAMED { ", …" } else { "" };
-    format!("give more of it, {chars} characters: {}{more}", named.join(" or "))
+    let how = match ids.iter().all(|id| id.starts_with(wanted)) {
+        true => format!("give more of it, {chars} characters"),
+        false => "name one by the id of its host".to_string(),
+    };
+    format!("{how}: {}{more}", named.join(" or "))
 }
 
 fn in_folder(root: Option<&Path>) -> String {

@@ -1,8 +1,8 @@
 //! Appends sealed blocks to a file.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -22,8 +22,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes the file (mode 0600), locks it, and makes sure that its folder knows it. A file that is there already is
-    /// taken if it is empty.
+    /// Makes the file, locks it, and makes sure that its folder knows it. A file that is there already is taken if it is
+    /// empty. Either way it has mode 0600 from then on: what is typed is in it too.
     ///
     /// # Errors
     /// [`AhrError::Busy`] when another recorder has it, [`AhrError::Exists`] when it is not empty,
@@ -37,6 +37,7 @@ impl Writer {
         if file.metadata().map_err(AhrError::io("look at", path))?.len() > 0 {
             return Err(AhrError::Exists { path: path.into() });
         }
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(AhrError::io("protect", path))?;
         sync_folder_of(path)?;
         Ok(Writer { file, path: path.into(), len: 0, torn: false })
     }

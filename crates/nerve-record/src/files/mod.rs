@@ -8,6 +8,7 @@
 mod copy;
 mod git;
 mod key;
+mod place;
 mod store;
 mod tree;
 
@@ -20,6 +21,7 @@ use nerve_term::event::TsNs;
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{Key, KeyError};
+pub use place::WorkPlace;
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;
@@ -39,13 +41,14 @@ pub trait Provider {
     /// [`FilesError`]. Part of the files may be in `to` then.
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError>;
 
-    /// The same, to be worked on: where the files came from a repository, `to` is a work tree of it on a new branch. The branch, the
-    /// index and the files that were there stay as they are.
+    /// The same, to be worked on: where the files came from a repository, the directory is a work tree of it on a new branch. The branch,
+    /// the index and the files that were there stay as they are. Of several who make the same one at once, one has it.
     ///
     /// # Errors
-    /// [`FilesError`]. Part of the files may be in `to` then; the branch is removed again.
-    fn restore_to_work_on(&self, key: &Key, to: &Path, _branch: &str) -> Result<Restored, FilesError> {
-        Ok(Restored { left_out: self.restore(key, to)?, branch: None })
+    /// [`FilesError::PathExists`], [`FilesError::BranchExists`]: somebody else has made them; others: see there. Branch and directory are
+    /// removed again if they were made here; part of the files may be in a directory that was there before.
+    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
+        Ok(Restored { left_out: place.fill(|| self.restore(key, place.to))?, branch: None })
     }
 
     /// Removes what [`Provider::restore_to_work_on`] has made.
@@ -243,6 +246,18 @@ pub enum FilesError {
     NotEmpty {
         /// The directory.
         path: PathBuf,
+    },
+    /// Somebody else has made it meanwhile.
+    #[error("{} is there already", path.display())]
+    PathExists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Somebody else has made it meanwhile.
+    #[error("there is a branch '{branch}' already")]
+    BranchExists {
+        /// Its name.
+        branch: String,
     },
     /// It is in the store of the snapshots themselves.
     #[error("{} belongs to the snapshots' own store", path.display())]

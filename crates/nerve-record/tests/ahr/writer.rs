@@ -46,8 +46,14 @@ fn an_empty_file_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty.ahr");
     fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     Writer::create(&path).unwrap().append(&counting(&[1])[0]).unwrap();
     assert_eq!(shape(&read(fs::read(&path).unwrap())), "B");
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600,
+        "others could read what is typed"
+    );
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use nerve_record::files::{About, FileStore, FilesError, GitProvider, Provider, choose, provider_of};
+use nerve_record::files::{
+    About, FileStore, FilesError, GitProvider, Provider, Restored, WorkPlace, choose, provider_of,
+};
 
 use crate::{ABOUT, MEGABYTE, Place, key, listing};
 
@@ -48,6 +50,11 @@ fn committed() -> Place {
 
 fn provider(place: &Place) -> GitProvider {
     GitProvider::find(&place.work(), &place.store(), MEGABYTE).unwrap().unwrap()
+}
+
+/// Gives a snapshot back to be worked on, into a directory that nobody has made yet.
+fn work_on(place: &Place, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
+    provider(place).restore_to_work_on(&key(id), &WorkPlace { to, is_new: true, branch })
 }
 
 /// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
@@ -382,7 +389,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
     provider(&place).take(&key(1), &ABOUT).unwrap();
     place.put("src/changed", "later\n");
     let before = state(&place.work());
-    let restored = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap();
+    let restored = work_on(&place, 1, &place.target(), "nerve/one").unwrap();
     assert_eq!((restored.branch.as_deref(), restored.left_out), (Some("nerve/one"), Vec::new()));
     let target = place.target();
     assert_eq!(git(&target, &["status", "--porcelain"]), " D removed\n M src/changed\n?? added/\n");
@@ -402,11 +409,97 @@ fn a_branch_that_is_there_is_not_taken_over() {
     provider(&place).take(&key(1), &ABOUT).unwrap();
     git(&place.work(), &["branch", "nerve/one"]);
     let before = state(&place.work());
-    let error = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap_err();
-    assert!(error.to_string().contains("nerve/one"), "{error}");
-    assert_eq!(state(&place.work()), before);
-    let missing = provider(&place).restore_to_work_on(&key(2), &place.target(), "nerve/two").unwrap_err();
+    let error = work_on(&place, 1, &place.target(), "nerve/one").unwrap_err();
+    assert!(matches!(&error, FilesError::BranchExists { branch } if branch == "nerve/one"), "{error}");
+    assert_eq!((state(&place.work()), place.target().exists()), (before, false));
+    let missing = work_on(&place, 2, &place.target(), "nerve/two").unwrap_err();
     assert!(matches!(missing, FilesError::NotFound { .. }), "{missing}");
+}
+
+#[test]
+fn of_those_who_make_the_same_at_once_one_has_it_whole() {
+    let place = committed();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    let race = |to: &(dyn Fn(u64) -> PathBuf + Sync), branch: &(dyn Fn(u64) -> String + Sync)| {
+        let (place, start) = (&place, &std::sync::Barrier::new(4));
+        std::thread::scope(|scope| {
+            let one = |n| {
+                scope.spawn(move || {
+                    start.wait();
+                    (to(n), work_on(place, 1, &to(n), &branch(n)))
+                })
+            };
+            let racing: Vec<_> = (0..4).map(one).collect();
+            racing.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    for round in 0..5 {
+        let folder = |n| place.target().join(format!("{round}-{n}"));
+        // The same directory; the same branch in directories of their own.
+        let same_path = race(&|_| folder(9), &|n| format!("nerve/{round}-{n}"));
+        let same_branch = race(&folder, &|_| format!("nerve/{round}-9"));
+        let lost = |error: &FilesError, by_path: bool| match error {
+            FilesError::PathExists { .. } => by_path,
+            FilesError::BranchExists { .. } => !by_path,
+            _ => false,
+        };
+        for (raced, by_path) in [(same_path, true), (same_branch, false)] {
+            let losers = raced.iter().filter_map(|(to, made)| made.as_ref().err().map(|error| (to, error)));
+            let losers: Vec<_> = losers.collect();
+            assert!(losers.len() == 3 && losers.iter().all(|(_, error)| lost(error, by_path)), "{raced:?}");
+            assert!(by_path || losers.iter().all(|(to, _)| !to.exists()), "{raced:?}");
+            let (to, _) = raced.iter().find(|(_, made)| made.is_ok()).unwrap();
+            assert_eq!((listing(to)["src/changed"].as_str(), to.join(".git").exists()), ("old\\n", true));
+            assert_eq!(git(to, &["status", "--porcelain"]), "");
+        }
+    }
+    assert_eq!(git(&place.work(), &["branch", "--list", "nerve/*"]).lines().count(), 10);
+    assert_eq!(git(&place.work(), &["worktree", "list"]).lines().count(), 11);
+}
+
+#[test]
+fn what_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
+    let place = committed();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    let before = state(&place.work());
+    let failed = |blocked: &Path| {
+        fs::write(blocked, "in the way").unwrap();
+        let error = work_on(&place, 1, &place.target(), "nerve/one").unwrap_err();
+        fs::remove_file(blocked).unwrap();
+        assert!(matches!(error, FilesError::Git { .. }), "{error}");
+        assert_eq!((state(&place.work()), place.target().exists()), (before.clone(), false), "{error}");
+    };
+    // No branch can be made; no work tree.
+    failed(&place.work().join(".git/refs/heads/nerve"));
+    failed(&place.work().join(".git/worktrees"));
+    assert!(!provider(&place).has_branch("nerve/one").unwrap());
+}
+
+#[test]
+fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
+    let place = committed();
+    provider(&place).take(&key(1), &ABOUT).unwrap();
+    for round in 0..10 {
+        let to = place.target().join(round.to_string());
+        fs::create_dir_all(&to).unwrap();
+        let start = std::sync::Barrier::new(4);
+        let made = std::thread::scope(|scope| {
+            let one = |n| {
+                let (place, to, start) = (&place, &to, &start);
+                scope.spawn(move || {
+                    let branch = format!("nerve/{round}-{n}");
+                    start.wait();
+                    provider(place)
+                        .restore_to_work_on(&key(1), &WorkPlace { to, is_new: false, branch: &branch })
+                })
+            };
+            let racing: Vec<_> = (0..4).map(one).collect();
+            racing.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        assert_eq!((listing(&to)["src/changed"].as_str(), to.join(".git").exists()), ("old\\n", true));
+    }
+    assert_eq!(git(&place.work(), &["branch", "--list", "nerve/*"]).lines().count(), 10);
 }
 
 #[test]
@@ -414,7 +507,7 @@ fn a_snapshot_before_the_first_commit_is_worked_on_without_git() {
     let place = repository();
     place.put("file", "there\n");
     provider(&place).take(&key(1), &ABOUT).unwrap();
-    let restored = provider(&place).restore_to_work_on(&key(1), &place.target(), "nerve/one").unwrap();
+    let restored = work_on(&place, 1, &place.target(), "nerve/one").unwrap();
     assert_eq!(restored.branch, None);
     assert_eq!(listing(&place.target())["file"], "there\\n");
     provider(&place).take_back(&place.target(), "nerve/one").unwrap();

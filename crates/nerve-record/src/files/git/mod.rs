@@ -13,7 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::program::Git;
-use super::{About, FileStore, FilesError, Key, LeftOut, Provider, Restored, Taken, empty_directory};
+use super::{
+    About, FileStore, FilesError, Key, LeftOut, Provider, Restored, Taken, WorkPlace, empty_directory,
+};
 use crate::snapshots::FilesRef;
 
 pub(super) const NAME: &str = "git";
@@ -167,6 +169,33 @@ impl GitProvider {
         Ok(())
     }
 
+    /// Only one of those who try at once makes it.
+    fn make_branch(&self, branch: &str, commit: &str) -> Result<(), FilesError> {
+        let make = self.git.to("make a branch").args(["branch", "--no-track", branch, commit]);
+        make.line().map(drop).map_err(|error| match self.has_branch(branch) {
+            Ok(true) => FilesError::BranchExists { branch: branch.to_string() },
+            _ => error,
+        })
+    }
+
+    fn add_work_tree(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
+        let add = self.git.to("make a work tree").args(["worktree", "add", "--no-checkout"]);
+        add.args([to.as_os_str(), branch.as_ref()]).line().map(drop)
+    }
+
+    /// Puts the files of `commit` into a work tree as if they were changed since `parent`.
+    fn fill(to: &Path, commit: &str, parent: &str) -> Result<Vec<String>, FilesError> {
+        let tree = Git::new(to);
+        let sparse = ["-c", "core.sparseCheckout=false"];
+        tree.to("read the snapshot").args(sparse).args(["read-tree", commit]).line()?;
+        let call = tree.to("write the files").args(["checkout-index", "--all", "--force"]);
+        let mut left_out = call.complaints()?;
+        left_out.extend(tree.inner_repositories()?);
+        // What was not committed then is not committed now.
+        tree.to("read the last commit").args(sparse).args(["read-tree", parent]).line()?;
+        Ok(left_out)
+    }
+
     fn commit(&self, tree: &str, key: &Key, about: &About<'_>) -> Result<String, FilesError> {
         let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
@@ -239,34 +268,36 @@ impl Provider for GitProvider {
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
-    fn restore_to_work_on(&self, key: &Key, to: &Path, branch: &str) -> Result<Restored, FilesError> {
+    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
         let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
             // Nothing was ever committed: there is nothing that a branch could be of.
-            return Ok(Restored { left_out: self.restore(key, to)?, branch: None });
+            let left_out = place.fill(|| self.restore(key, place.to))?;
+            return Ok(Restored { left_out, branch: None });
         };
-        let to = empty_directory(to)?;
-        self.check_room(&commit, &to)?;
-        let add = self.git.to("make a work tree").args(["worktree", "add", "--no-checkout", "-b", branch]);
-        add.args([to.as_os_str(), parent.as_ref()]).line()?;
-        let tree = Git::new(&to);
-        let fill = || -> Result<Vec<String>, FilesError> {
-            let sparse = ["-c", "core.sparseCheckout=false"];
-            tree.to("read the snapshot").args(sparse).args(["read-tree", &commit]).line()?;
-            let call = tree.to("write the files").args(["checkout-index", "--all", "--force"]);
-            let mut left_out = call.complaints()?;
-            left_out.extend(tree.inner_repositories()?);
-            // What was not committed then is not committed now.
-            tree.to("read the last commit").args(sparse).args(["read-tree", &parent]).line()?;
-            Ok(left_out)
+        let claim = place.claim()?;
+        let with_branch = || -> Result<PathBuf, FilesError> {
+            let to = empty_directory(place.to)?;
+            self.check_room(&commit, &to)?;
+            self.make_branch(place.branch, &parent)?;
+            Ok(to)
         };
-        let left_out = fill().inspect_err(|_: &FilesError| {
-            // The first error is the one to tell.
-            let _ = self.take_back(&to, branch);
-        })?;
-        Ok(Restored { left_out, branch: Some(branch.to_string()) })
+        let to = with_branch().inspect_err(|_| place.give_up(&claim))?;
+        // The first error is the one to tell. The branch goes last: as long as it is there nobody else uses the directory's name.
+        let give_up = |is_ours: bool| {
+            if is_ours {
+                let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
+                let _ = remove.args([&to]).line();
+            }
+            place.give_up(&claim);
+            let _ = self.git.to("remove the branch").args(["branch", "-D", place.branch]).line();
+        };
+        // Where the directory was there before, what is in it now may be somebody else's, who was quicker.
+        self.add_work_tree(&to, place.branch).inspect_err(|_| give_up(claim.is_made))?;
+        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| give_up(true))?;
+        Ok(Restored { left_out, branch: Some(place.branch.to_string()) })
     }
 
     fn take_back(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
