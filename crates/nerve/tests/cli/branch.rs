@@ -2,7 +2,10 @@
 
 mod environment;
 mod folders;
+mod moments;
 mod places;
+mod together;
+mod unrecorded;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -51,12 +54,17 @@ impl Stage {
     }
 
     fn working_in(prepare: impl Fn(&Home, &Path)) -> Stage {
+        Stage::of_agent("", prepare)
+    }
+
+    /// With an agent that is given these arguments.
+    fn of_agent(args: &str, prepare: impl Fn(&Home, &Path)) -> Stage {
         let home = Home::new();
         let folder = home.hermetic.work().canonicalize().unwrap().join("project");
         put(&folder, "file", "old\n");
         prepare(&home, &folder);
         home.ok(&["server", "start"]);
-        let claude = agent(&home, "claude", "");
+        let claude = agent(&home, "claude", args);
         let cwd = folder.to_str().unwrap();
         home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
         let recording = home.recording_of("me");

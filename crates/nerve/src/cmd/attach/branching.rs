@@ -9,9 +9,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::place::Place;
-use crate::cmd::branch::{At, Wait, Wishes, plan_as, run, unlike_then};
+use crate::cmd::branch::{At, Origin, Wait, Wishes, plan_as, run, unlike_then};
 use crate::exit::Failure;
 use crate::out;
+
+/// Why nothing can go on from a program of which nothing is kept.
+pub(super) const NOTHING_KEPT: &str =
+    "nothing is kept of it that a branch could go on from: see --out-file of 'nerve record'";
 
 /// What comes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,10 @@ impl Made {
 /// The branch that is being made, and those that were.
 #[derive(Default)]
 pub(crate) struct Branching {
+    /// Of the session that is gone on from: its recording, or what stands for one.
+    file: Option<PathBuf>,
+    /// What was known of a session that is not recorded, while it ran.
+    kept: Option<Origin>,
     under_way: Option<UnderWay>,
     made: Vec<Made>,
 }
@@ -62,29 +70,38 @@ struct UnderWay {
 }
 
 impl Branching {
-    /// Begins to make a branch of a recording. Must be called on a runtime.
+    /// Of the session with this file: its recording, or what stands for one.
+    pub(crate) fn of(file: Option<&Path>) -> Branching {
+        Branching { file: file.map(Path::to_path_buf), ..Branching::default() }
+    }
+
+    /// Somebody may want to go on from a session that is not recorded: what is known of it goes with it, and it may end while they write.
+    pub(crate) fn keep(&mut self) {
+        if let Some(origin) = self.file.as_deref().and_then(|file| Origin::read(file).ok()) {
+            self.kept = Some(origin);
+        }
+    }
+
+    /// Begins to make a branch. Must be called on a runtime.
     ///
     /// # Errors
     /// Why none can be made now, in words.
-    pub(crate) fn begin(&mut self, recording: Option<&Path>, asked: Submission) -> Result<(), String> {
-        let Some(recording) = recording else {
-            return Err(
-                "nothing is recorded that could be branched from: see --out-file of 'nerve record'".into()
-            );
-        };
+    pub(crate) fn begin(&mut self, asked: Submission) -> Result<(), String> {
+        let Some(file) = self.file.clone() else { return Err(NOTHING_KEPT.into()) };
         if self.under_way.is_some() {
             return Err("another branch is being made: wait for it".into());
         }
         let (told, steps) = mpsc::unbounded_channel();
-        let recording = recording.to_path_buf();
+        let kept = self.kept.clone();
         let making = tokio::spawn(async move {
             let doing = told.clone();
-            let step = match make(recording, asked, &mut |words| drop(doing.send(Step::Doing(words.into()))))
-                .await
-            {
-                Ok(made) => made,
-                Err(error) => Step::Refused(in_words(&error)),
-            };
+            let step =
+                match make((file, kept), asked, &mut |words| drop(doing.send(Step::Doing(words.into()))))
+                    .await
+                {
+                    Ok(made) => made,
+                    Err(error) => Step::Refused(in_words(Failure::from_error(&error))),
+                };
             // Nobody waits for it any more once the viewer was killed.
             let _ = told.send(step);
         });
@@ -157,12 +174,19 @@ async fn next(steps: &mut mpsc::UnboundedReceiver<Step>) -> Step {
     steps.recv().await.unwrap_or(Step::Refused("the branch failed unexpectedly".into()))
 }
 
-async fn make(recording: PathBuf, asked: Submission, told: &mut (dyn FnMut(&str) + Send)) -> Result<Step> {
+/// `kept`: what was known of the session before, should nothing be known of it any more.
+async fn make(
+    (file, kept): (PathBuf, Option<Origin>),
+    asked: Submission,
+    told: &mut (dyn FnMut(&str) + Send),
+) -> Result<Step> {
     let at = asked.snapshot.map_or(At::End, At::Snapshot);
     let server = std::env::var("NERVE_SERVER").unwrap_or_default();
     told("looking at what there is to branch from");
-    let planned =
-        tokio::task::spawn_blocking(move || plan_as(&recording, at, Wishes { server, ..Wishes::default() }));
+    let planned = tokio::task::spawn_blocking(move || {
+        let origin = Origin::read(&file).or_else(|error| kept.ok_or(error))?;
+        plan_as(&origin, at, Wishes { server, ..Wishes::default() })
+    });
     let made = run(planned.await??, &asked.text, Wait::Delivered, told).await?;
     let conversation = unlike_then(&made.plan);
     let lacks = made.inherited.lacks().map(|lacks| format!("; it is {lacks}"));
@@ -179,8 +203,7 @@ async fn make(recording: PathBuf, asked: Submission, told: &mut (dyn FnMut(&str)
 }
 
 /// In one line.
-fn in_words(error: &anyhow::Error) -> String {
-    let failure = Failure::from_error(error);
+pub(super) fn in_words(failure: Failure) -> String {
     let all = match failure.hint {
         Some(hint) => format!("{}; {hint}", failure.message),
         None => failure.message,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use nerve_client::NerveClient;
 use nerve_proto::data::NodeInfo;
 use nerve_proto::params::{LikeParams, ProxyParams};
-use nerve_record::meta::Meta;
 
+use super::origin::Origin;
 use crate::exit::{FAILED, Failure};
 
 /// Where its home was, which is known apart.
@@ -18,6 +18,8 @@ const HOME: &str = "HOME";
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     recording: PathBuf,
+    /// The id of its host, if it is not recorded.
+    host: Option<String>,
     node: Option<String>,
     session: Option<String>,
     server: Option<String>,
@@ -53,9 +55,11 @@ pub(crate) struct Inherited {
 }
 
 impl Recorded {
-    pub(crate) fn of(recording: &Path, meta: &Meta) -> Recorded {
+    pub(super) fn of(origin: &Origin) -> Recorded {
+        let meta = &origin.meta;
         Recorded {
-            recording: recording.to_path_buf(),
+            recording: origin.file.clone(),
+            host: origin.unrecorded().map(str::to_string),
             node: meta.node.clone(),
             session: meta.session.clone(),
             server: meta.server.clone(),
@@ -117,6 +121,9 @@ impl Recorded {
             (Ok(one), Ok(other)) => one == other,
             _ => one == other,
         };
+        if self.host.is_some() {
+            return fact(node, "host") == self.host;
+        }
         match fact(node, "recording") {
             Some(path) => is_same(Path::new(&path), &self.recording),
             None => {
@@ -145,6 +152,7 @@ impl Inherited {
 
 #[cfg(test)]
 mod tests {
+    use nerve_record::meta::Meta;
     use serde_json::json;
 
     use super::*;
@@ -156,7 +164,10 @@ mod tests {
     #[test]
     fn a_node_of_the_same_name_is_the_same_only_by_its_recording_or_before_it_runs_again() {
         let meta = Meta { node: Some("me".into()), cwd: Some("/w".into()), ..Meta::default() };
-        let recorded = Recorded::of(Path::new("/r/a.ahr"), &meta);
+        let of = |file: &str| {
+            Recorded::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
+        };
+        let recorded = of("/r/a.ahr");
         let is_of = |state: &str, metadata: serde_json::Value| {
             recorded.is_of(&node(json!({ "id": "me", "type": "pty", "state": state, "metadata": metadata })))
         };
@@ -165,5 +176,12 @@ mod tests {
         assert!(is_of("created", json!({ "cwd": "/w" })));
         assert!(!is_of("created", json!({ "cwd": "/x" })));
         assert!(!is_of("ready", json!({ "cwd": "/w" })), "one that is not recorded");
+        let unrecorded = of("/h/aa11.unrecorded/session.ahr");
+        let is_of = |host: &str| {
+            let metadata = json!({ "host": host, "cwd": "/w" });
+            unrecorded
+                .is_of(&node(json!({ "id": "me", "type": "pty", "state": "ready", "metadata": metadata })))
+        };
+        assert!(is_of("aa11") && !is_of("aa22"));
     }
 }

@@ -3,14 +3,18 @@
 //! [`plan_as`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
 
 mod environment;
+mod files;
+mod origin;
 mod plan;
 mod restore;
 mod run;
+mod start;
 mod told;
 
 use anyhow::Result;
 
 pub(crate) use self::environment::Asked;
+pub(crate) use self::origin::Origin;
 pub(crate) use self::plan::{At, Wishes, plan_as};
 pub(crate) use self::run::{Wait, run};
 pub(crate) use self::told::unlike_then;
@@ -37,8 +41,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
-    let recording = recording::named(recording)?;
-    recording::check(&recording)?;
+    let origin = Origin::read(&origin::file_of(recording)?)?;
     let wishes = Wishes {
         node: args.node,
         to: args.to,
@@ -52,9 +55,9 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
             no_proxy: args.no_proxy,
         },
     };
-    let at = At::parse(&args.at, &recording)?;
+    let at = At::parse(&args.at, &origin)?;
     // Reads transcripts, which can be large, and asks git.
-    let plan = tokio::task::spawn_blocking(move || plan_as(&recording, at, wishes)).await??;
+    let plan = tokio::task::spawn_blocking(move || plan_as(&origin, at, wishes)).await??;
     let json = args.server.json;
     if args.dry_run {
         let (name, inherited) = run::looked(&plan).await?;

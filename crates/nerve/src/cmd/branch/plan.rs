@@ -1,22 +1,20 @@
 //! What a branch will be: from where, with which files, with which conversation, as which node.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nerve_core::fork::branch::{Branch, Past};
 use nerve_core::host::end::END;
 use nerve_core::profiles;
 use nerve_record::branches::CONVERSATIONS;
-use nerve_record::files::{self, FileStore};
-use nerve_record::meta::Meta;
-use nerve_record::shelf::is_live;
-use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
+use nerve_record::snapshots::SnapshotLine;
 use nerve_server::paths::Places;
 use nerve_term::event::{Size, TsNs};
 
 use super::environment::{Asked, Recorded};
-use crate::cmd::{recording, snapshot};
+use super::files::{Files, files_of, real};
+use super::origin::Origin;
+use crate::cmd::recording;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
@@ -54,7 +52,9 @@ pub(crate) struct Wishes {
 /// A branch that can be made.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    /// Its recording, or what stands for one.
     pub(crate) recording: PathBuf,
+    pub(crate) is_recorded: bool,
     /// `None`: the end of a recording that has no snapshot there.
     pub(crate) snapshot: Option<SnapshotLine>,
     pub(crate) files: Files,
@@ -69,37 +69,40 @@ pub(crate) struct Plan {
     pub(crate) session: Option<String>,
     pub(crate) asked: Asked,
     pub(crate) recorded: Recorded,
+    request: Request,
 }
 
-/// The files of a branch.
+/// What a plan was made of.
 #[derive(Debug, Clone)]
-pub(crate) enum Files {
-    /// Those of the snapshot, in a folder of their own.
-    Restored {
-        files: FilesRef,
-        to: PathBuf,
-        /// Of git, the branch they are on.
-        branch: String,
-    },
-    /// As they are now.
-    InPlace,
+struct Request {
+    origin: Origin,
+    at: At,
+    wishes: Wishes,
+}
+
+impl Plan {
+    /// The same, once more: somebody else has its folder now, or its branch. Blocks, as [`plan_as`] does, and fails as that.
+    pub(super) fn once_more(self) -> Result<Plan> {
+        let Request { origin, at, wishes } = self.request;
+        plan_as(&origin, at, wishes)
+    }
 }
 
 impl At {
     /// As it is typed: a number, a label, or `end`.
-    pub(crate) fn parse(text: &str, recording: &Path) -> Result<At> {
+    pub(crate) fn parse(text: &str, origin: &Origin) -> Result<At> {
         if text == END {
             return Ok(At::End);
         }
         if let Ok(id) = text.parse() {
             return Ok(At::Snapshot(id));
         }
-        let lines = noted(recording)?;
+        let lines = &origin.snapshots;
         let labelled: Vec<u64> =
             lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
         match labelled[..] {
             [id] => Ok(At::Snapshot(id)),
-            [] => Err(no_snapshot(&format!("with the label '{text}'"), &lines).into()),
+            [] => Err(no_snapshot(&format!("with the label '{text}'"), lines).into()),
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
                 let message = format!("more than one snapshot has the label '{text}': {}", ids.join(", "));
@@ -109,11 +112,11 @@ impl At {
     }
 }
 
-/// A branch of `recording`. Blocks: it reads the agent's transcript and asks git.
+/// A branch of a session. Blocks: it reads the agent's transcript and asks git.
 ///
 /// # Errors
 /// There is no such snapshot, no files, no agent: [`Failure`], with what to do.
-pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> {
+pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
     let server = Some(wishes.server.clone()).filter(|name| !name.is_empty()).unwrap_or("default".to_string());
     if crate::cmd::server::is_remote(&server) {
         let message =
@@ -121,8 +124,8 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
         return Err(Failure::new(USAGE, message).hint("name a server of this machine with --server").into());
     }
     let places = Places::from_env();
-    let meta = facts(recording)?;
-    let snapshot = snapshot_at(recording, at)?;
+    let meta = &origin.meta;
+    let snapshot = snapshot_at(origin, at)?;
     let command = if meta.asked.is_empty() { &meta.cmd } else { &meta.asked };
     let (profiles, _) = profiles::load(Some(&places.profiles()));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
@@ -144,7 +147,7 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
         .clone()
         .ok_or_else(|| Failure::new(FAILED, "nothing says in which directory it was recorded"))?;
     let here = real(&here);
-    let (files, cwd, moved) = files_of(snapshot.as_ref(), &meta, &here, &places, &wishes)?;
+    let (files, cwd, moved) = files_of(snapshot.as_ref(), meta, &here, &places, &wishes)?;
     let past = Past {
         profile: &profile,
         command,
@@ -160,58 +163,43 @@ pub(crate) fn plan_as(recording: &Path, at: At, wishes: Wishes) -> Result<Plan> 
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
     let branch = Branch::plan(&past, moment, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
-    let recorded = Recorded::of(recording, &meta);
+    let request = Request { origin: origin.clone(), at, wishes: wishes.clone() };
     Ok(Plan {
-        recording: recording.to_path_buf(),
+        recording: origin.file.clone(),
+        is_recorded: origin.unrecorded().is_none(),
         snapshot,
         files,
         cwd,
         branch,
         profile: profile.name.clone(),
-        size: recording::size(&meta),
+        size: recording::size(meta),
         node: wishes.node.ok_or(base),
         server,
         session: wishes.session,
         asked: wishes.asked,
-        recorded,
+        recorded: Recorded::of(origin),
+        request,
     })
 }
 
-fn facts(recording: &Path) -> Result<Meta> {
-    let missing = || {
-        let path = Meta::path_of(recording);
-        Failure::new(
-            NOT_FOUND,
-            format!("nothing says which program was recorded, and where: {} is not there", path.display()),
-        )
-        .hint("only sessions that nerve itself has recorded can be gone on with")
-    };
-    let meta = Meta::load(recording).map_err(|error| {
-        Failure::new(FAILED, error.to_string())
-            .hint("without what it says of the session, no branch can be made")
-    })?;
-    Ok(meta.ok_or_else(missing)?)
-}
-
-fn noted(recording: &Path) -> Result<Vec<SnapshotLine>> {
-    snapshots::read(recording)
-        .with_context(|| format!("cannot read {}", snapshots::path_of(recording).display()))
-}
-
-fn snapshot_at(recording: &Path, at: At) -> Result<Option<SnapshotLine>> {
-    let lines = noted(recording)?;
+fn snapshot_at(origin: &Origin, at: At) -> Result<Option<SnapshotLine>> {
+    let lines = &origin.snapshots;
     match at {
         At::Snapshot(id) => {
             let found = lines.iter().find(|line| line.id == id).cloned();
-            let missing = || no_snapshot(&id.to_string(), &lines);
+            let missing = || no_snapshot(&id.to_string(), lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
-        At::End if is_live(recording) => {
-            Err(Failure::new(FAILED, "it is still being recorded and has no end yet")
+        At::End if origin.goes_on() => {
+            let why = match origin.unrecorded() {
+                None => "it is still being recorded and has no end yet",
+                Some(_) => "it still runs and has no end yet",
+            };
+            Err(Failure::new(FAILED, why)
                 .hint("name a snapshot with --at; 'nerve snapshot' in its terminal takes one")
                 .into())
         }
-        At::End => Ok(lines.into_iter().rfind(|line| line.kind == END)),
+        At::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
     }
 }
 
@@ -228,88 +216,4 @@ fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> Failure {
         true => "it has none; --at end goes on from its end".to_string(),
         false => format!("it has: {}", known.join(", ")),
     })
-}
-
-/// The files, the directory to work in, and which directory is now which.
-type Chosen = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
-
-fn files_of(
-    snapshot: Option<&SnapshotLine>,
-    meta: &Meta,
-    here: &Path,
-    places: &Places,
-    wishes: &Wishes,
-) -> Result<Chosen> {
-    if wishes.in_place {
-        if !here.is_dir() {
-            let message = format!("the recorded directory {} is gone", here.display());
-            return Err(Failure::new(NOT_FOUND, message).hint("leave out --in-place, or put it back").into());
-        }
-        return Ok((Files::InPlace, here.to_path_buf(), None));
-    }
-    let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(without_files(snapshot, meta, here).into());
-    };
-    let files = match &wishes.dir {
-        Some(dir) => FilesRef { source: real(dir), ..files },
-        None => files,
-    };
-    let store = FileStore::new(places.snapshots());
-    let (provider, key) = files::provider_of(&files, &store).map_err(|error| snapshot::failed(error, ""))?;
-    let named = |n: u64| format!("{}-{n}", key.session());
-    let folder = |n: u64| places.branches().join(named(n));
-    let mut n = 1;
-    while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&in_git(&named(n))).map_err(|error| snapshot::failed(error, ""))?
-    {
-        n += 1;
-    }
-    let to = real(wishes.to.as_ref().unwrap_or(&folder(n)));
-    if std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some()) || to.is_file() {
-        let failure = Failure::new(USAGE, format!("{} is not empty", to.display()));
-        return Err(failure.hint("give --to a directory that is empty or not there yet").into());
-    }
-    if to.starts_with(&files.source) {
-        let message =
-            format!("{} is in {}, whose files stay as they are", to.display(), files.source.display());
-        return Err(Failure::new(USAGE, message).hint("give --to a directory beside it").into());
-    }
-    let source =
-        snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
-    let cwd = here.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
-    // With a `/` at its end it would be another directory's name.
-    let cwd = cwd.components().collect();
-    let branch = in_git(&named(n));
-    Ok((Files::Restored { files, to: to.clone(), branch }, cwd, Some((source, to))))
-}
-
-/// A branch's name in git.
-fn in_git(name: &str) -> String {
-    format!("nerve/{name}")
-}
-
-fn without_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
-    let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
-    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    let message = match snapshot {
-        Some(line) => format!("snapshot {} has no files{why}", line.id),
-        None => format!("the recording ends without a snapshot, so its files are not known{why}"),
-    };
-    Failure::new(FAILED, message)
-        .hint(format!("--in-place goes on in {}, with its files as they are now", here.display()))
-}
-
-/// The path without links, also of what is not there yet.
-fn real(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let mut missing: Vec<OsString> = Vec::new();
-    let mut there = path.as_path();
-    loop {
-        if let Ok(found) = there.canonicalize() {
-            return missing.iter().rev().fold(found, |path, name| path.join(name));
-        }
-        let (Some(name), Some(parent)) = (there.file_name(), there.parent()) else { return path };
-        missing.push(name.to_os_string());
-        there = parent;
-    }
 }

@@ -7,44 +7,54 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nerve_core::fork::branch::Placed;
 use nerve_record::branches::Note;
-use nerve_record::files::{self, FileStore, FilesError, Restored};
+use nerve_record::files::{self, FileStore, FilesError, Restored, WorkPlace};
 use nerve_record::snapshots::FilesRef;
 use nerve_server::paths::{Places, private_directory};
 
-use super::plan::{Files, Plan};
+use super::files::{Files, Folder};
+use super::plan::Plan;
 use crate::cmd::snapshot;
+use crate::exit::Failure;
 
-/// Puts the files where the plan has them. Blocks.
+/// Others may have taken the folder that was planned, and the branch: so often the next one is tried.
+const TRIES: usize = 100;
+
+/// Puts the files where the plan has them, or where another one has them, should somebody have been there meanwhile: gives back the plan
+/// that came true. Blocks.
 ///
 /// # Errors
 /// [`crate::exit::Failure`]; nothing is left behind.
-pub(super) fn restore(plan: &Plan) -> Result<(Restored, Undo)> {
+pub(super) fn restore(mut plan: Plan) -> Result<(Plan, Restored, Undo)> {
+    for _ in 1..TRIES {
+        if let Some((restored, undo)) = put(&plan, true)? {
+            return Ok((plan, restored, undo));
+        }
+        plan = plan.once_more()?;
+    }
+    let put = put(&plan, false)?;
+    let (restored, undo) = put.context("others make branches of the same session all the time")?;
+    Ok((plan, restored, undo))
+}
+
+/// `None`: somebody else has what it would have made, which is no error as long as `may_lose`.
+fn put(plan: &Plan, may_lose: bool) -> Result<Option<(Restored, Undo)>> {
     let undo = |files: Files| Undo { files, copy: Placed::NOTHING, is_armed: true };
-    let Files::Restored { files, to, branch } = &plan.files else {
-        return Ok((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace)));
+    let Files::Restored { files, to, folder, branch } = &plan.files else {
+        return Ok(Some((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
     };
     let places = Places::from_env();
     if to.starts_with(places.branches()) {
         private_directory(&places.branches())?;
     }
-    let existed = to.exists();
     let store = FileStore::new(places.snapshots());
     let (provider, key) = files::provider_of(files, &store).map_err(|error| snapshot::failed(error, ""))?;
-    let restored = provider.restore_to_work_on(&key, to, branch).map_err(|error| {
-        if !existed {
-            let _ = std::fs::remove_dir_all(to);
-        }
-        let is_full = match &error {
-            FilesError::NoRoom { .. } => true,
-            FilesError::Io { source, .. } => source.kind() == ErrorKind::StorageFull,
-            _ => false,
-        };
-        let failure = snapshot::failed(error, "");
-        match is_full {
-            true => failure.hint("make room, or give --to an empty directory on another disk"),
-            false => failure,
-        }
-    })?;
+    let place = WorkPlace { to, is_new: *folder != Folder::Empty, branch };
+    let restored = match provider.restore_to_work_on(&key, &place) {
+        Ok(restored) => restored,
+        Err(FilesError::BranchExists { .. }) if may_lose => return Ok(None),
+        Err(FilesError::PathExists { .. }) if may_lose && *folder == Folder::Own => return Ok(None),
+        Err(error) => return Err(refused(error).into()),
+    };
     let undo = undo(plan.files.clone());
     if to.starts_with(places.branches().canonicalize().unwrap_or_default()) {
         note(plan, files, restored.branch.clone(), to)?;
@@ -52,7 +62,20 @@ pub(super) fn restore(plan: &Plan) -> Result<(Restored, Undo)> {
     // The agent may have worked in a directory that had no files yet.
     let made = std::fs::create_dir_all(&plan.cwd);
     made.with_context(|| format!("cannot make {}", plan.cwd.display()))?;
-    Ok((restored, undo))
+    Ok(Some((restored, undo)))
+}
+
+fn refused(error: FilesError) -> Failure {
+    let is_full = match &error {
+        FilesError::NoRoom { .. } => true,
+        FilesError::Io { source, .. } => source.kind() == ErrorKind::StorageFull,
+        _ => false,
+    };
+    let failure = snapshot::failed(error, "");
+    match is_full {
+        true => failure.hint("make room, or give --to an empty directory on another disk"),
+        false => failure,
+    }
 }
 
 /// Notes what the folder is of, for who wants to know whether it is needed any more.
@@ -97,7 +120,7 @@ impl Undo {
 
     fn remove(&self) -> Result<()> {
         let copy = self.copy.take_back();
-        if let Files::Restored { files, to, branch } = &self.files {
+        if let Files::Restored { files, to, branch, .. } = &self.files {
             let (provider, _) = files::provider_of(files, &FileStore::new(Places::from_env().snapshots()))?;
             let _ = std::fs::remove_file(Note::path_of(to));
             provider.take_back(to, branch)?;

@@ -1,24 +1,24 @@
 //! A planned branch is made: server, files, conversation, node, instruction, in this order. What fails before the node is there leaves
 //! nothing behind; a node that is there stays, whatever comes of its first turn.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
-use nerve_core::fork::branch::Branch;
 use nerve_proto::data::ExecuteData;
-use nerve_proto::params::{CommandLine, CreateNodeParams, NodeChoice};
+use nerve_proto::params::NodeChoice;
 
 use super::environment::Inherited;
-use super::plan::{Files, Plan};
+use super::files::Files;
+use super::plan::Plan;
 use super::restore::restore;
+use super::start::{NotMade, free, named, start};
 use crate::cmd::server;
 use crate::exit::{FAILED, Failure};
 
-/// A node's name has at most so many characters.
-const NAME_LIMIT: usize = 32;
 /// How long an agent may take until it can be given an instruction.
 const READY: Duration = Duration::from_secs(60);
 /// How long until it has taken it, when nobody waits for the answer.
@@ -65,31 +65,27 @@ pub(crate) async fn run(
         return Err(Failure::new(crate::exit::USAGE, "the instruction is empty").into());
     }
     let client = connected(&plan.server, told).await?;
-    let node = free(&client, &plan).await?;
+    let node = free(&client, &plan, &BTreeSet::new()).await?;
     let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
     told("restoring the files");
-    let (plan, restored, undo) = blocking(move || {
-        let (restored, undo) = restore(&plan)?;
-        Ok((plan, restored, undo))
-    })
-    .await?;
+    let (plan, restored, undo) = blocking(move || restore(plan)).await?;
     told("preparing the conversation");
     let branch = plan.branch.clone();
     let undo =
         blocking(move || Ok(undo.with(branch.place().context("the conversation cannot be copied")?))).await?;
     told(&format!("starting node '{node}'"));
-    let params = params(&plan, &node, &inherited)?;
     // From here on a node may be there that needs it all, whether or not anybody hears of it.
     let undo = undo.disarmed();
-    let made = match client.create_node(&params).await {
+    let (made, node) = match start(&client, &plan, &inherited, node).await {
         Ok(made) => made,
-        Err(error) => {
+        Err(NotMade { error, perhaps: Some(node) }) => return Err(perhaps_there(error, &node, &plan.cwd)),
+        Err(NotMade { error, perhaps: None }) => {
             blocking(move || {
                 undo.now();
                 Ok(())
             })
             .await?;
-            return Err(error.into());
+            return Err(error);
         }
     };
     let is_new_folder = matches!(plan.files, Files::Restored { .. });
@@ -106,7 +102,7 @@ pub(super) async fn looked(plan: &Plan) -> Result<(String, Option<Inherited>)> {
     match server::connect(&plan.server).await {
         Ok(client) => {
             let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
-            Ok((free(&client, plan).await?, Some(inherited)))
+            Ok((free(&client, plan, &BTreeSet::new()).await?, Some(inherited)))
         }
         // No server, no nodes.
         Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| named(&base, |_| false)), None)),
@@ -133,62 +129,6 @@ async fn connected(name: &str, told: &mut (dyn FnMut(&str) + Send)) -> Result<Ne
         }
         Err(error) => Err(error),
     }
-}
-
-/// The name that was asked for, if it is free; else one that is.
-async fn free(client: &NerveClient, plan: &Plan) -> Result<String> {
-    let nodes = client.list_nodes(plan.session.as_deref()).await;
-    let nodes = match nodes {
-        Ok(nodes) => nodes,
-        Err(error) => return Err(error.into()),
-    };
-    match &plan.node {
-        Err(base) => Ok(named(base, |name| nodes.iter().any(|node| node.id == name))),
-        Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != "stopped") => {
-            let message = format!("node '{name}' exists already on server '{}'", plan.server);
-            Err(Failure::new(FAILED, message).hint("stop it first, or take another name with --node").into())
-        }
-        Ok(name) => Ok(name.clone()),
-    }
-}
-
-/// `BASE-branch`, `BASE-branch-2` and so on; branches of branches are counted with them.
-fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
-    let base = match base.rsplit_once("-branch") {
-        Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
-        _ => base,
-    };
-    let plain: String =
-        base.to_ascii_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-    let mut number = 1_u64;
-    loop {
-        let end = if number == 1 { "-branch".to_string() } else { format!("-branch-{number}") };
-        let base: String = plain.trim_matches('-').chars().take(NAME_LIMIT - end.len()).collect();
-        let name = format!("{}{end}", base.trim_end_matches('-'));
-        let name = name.trim_start_matches('-').to_string();
-        if !is_taken(&name) {
-            return name;
-        }
-        number += 1;
-    }
-}
-
-fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodeParams> {
-    let Branch { command, env, .. } = &plan.branch;
-    let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
-    Ok(CreateNodeParams {
-        session_id: plan.session.clone(),
-        command: Some(CommandLine::Argv(command.clone())),
-        cwd: Some(cwd.to_string()),
-        env: env.clone().into_iter().chain(plan.asked.env.clone()).collect(),
-        proxy: plan.asked.proxy.clone(),
-        like: inherited.like.clone(),
-        cols: Some(plan.size.cols),
-        rows: Some(plan.size.rows),
-        profile: Some(plan.profile.clone()),
-        ..CreateNodeParams::new(node)
-    })
 }
 
 /// Brings the agent to a prompt and gives it the instruction.
@@ -254,22 +194,14 @@ fn with_place(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
     failure.hint(format!("{hint}{there}")).into()
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.context("a thread ended early")?
+/// Nobody knows whether the node is there, and it would need its files.
+fn perhaps_there(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+    let failure = Failure::from_error(&error);
+    let message = format!("{}: whether node '{node}' was started is not known", failure.message);
+    let look = format!("'nerve server node list' tells; its files are in {}", cwd.display());
+    Failure { message, ..failure }.hint(look).into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::named;
-
-    #[test]
-    fn a_name_is_made_of_the_recorded_nodes_and_is_free() {
-        let name = |base: &str, taken: &[&str]| named(base, |name| taken.contains(&name));
-        assert_eq!(name("me", &[]), "me-branch");
-        assert_eq!(name("me", &["me-branch"]), "me-branch-2");
-        assert_eq!(name("me-branch-2", &["me-branch", "me-branch-2"]), "me-branch-3");
-        assert_eq!(name("My Agent_", &[]), "myagent-branch");
-        assert_eq!(name("ä", &[]), "branch");
-        assert_eq!(name(&"x".repeat(40), &[]), format!("{}-branch", "x".repeat(25)));
-    }
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.context("a thread ended early")?
 }

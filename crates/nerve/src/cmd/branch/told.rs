@@ -7,7 +7,8 @@ use nerve_core::fork::branch::Conversation;
 use serde_json::{Value, json};
 
 use super::environment::Inherited;
-use super::plan::{Files, Plan};
+use super::files::Files;
+use super::plan::Plan;
 use super::run::Branched;
 use crate::cmd::node::execute;
 use crate::out;
@@ -27,7 +28,7 @@ pub(super) fn planned(
     }
     let (from, to) = files(plan);
     out::facts(&[
-        ("recording", plan.recording.display().to_string()),
+        ("recording", recording(plan)),
         ("snapshot", snapshot(plan)),
         ("files from", from),
         ("files to", to),
@@ -112,7 +113,7 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
     };
     let snapshot = plan.snapshot.as_ref();
     json!({
-        "recording": plan.recording,
+        "recording": plan.is_recorded.then_some(&plan.recording),
         "snapshot": snapshot.map(|line| json!({
             "id": line.id, "label": line.label, "ts_ns": line.ts_ns, "anchor_byte": line.anchor_byte,
         })),
@@ -135,6 +136,13 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
     })
 }
 
+fn recording(plan: &Plan) -> String {
+    match plan.is_recorded {
+        true => plan.recording.display().to_string(),
+        false => "none: what is known of the session goes with it".to_string(),
+    }
+}
+
 fn snapshot(plan: &Plan) -> String {
     match &plan.snapshot {
         None => "none: the end of the recording".to_string(),
@@ -148,7 +156,7 @@ fn snapshot(plan: &Plan) -> String {
 fn files(plan: &Plan) -> (String, String) {
     match &plan.files {
         Files::InPlace => ("as they are now".to_string(), "the recorded directory itself".to_string()),
-        Files::Restored { files, to, branch } => {
+        Files::Restored { files, to, branch, .. } => {
             let from = format!("{} of {}", files.reference, files.source.display());
             let on = if files.provider == "git" {
                 format!(", a work tree on branch '{branch}'")

@@ -1,0 +1,123 @@
+//! Several branches of one session at once, and nodes of which nobody heard whether they were made.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use nerve_testkit::wait_until;
+
+use super::{Stage, git, text};
+use crate::harness::DEADLINE;
+
+/// All at once, each with its own arguments.
+fn at_once(stage: &Stage, args: &[Vec<String>]) -> Vec<serde_json::Value> {
+    thread::scope(|scope| {
+        let one = |args: &Vec<String>| {
+            let args: Vec<String> =
+                ["RECALL", "--at", "one"].map(String::from).into_iter().chain(args.clone()).collect();
+            scope.spawn(move || stage.branch_json(&args.iter().map(String::as_str).collect::<Vec<_>>()))
+        };
+        let running: Vec<_> = args.iter().map(one).collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn branches_that_are_made_at_once_have_each_its_own_files_and_name() {
+    for stage in [Stage::with_git(), Stage::new()] {
+        let stage = stage.with_two_turns();
+        let to = stage.home.hermetic.work().join("asked for/folder");
+        let named = |name: &str| vec!["--node".to_string(), name.to_string()];
+        let elsewhere = vec!["--to".to_string(), to.to_str().unwrap().to_string()];
+        let made = at_once(&stage, &[named("a"), named("b"), vec![], vec![], vec![], elsewhere]);
+        let all = |field: &str| made.iter().map(|made| made[field].to_string()).collect::<BTreeSet<_>>();
+        assert_eq!((all("cwd").len(), all("node_id").len()), (6, 6), "{made:?}");
+        for made in &made {
+            let cwd = PathBuf::from(made["cwd"].as_str().unwrap());
+            assert_eq!(
+                (text(cwd.join("file")), text(cwd.join("new/untracked"))),
+                ("one\n".into(), "one".into())
+            );
+            assert_eq!(made["response"]["text"], "You said: one", "{made}");
+        }
+        assert_eq!(stage.nodes().as_array().map(Vec::len), Some(7));
+        if stage.folder().join(".git").exists() {
+            assert_eq!(all("git_branch").len(), 6, "{made:?}");
+            assert_eq!(
+                git(&stage.home, &stage.folder(), &["branch", "--list", "nerve/*"]).lines().count(),
+                6
+            );
+        }
+        let names = fs::read_dir(stage.branches()).unwrap().map(|entry| entry.unwrap().file_name());
+        let folders = names.filter(|name| !name.to_string_lossy().ends_with(".json")).count();
+        assert_eq!(folders, 5, "one is where it was asked for");
+    }
+}
+
+/// Stands between clients and a server, and takes the connection away from whoever asks for a node.
+struct Between {
+    socket: PathBuf,
+    server: PathBuf,
+}
+
+impl Between {
+    /// `passes_on`: the server hears of it nevertheless.
+    fn start(socket: &Path, passes_on: bool) -> Between {
+        let server = socket.with_file_name("behind");
+        fs::rename(socket, &server).unwrap();
+        let listener = UnixListener::bind(socket).unwrap();
+        let behind = server.clone();
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let server = UnixStream::connect(&behind).unwrap();
+                let (mut down, mut up) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || std::io::copy(&mut up, &mut down));
+                thread::spawn(move || pass(&client, server, passes_on));
+            }
+        });
+        Between { socket: socket.to_path_buf(), server }
+    }
+
+    fn step_aside(self) {
+        fs::rename(self.server, self.socket).unwrap();
+    }
+}
+
+fn pass(client: &UnixStream, mut server: UnixStream, passes_on: bool) {
+    for line in BufReader::new(client).lines().map_while(Result::ok) {
+        let takes = line.contains("CREATE_NODE");
+        if takes {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+        if (takes && !passes_on) || writeln!(server, "{line}").is_err() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_node_of_which_nobody_heard_keeps_its_files() {
+    let stage = Stage::new().with_two_turns();
+    let socket = stage.home.hermetic.nerve_home().join("run/default.sock");
+    for (name, passes_on) in [("heard", true), ("unheard", false)] {
+        let between = Between::start(&socket, passes_on);
+        let done = stage.branch(&["RECALL", "--at", "one", "--node", name]);
+        between.step_aside();
+        let mut folders = fs::read_dir(stage.branches()).unwrap().map(|entry| entry.unwrap().path());
+        let folder = folders.find(|path| path.is_dir() && done.stderr.contains(path.to_str().unwrap()));
+        let folder = folder.unwrap_or_else(|| panic!("which folder? {done:?}"));
+        let whether = format!("whether node '{name}' was started is not known");
+        done.says(1, &[&whether, "nerve server node list"]);
+        assert_eq!(text(folder.join("file")), "one\n");
+        if passes_on {
+            let is_there = || stage.home.nerve(&["server", "node", "info", name]).code == 0;
+            assert!(wait_until(DEADLINE, is_there), "{}", stage.nodes());
+            assert_eq!(PathBuf::from(stage.home.fact(name, "cwd")), folder.canonicalize().unwrap());
+            assert_eq!(stage.home.ok(&["server", "node", "execute", name, "RECALL"]), "You said: one\n");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Branches of sessions that run and are not recorded.
+
+use std::path::{Path, PathBuf};
+
+use nerve_record::snapshots;
+use nerve_term::event::Size;
+use nerve_testkit::wait_until;
+use rustix::process::Signal;
+
+use super::{ID, agent, put, text};
+use crate::harness::{Home, NERVE, pid_in, signal};
+use crate::seat::{LIMIT, Seat};
+
+const SIZE: Size = Size { cols: 150, rows: 40 };
+/// The prefix, as terminals with the kitty keyboard protocol send it.
+const PREFIX: &str = "\x1b[93;5u";
+
+/// An agent that is seen and not recorded.
+struct Seen {
+    home: Home,
+    seat: Seat,
+    /// The id of its host.
+    id: String,
+}
+
+impl Seen {
+    /// After one turn with a snapshot, and another turn.
+    fn after_two_turns() -> Seen {
+        let home = Home::new();
+        let claude = agent(&home, "claude", "");
+        let folder = folder(&home);
+        put(&folder, "file", "old\n");
+        let mut record = home.command(&["record", "--", &claude, "--session-id", ID]);
+        record.current_dir(&folder);
+        let seat = Seat::with_stderr(record, SIZE);
+        seat.sees("not recorded");
+        seat.sees("ready");
+        let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
+        let seen = Seen { home, seat, id };
+        seen.says("one");
+        seen.seat.types(&format!("{PREFIX}s"));
+        seen.seat.sees("snapshot 1 taken");
+        put(&folder, "file", "new\n");
+        seen.says("two");
+        seen
+    }
+
+    fn says(&self, text: &str) {
+        self.seat.types(&format!("{text}\r"));
+        self.seat.sees(&format!("You said: {text}"));
+        self.seat.sees("ready");
+    }
+
+    /// Opens the task entry, with a text in it.
+    fn writes(&self, text: &str) {
+        self.seat.types(&format!("{PREFIX}\x1b[A"));
+        self.seat.sees("branch from snapshot 1");
+        self.seat.types(text);
+        self.seat.sees(text.trim_end());
+    }
+
+    /// The branch that was made has what was then.
+    fn is_branched(&self) {
+        let has_said = || self.home.read("claude-branch").contains("You said: one");
+        assert!(wait_until(LIMIT, has_said), "{}\n{}", self.seat.text(), self.home.read("claude-branch"));
+        let read = self.home.read("claude-branch");
+        assert!(!read.contains("You said: one | two"), "{read}");
+        let cwd = PathBuf::from(self.home.fact("claude-branch", "cwd"));
+        assert_eq!(text(cwd.join("file")), "old\n");
+    }
+
+    /// What is kept while it runs is gone with it.
+    fn leaves_nothing(&self) {
+        assert!(wait_until(LIMIT, || self.home.hosts().iter().all(|host| host["id"] != self.id.as_str())));
+        let left = find(&self.home.hermetic.nerve_home(), &format!("{}.unrecorded", self.id));
+        assert_eq!(left, None);
+    }
+}
+
+fn folder(home: &Home) -> PathBuf {
+    home.hermetic.work().canonicalize().unwrap().join("project")
+}
+
+/// The first thing of that name below a folder.
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.into_iter().find_map(|path| match path.file_name() {
+        Some(own) if own == name => Some(path),
+        _ if path.is_dir() && !path.is_symlink() => find(&path, name),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_task_at_a_snapshot_becomes_a_branch_while_the_session_goes_on() {
+    let mut seen = Seen::after_two_turns();
+    seen.writes("RECALL\r");
+    seen.seat.sees("has it now");
+    seen.is_branched();
+    // The same from the command line.
+    let branch = |args: &[&str]| seen.home.nerve(&[&["branch", &seen.id], args].concat());
+    let planned = branch(&["RECALL", "--at", "1", "--dry-run", "--json"]).json();
+    assert_eq!(
+        (&planned["recording"], &planned["conversation"]["turns"]),
+        (&().into(), &1.into()),
+        "{planned}"
+    );
+    assert!(planned["files"]["reference"].is_string(), "{planned}");
+    assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("goes with it"));
+    assert_eq!(branch(&["RECALL", "--at", "1"]).stdout, "You said: one\n");
+    branch(&["go on"]).says(1, &["it still runs and has no end yet", "--at"]);
+    branch(&["go on", "--at", "7"]).says(3, &["there is no snapshot 7", "it has: 1"]);
+    seen.seat.types("/exit\r");
+    assert_eq!(seen.seat.left(), Some(0));
+    seen.leaves_nothing();
+    branch(&["go on", "--at", "1"]).says(3, &[&seen.id]);
+}
+
+#[test]
+fn a_task_that_is_being_written_when_the_session_ends_becomes_a_branch_all_the_same() {
+    let mut seen = Seen::after_two_turns();
+    seen.writes("RECALL");
+    signal(pid_in(&seen.home.hosts()[0]["child"]), Signal::KILL);
+    seen.seat.sees("the program has ended");
+    seen.leaves_nothing();
+    seen.seat.types("\r");
+    assert_eq!(seen.seat.left(), Some(137));
+    seen.seat.sees("branched: ");
+    seen.is_branched();
+}
+
+#[test]
+fn a_node_that_is_not_recorded_gives_its_branch_what_it_was_given() {
+    let home = Home::new();
+    let (claude, folder) = (agent(&home, "claude", ""), folder(&home));
+    put(&folder, "file", "old\n");
+    home.ok(&["server", "start"]);
+    let create = ["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--no-record", "--cwd"];
+    home.ok(&[&create[..], &[folder.to_str().unwrap(), "--env", "COLOUR=red"]].concat());
+    let say = |text: &str| home.ok(&["server", "node", "execute", "me", text]);
+    say("one");
+    home.ok(&["snapshot", "--session", "me", "--label", "first"]);
+    say("two");
+    let id = home.fact("me", "host");
+    let done = home.nerve(&["branch", &id, "--at", "first", "RECALL", "--json"]).json();
+    assert_eq!(done["environment"]["taken_over"][0], "COLOUR", "{done}");
+    assert_eq!(done["response"]["text"], "You said: one", "{done}");
+    assert_eq!(done["node_id"], "me-branch");
+}
+
+#[test]
+fn a_snapshot_that_a_program_of_the_session_takes_is_kept_with_its_files_as_long_as_that_goes_on() {
+    let home = Home::new();
+    put(&folder(&home), "file", "old\n");
+    home.ok(&["server", "start"]);
+    let cwd = folder(&home);
+    home.ok(&["server", "node", "create", "sh", "-c", "sh", "--no-record", "--cwd", cwd.to_str().unwrap()]);
+    home.ok(&["server", "node", "execute", "sh", &format!("{NERVE} snapshot --label in-it")]);
+    let id = home.fact("sh", "host");
+    let file = find(&home.hermetic.nerve_home(), &format!("{id}.unrecorded")).unwrap().join("session.ahr");
+    let kept = snapshots::read(&file).unwrap();
+    let [line] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((line.label.as_deref(), &*line.kind), (Some("in-it"), "manual"));
+    assert_eq!(line.files.as_ref().unwrap().source, cwd);
+    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).says(2, &["'sh' is no agent with a conversation"]);
+    home.ok(&["server", "node", "stop", "sh"]);
+    assert!(wait_until(LIMIT, || !file.parent().unwrap().exists()));
+}
