@@ -7,10 +7,12 @@
 //! | [`follow`] | the list, as it grows |
 //! | `states` | how they are, from the list and from who runs them |
 //! | [`watch`] | both, on a thread of its own, for a viewer |
+//! | [`runs`] | what runs under one id, one after the other |
 //! | [`trace`] | an agent's commands run under `nerve exec`, with the ids that the agent gave them |
 
 pub mod follow;
 mod note;
+pub mod runs;
 mod states;
 pub mod trace;
 pub mod watch;

@@ -1,5 +1,6 @@
 //! What an agent's activities say of executions, as lines of the list beside its recording.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,11 +21,18 @@ pub(crate) struct Noter {
     reached: Arc<AtomicU64>,
     /// The list cannot be written, and that was said.
     failed: Arc<AtomicBool>,
+    /// The list goes with the host that it was made for.
+    is_passing: bool,
 }
 
 impl Noter {
     pub(crate) fn new(recording: PathBuf) -> Noter {
-        Noter { recording, reached: Arc::default(), failed: Arc::default() }
+        Noter { recording, reached: Arc::default(), failed: Arc::default(), is_passing: false }
+    }
+
+    /// Of a session that is not recorded: when its host is gone, nobody misses the last lines.
+    pub(crate) fn passing(stands_for: PathBuf) -> Noter {
+        Noter { is_passing: true, ..Noter::new(stands_for) }
     }
 
     /// The terminal has written so much: what begins now begins here.
@@ -44,6 +52,7 @@ impl Noter {
         let anchor = self.reached.load(Ordering::Relaxed);
         let Some(line) = line_of(activity, anchor, has_terminal) else { return };
         if let Err(error) = executions::append(&self.recording, line)
+            && !(self.is_passing && error.kind() == ErrorKind::NotFound)
             && !self.failed.swap(true, Ordering::Relaxed)
         {
             let list = executions::path_of(&self.recording);
@@ -136,6 +145,18 @@ mod tests {
         assert_eq!((one.anchor_byte, one.status.as_deref()), (Some(42), Some("failed")));
         assert_eq!(one.output.as_deref(), Some("out"));
         assert_eq!(known.get("t2").unwrap().command.as_deref(), Some("Read /a b"));
+    }
+
+    #[test]
+    fn what_is_said_after_the_end_of_an_unrecorded_session_is_no_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone").join("session.ahr");
+        let noter = Noter::passing(gone.clone());
+        noter.note(&start("Bash", "{}", "t1"));
+        assert_eq!(noter.unwritten(), None);
+        let noter = Noter::new(gone.clone());
+        noter.note(&start("Bash", "{}", "t1"));
+        assert_eq!(noter.unwritten(), Some(executions::path_of(&gone)));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Told {
     pub reader: Reader,
 }
 
-/// What is new of a session's executions: at most [`BATCH`] of them, each once however often it has changed.
+/// What is new of a session's executions: at most `BATCH` of them, each once however often it has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// What was told before does not hold: the list is another one.

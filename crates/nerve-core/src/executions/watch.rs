@@ -2,6 +2,7 @@
 //!
 //! Nothing is polled. The folder tells of new lines; the system tells when a host has ended, however it did (pidfd_open(2)).
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use super::follow::Follow;
 use super::states::{Changes, States};
 use crate::backend;
-use crate::host::registry::{Entry, entries, entry};
+use crate::host::registry::{Entry, entries, entry, real};
 
 /// Hosts whose ends are waited for at once; a descriptor each. Of more than that, the end is seen when it is listed.
 const MAX_WATCHED: usize = 256;
@@ -30,7 +31,8 @@ impl Watch {
     pub fn start(recording: &Path, registry: &Path) -> Watch {
         // One that waits to be taken: what changes meanwhile is told at once with the next.
         let (sender, changes) = mpsc::channel(1);
-        let (recording, registry) = (recording.to_path_buf(), registry.to_path_buf());
+        // A link to a recording has no list beside it.
+        let (recording, registry) = (real(recording), registry.to_path_buf());
         let failed = sender.clone();
         let watching = move || {
             let done = runtime::Builder::new_current_thread()
@@ -68,7 +70,7 @@ async fn watch(
     sender: &mpsc::Sender<io::Result<Changes>>,
 ) -> io::Result<()> {
     let (mut follow, mut states) = (Follow::brief(recording)?, States::default());
-    let mut hosts = Hosts { registry, ends: JoinSet::new() };
+    let mut hosts = Hosts::of(registry);
     states.goes_on = hosts.watch_agent(recording);
     loop {
         let news = follow.news();
@@ -84,6 +86,7 @@ async fn watch(
             () = sender.closed() => return Ok(()),
             changed = follow.changed() => drop(changed?),
             Some(Ok(end)) = hosts.ends.join_next() => {
+                hosts.ended(&end);
                 // It lists its end before it ends.
                 follow.look()?;
                 match end {
@@ -99,7 +102,7 @@ async fn watch(
 enum End {
     /// The host of that id.
     Of(String),
-    /// The one that writes the session's recording.
+    /// The one whose session it is.
     OfAgent,
 }
 
@@ -107,18 +110,34 @@ enum End {
 struct Hosts {
     registry: PathBuf,
     ends: JoinSet<End>,
+    /// Ids of those whose ends are told in `ends`: a list that is read anew names them once more.
+    watched: BTreeSet<String>,
 }
 
 impl Hosts {
+    fn of(registry: PathBuf) -> Hosts {
+        Hosts { registry, ends: JoinSet::new(), watched: BTreeSet::new() }
+    }
+
     /// Whether the host of that id is at work. If it is, its end will be told.
     fn watch(&mut self, id: &str) -> bool {
         let found = entry(&self.registry, id);
-        found.is_some_and(|entry| self.until_its_end(&entry, End::Of(id.to_string())))
+        found.is_some_and(|entry| match self.watched.contains(id) {
+            true => entry.is_alive(),
+            false => self.until_its_end(&entry, End::Of(id.to_string())),
+        })
     }
 
-    /// The same for who writes this recording.
+    /// This end was told.
+    fn ended(&mut self, end: &End) {
+        if let End::Of(id) = end {
+            self.watched.remove(id);
+        }
+    }
+
+    /// As [`Hosts::watch`], for the host of the session with this file.
     fn watch_agent(&mut self, recording: &Path) -> bool {
-        let writes = |entry: &Entry| entry.recording.as_deref() == Some(recording) && entry.is_alive();
+        let writes = |entry: &Entry| entry.is_of(recording) && entry.is_alive();
         let found = entries(&self.registry).into_iter().find(writes);
         found.is_some_and(|entry| self.until_its_end(&entry, End::OfAgent))
     }
@@ -134,6 +153,9 @@ impl Hosts {
             return false;
         }
         if let Some(handle) = handle {
+            if let End::Of(id) = &end {
+                self.watched.insert(id.clone());
+            }
             self.ends.spawn(async move {
                 // Readable when the process has ended; a descriptor that cannot be asked tells nothing.
                 if handle.readable().await.is_err() {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use super::link::{CHUNK, Order, Report};
 use super::reader::{Seat, Source, read_orders};
-use super::writer::{Pace, Writer};
+use super::writer::{BEHIND, Pace, VIEWER_BEHIND, Writer};
 
 /// How long a connection that takes nothing holds up the terminal. Then it is closed: the session goes on.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -218,7 +218,7 @@ impl Links {
                 all = false;
                 return true;
             }
-            match link.writer.pace(link.patience()) {
+            match link.writer.pace(link.most(), link.patience()) {
                 Pace::KeepsUp => true,
                 Pace::Behind => {
                     all = false;
@@ -257,6 +257,11 @@ impl Links {
 }
 
 impl Link {
+    /// Bytes that may wait for it while the terminal is read.
+    fn most(&self) -> usize {
+        if self.viewer && !self.inside { VIEWER_BEHIND } else { BEHIND }
+    }
+
     /// How long it may take nothing while others wait for it.
     fn patience(&self) -> Duration {
         match (self.inside, self.viewer) {

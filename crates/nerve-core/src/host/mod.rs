@@ -89,6 +89,8 @@ pub struct EndSnapshot {
 pub const EXECUTION: &str = "execution";
 /// In the label of a host: the recording of the session that it is a part of.
 pub const OF: &str = "of";
+/// The variable of a program whose session is not recorded: the file that stands for its recording ([`registry::Entry::unrecorded`]).
+pub const UNRECORDED: &str = "NERVE_UNRECORDED";
 /// The socket for those who drive the terminal, in a host's runtime folder.
 pub const CONTROL: &str = "control";
 /// The socket where snapshots are announced.

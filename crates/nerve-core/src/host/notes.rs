@@ -1,7 +1,7 @@
-//! What is kept of a host beside the bytes of its terminal: its entry, and what stands beside its recording.
+//! What is kept of a host beside the bytes of its terminal: its entry, and what stands beside its recording, or beside what stands for one.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nerve_record::meta::Meta;
@@ -27,10 +27,10 @@ pub(super) struct Notes {
     closed: bool,
 }
 
-/// The file beside the recording. Whoever writes it does so on a thread that may wait for the disk.
+/// The facts beside the session's file. Whoever writes them does so on a thread that may wait for the disk.
 #[derive(Debug, Clone)]
 struct Sheet {
-    recording: PathBuf,
+    session: PathBuf,
     /// The number of the change that is in it.
     written: Arc<Mutex<u64>>,
 }
@@ -40,7 +40,7 @@ impl Sheet {
     fn write(&self, change: u64, meta: &Meta) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if *written < change {
-            meta.store(&self.recording)?;
+            meta.store(&self.session)?;
             *written = change;
         }
         Ok(())
@@ -49,15 +49,20 @@ impl Sheet {
 
 impl Notes {
     pub(super) fn new(spec: &HostSpec, entry: Entry) -> Notes {
-        let recording = spec.recording.clone();
+        let session = entry.session_file().map(Path::to_path_buf);
         Notes {
             begun: spec.meta(TsNs(entry.started)),
             entry,
             registry: spec.registry.clone(),
-            sheet: recording.map(|recording| Sheet { recording, written: Arc::default() }),
+            sheet: session.map(|session| Sheet { session, written: Arc::default() }),
             changes: 0,
             closed: false,
         }
+    }
+
+    /// The file that stands for the recording of a session that has none.
+    pub(super) fn unrecorded(&self) -> Option<PathBuf> {
+        self.entry.unrecorded.clone()
     }
 
     /// The program's process id.

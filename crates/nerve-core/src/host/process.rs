@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::links::Links;
-use super::registry::Entry;
+use super::registry::{Entry, make_unrecorded};
 use super::session::{Inbox, Made, Session};
 use super::snapshots::{listen_tcp, listen_unix};
 use super::sockets::{accept, private_socket};
-use super::{CONTROL, HostSpec, OF, SNAPSHOT};
+use super::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
 use crate::backend::SpawnError;
 use crate::backend::pty::Pty;
 use crate::clock::Clock;
@@ -97,9 +97,22 @@ impl Host {
             }
             None => None,
         };
-        environment(&mut spec, &snapshot_socket);
-        let pty = Pty::spawn_reading(&spec.program(), spec.size(), stdin)
-            .inspect_err(|_| discard_recording(&spec, existed))?;
+        // What a tool leaves belongs to its session.
+        let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
+        let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
+        let unrecorded = unrecorded.unwrap_or_else(|error| {
+            faults.push(format!("what it runs is not listed: {error}"));
+            None
+        });
+        environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
+        let discard = |spec: &HostSpec| {
+            discard_recording(spec, existed);
+            unrecorded
+                .iter()
+                .filter_map(|file| file.parent())
+                .for_each(|folder| drop(fs::remove_dir(folder)));
+        };
+        let pty = Pty::spawn_reading(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
         let flusher = recorder.as_ref().map(Recorder::flusher);
         let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
         let mut pump = Pump::new(taps);
@@ -108,12 +121,13 @@ impl Host {
         let mut entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
         // The port is known only now.
         entry.snapshots_at = spec.snapshots_at.map(|_| snapshot_socket.clone());
+        entry.unrecorded = unrecorded.clone();
         entry.store(&spec.registry).map_err(|error| {
             pty.control.signal(Signal::KILL);
-            discard_recording(&spec, existed);
+            discard(&spec);
             SpawnError::system("write the host's entry")(error)
         })?;
-        if let Some(path) = &spec.recording {
+        if let Some(path) = entry.session_file() {
             let stored = spec.meta(started).store(path);
             faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
         }
@@ -158,7 +172,7 @@ impl Host {
 }
 
 /// What the program finds in its environment.
-fn environment(spec: &mut HostSpec, snapshot_socket: &str) {
+fn environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
     // A tool of an agent is a part of the agent's session: that is where its snapshots belong.
     if spec.label.get(OF).is_some() {
         return;
@@ -166,10 +180,12 @@ fn environment(spec: &mut HostSpec, snapshot_socket: &str) {
     spec.env.insert("NERVE_RECORDER_SOCKET".into(), snapshot_socket.to_string());
     spec.env.insert("AH_RECORDER_IPC_SOCKET".into(), snapshot_socket.to_string());
     spec.env.insert("NERVE_SESSION_ID".into(), spec.session_id.clone());
-    match &spec.recording {
-        Some(path) => drop(spec.env.insert("NERVE_RECORDING".into(), path.display().to_string())),
-        // Of a recording around this one.
-        None => spec.env_remove.push("NERVE_RECORDING".into()),
+    for (name, file) in [("NERVE_RECORDING", spec.recording.as_deref()), (UNRECORDED, unrecorded)] {
+        match file {
+            Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
+            // Of a session around this one.
+            None => spec.env_remove.push(name.into()),
+        }
     }
 }
 

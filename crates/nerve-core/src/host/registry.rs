@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nerve_term::event::{ExitStatus, TsNs};
@@ -14,6 +14,10 @@ use super::{HostSpec, SNAPSHOT};
 
 /// An entry is read up to here.
 const ENTRY_LIMIT: u64 = 1 << 20;
+/// What comes after a host's id in the name of the folder for what belongs to a session that is not recorded.
+const UNRECORDED: &str = "unrecorded";
+/// The name of the file that stands in it for a recording.
+const STANDS_FOR: &str = "session.ahr";
 
 /// What is known of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +49,10 @@ pub struct Entry {
     pub snapshots_at: Option<String>,
     /// Its recording.
     pub recording: Option<PathBuf>,
+    /// Where what belongs to a session is kept while there is no recording for it to stand beside: named as a recording would be, and
+    /// gone with this entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<PathBuf>,
     /// When it was started, nanoseconds since the epoch.
     pub started: u64,
     /// How the program ended, if it has: `{"code": n}` or `{"signal": n}` or `{}`.
@@ -104,6 +112,7 @@ impl Entry {
             runtime: spec.runtime.clone(),
             snapshots_at: None,
             recording: spec.recording.clone(),
+            unrecorded: None,
             started: started.0,
             exit: None,
             label: spec.label.clone(),
@@ -120,6 +129,17 @@ impl Entry {
     /// Where snapshots are announced: a path, or `tcp:HOST:PORT`.
     pub fn snapshot_socket(&self) -> String {
         self.snapshots_at.clone().unwrap_or_else(|| self.runtime.join(SNAPSHOT).display().to_string())
+    }
+
+    /// What stands beside this file belongs to its session: the recording, or, without one, a file that is not there. `None` for a tool
+    /// that is not recorded, and for hosts of older versions.
+    pub fn session_file(&self) -> Option<&Path> {
+        self.recording.as_deref().or(self.unrecorded.as_deref())
+    }
+
+    /// Its session is the one with that file, by whatever links it is reached.
+    pub fn is_of(&self, session: &Path) -> bool {
+        self.session_file().is_some_and(|own| own == session || real(own) == real(session))
     }
 
     /// The host is still there, and is this user's.
@@ -170,9 +190,12 @@ impl Entry {
         Ok(())
     }
 
-    /// Removes the entry and what is left of the host's runtime folder. For hosts that are gone.
+    /// Removes the entry, what was kept with it, and what is left of the host's runtime folder. For hosts that are gone.
     pub fn forget(&self, registry: &Path) {
         let _ = fs::remove_file(path_of(registry, &self.id));
+        if is_plain(&self.id) && self.unrecorded.is_some() {
+            let _ = fs::remove_dir_all(folder_of(registry, &self.id));
+        }
         let ours = self.runtime.file_name().is_some_and(|name| name == self.id.as_str());
         if ours {
             let _ = fs::remove_dir_all(&self.runtime);
@@ -190,8 +213,42 @@ pub fn entries(registry: &Path) -> Vec<Entry> {
 
 /// One entry by its id.
 pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
-    let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    plain.then(|| read(&path_of(registry, id))).flatten()
+    is_plain(id).then(|| read(&path_of(registry, id))).flatten()
+}
+
+/// The same file without links on the way to it. It need not be there.
+pub fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    if let Ok(real) = fs::canonicalize(&path) {
+        return real;
+    }
+    let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Makes the folder for what belongs to a session that is not recorded; gives the file that stands in it for a recording.
+pub(super) fn make_unrecorded(registry: &Path, id: &str) -> io::Result<PathBuf> {
+    let folder = folder_of(registry, id);
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder.join(STANDS_FOR))
+}
+
+fn folder_of(registry: &Path, id: &str) -> PathBuf {
+    registry.join(format!("{id}.{UNRECORDED}"))
+}
+
+/// The id of the host whose session has this file, if that is one that stands for a recording.
+pub fn host_of_unrecorded(session: &Path) -> Option<&str> {
+    let folder = session.parent()?.file_name()?.to_str()?;
+    let id = folder.strip_suffix(UNRECORDED)?.strip_suffix('.')?;
+    (session.file_name()? == STANDS_FOR && is_plain(id)).then_some(id)
 }
 
 fn read(path: &Path) -> Option<Entry> {
@@ -226,4 +283,23 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
         return None;
     }
     after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_for_a_recording_names_its_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = make_unrecorded(folder.path(), "aa11").unwrap();
+        assert_eq!(host_of_unrecorded(&file), Some("aa11"));
+        let recordings = [
+            "/r/aa11.ahr",
+            "/r/aa11/session.ahr",
+            "/r/a.a.unrecorded/session.ahr",
+            "/r/.unrecorded/session.ahr",
+        ];
+        assert!(recordings.iter().all(|path| host_of_unrecorded(Path::new(path)).is_none()));
+    }
 }

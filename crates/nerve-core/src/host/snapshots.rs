@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::snapshots::{self, SnapshotLine};
@@ -18,6 +18,8 @@ use crate::recorder::Flusher;
 
 /// How long the rest of a request that is too long is read off.
 const PARTING: Duration = Duration::from_secs(1);
+/// The list of snapshots of a session that is not recorded takes no more when it is this long, in bytes.
+const MAX_PASSING: u64 = 8 << 20;
 
 /// A snapshot that somebody waits for.
 #[derive(Debug)]
@@ -110,20 +112,65 @@ async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
     answer.await.unwrap_or_else(|_| over())
 }
 
-/// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list beside the recording.
-pub(super) async fn note(
-    flusher: &Flusher,
-    id: u64,
-    label: String,
-    anchor: u64,
-    at: TsNs,
-) -> Result<(), String> {
-    flusher.flush(true).await.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
-    let label = Some(label).filter(|label| !label.is_empty());
-    let line =
-        SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
-    let path = flusher.path().to_path_buf();
-    let appended = tokio::task::spawn_blocking(move || snapshots::append(&path, &line)).await;
-    let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
-    appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+/// Where a snapshot is kept.
+#[derive(Debug, Clone)]
+pub(super) enum Keeper {
+    /// In the recording, and in the list beside it.
+    Recording(Flusher),
+    /// There is no recording: in the list beside this file, which goes with the session.
+    Passing(PathBuf),
+    /// Nowhere but with those who are connected.
+    Nobody,
+}
+
+impl Keeper {
+    /// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list.
+    pub(super) async fn note(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
+        let (path, limit) = match self {
+            Keeper::Recording(flusher) => {
+                let flushed = flusher.flush(true).await;
+                flushed.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
+                (flusher.path().to_path_buf(), u64::MAX)
+            }
+            Keeper::Passing(file) => (file, MAX_PASSING),
+            Keeper::Nobody => return Ok(()),
+        };
+        let label = Some(label).filter(|label| !label.is_empty());
+        let line =
+            SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
+        let appended = tokio::task::spawn_blocking(move || append(&path, &line, limit)).await;
+        let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
+        appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+    }
+}
+
+fn append(session: &Path, line: &SnapshotLine, limit: u64) -> io::Result<()> {
+    let length = std::fs::metadata(snapshots::path_of(session)).map_or(0, |meta| meta.len());
+    if length >= limit {
+        let why = format!("it has {length} bytes, and the session is not recorded: see --out-file");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    snapshots::append(session, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_kept_of_a_session_without_a_recording_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("session.ahr");
+        let note = |id| Keeper::Passing(file.clone()).note(id, "label".into(), 7, TsNs(9));
+        note(1).await.unwrap();
+        let kept = snapshots::read(&file).unwrap();
+        assert_eq!((kept.len(), kept[0].id, kept[0].anchor_byte, kept[0].ts_ns), (1, 1, 7, 9));
+        let list = std::fs::File::options().write(true).open(snapshots::path_of(&file)).unwrap();
+        list.set_len(MAX_PASSING).unwrap();
+        assert!(note(2).await.unwrap_err().contains("--out-file"));
+        std::fs::remove_file(snapshots::path_of(&file)).unwrap();
+        note(2).await.unwrap();
+        Keeper::Nobody.note(3, String::new(), 0, TsNs(0)).await.unwrap();
+        assert_eq!(snapshots::read(&file).unwrap().len(), 1);
+    }
 }

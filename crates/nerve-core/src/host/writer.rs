@@ -15,7 +15,9 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Bytes that may wait for one connection before the terminal is read no further.
-const BEHIND: usize = 4 << 20;
+pub(super) const BEHIND: usize = 4 << 20;
+/// The same for a viewer, who is to see what is now: what waits is what it shows too late.
+pub(super) const VIEWER_BEHIND: usize = 512 << 10;
 
 /// What a piece that waits takes of memory beside its frames; bytes, nearly.
 const OF_A_PIECE: usize = 128;
@@ -91,10 +93,10 @@ impl Writer {
         let _ = self.queue.send(Piece::Bytes(frames.clone()));
     }
 
-    /// How it keeps up; `patience`: so long it may take nothing while others wait for it.
-    pub(super) fn pace(&mut self, patience: Duration) -> Pace {
+    /// How it keeps up; `most`: bytes that may wait for it, `patience`: so long it may take nothing while others wait for it.
+    pub(super) fn pace(&mut self, most: usize, patience: Duration) -> Pace {
         let waiting = self.waiting.load(Ordering::Acquire);
-        if waiting < BEHIND {
+        if waiting < most {
             self.stuck = None;
             return Pace::KeepsUp;
         }

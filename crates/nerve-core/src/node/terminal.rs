@@ -80,6 +80,8 @@ pub struct TerminalSpec {
 pub(crate) struct Outside {
     /// The file in which its terminal is recorded.
     pub(crate) recording: Option<PathBuf>,
+    /// What stands for that file where there is none ([`Entry::unrecorded`]).
+    pub(crate) unrecorded: Option<PathBuf>,
     /// Where its terminal is, as told in its info: names and values.
     pub(crate) place: Vec<(&'static str, String)>,
 }
@@ -87,7 +89,15 @@ pub(crate) struct Outside {
 impl Outside {
     /// Of a node in a host.
     pub(crate) fn of_host(entry: &Entry) -> Outside {
-        Outside { recording: entry.recording.clone(), place: vec![("host", entry.id.clone())] }
+        let Entry { recording, unrecorded, .. } = entry.clone();
+        Outside { recording, unrecorded, place: vec![("host", entry.id.clone())] }
+    }
+
+    fn noter(&self) -> Option<Noter> {
+        match (&self.recording, &self.unrecorded) {
+            (Some(recording), _) => Some(Noter::new(recording.clone())),
+            (None, unrecorded) => unrecorded.clone().map(Noter::passing),
+        }
     }
 }
 
@@ -286,7 +296,7 @@ impl TerminalNode {
         outside: Outside,
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
-        let noter = outside.recording.clone().map(Noter::new);
+        let noter = outside.noter();
         let inner = |status| Inner {
             node: spec.node.clone(),
             program: as_asked_for(&spec),

@@ -103,17 +103,21 @@ async fn whoever_types_is_told_to_the_others() {
         _ => None,
     });
     assert_eq!(typed.await, Origin::User);
+    looks.reads("30 100").await;
+    types.reads("30 100").await;
     // Answers to the program's questions are nobody's typing.
     types.orders(&Order::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
-    looks.reads("30 100").await;
-    let told = |report: &Report| match report {
-        Report::Typed { .. } => Some(false),
-        Report::Output { .. } => Some(true),
-        _ => None,
-    };
-    assert!(looks.until(told).await, "only what the program says");
-    types.reads("30 100").await;
-    assert!(types.until(told).await, "not its own");
+    for mut link in [looks, types] {
+        // What the last answer has left comes first.
+        while !link.has_read("30 100") {
+            let typed = link.until(|report| match report {
+                Report::Typed { .. } => Some(true),
+                Report::Output { .. } => Some(false),
+                _ => None,
+            });
+            assert!(!typed.await, "only what the program says");
+        }
+    }
 }
 
 #[tokio::test]
@@ -399,6 +403,61 @@ async fn without_a_recording_the_oldest_in_memory_is_shown_and_that_is_said() {
     assert_eq!(told[2], format!("Skipped({from})"));
     assert_eq!(told[3].len(), 4 << 20);
     assert_eq!(told.len(), 4);
+}
+
+#[tokio::test]
+async fn behind_a_flood_who_wants_the_latest_is_told_that_and_how_much_is_left_out() {
+    const WRITTEN: usize = 20_000_000;
+    let stage =
+        Stage::recorded(&format!("head -c {WRITTEN} /dev/zero | tr '\\0' x; echo end; read line")).await;
+    reaches(&stage, WRITTEN + 5).await;
+    let mut late = stage.hosted(Window::Keep).latest();
+    let told = told(&mut late, "end\r\n").await;
+    let from = WRITTEN + 5 - (512 << 10);
+    assert!(
+        told.iter().any(|told| told.contains("19 MB that it wrote before are not shown")),
+        "{:?}",
+        &told[..3]
+    );
+    assert!(told.contains(&format!("Skipped({from})")), "{:?}", &told[..3]);
+    assert_eq!(told.last().unwrap().len(), 512 << 10);
+    // What is not far behind is read, as ever.
+    let near = Stage::recorded("head -c 4000000 /dev/zero | tr '\\0' x; echo end; read line").await;
+    reaches(&near, 4_000_005).await;
+    let told = self::told(&mut near.hosted(Window::Keep).latest(), "end\r\n").await;
+    let bytes: usize = told.iter().filter(|told| told.starts_with('x')).map(String::len).sum();
+    assert_eq!(bytes, 4_000_005);
+}
+
+/// Waits until the program has written so much.
+async fn reaches(stage: &Stage, bytes: usize) {
+    let mut link = stage.link().await;
+    let reached = |report: &Report| match report {
+        Report::Output { off, bytes: more, .. } => {
+            (usize::try_from(*off).unwrap() + more.len() >= bytes).then_some(())
+        }
+        _ => None,
+    };
+    link.until(reached).await;
+}
+
+#[tokio::test]
+async fn a_session_without_a_recording_has_a_place_that_goes_with_it() {
+    let stage = Stage::new("echo \"$NERVE_UNRECORDED\"; read line").await;
+    let entry = &stage.host.entry;
+    let file = entry.unrecorded.clone().unwrap();
+    stage.link().await.reads(file.to_str().unwrap()).await;
+    let folder = file.parent().unwrap().to_path_buf();
+    assert!(folder.is_dir() && !file.exists() && entry.is_of(&file));
+    let linked = stage.folder.path().join("link");
+    std::os::unix::fs::symlink(&folder, &linked).unwrap();
+    assert!(entry.is_of(&linked.join("session.ahr")) && !entry.is_of(&linked.join("other.ahr")));
+    stage.host.stop().await;
+    stage.host.forget();
+    assert!(!folder.exists());
+    let recorded = Stage::recorded("echo \"<$NERVE_UNRECORDED>\"; read line").await;
+    recorded.link().await.reads("<>").await;
+    assert_eq!(recorded.host.entry.unrecorded, None);
 }
 
 #[tokio::test]

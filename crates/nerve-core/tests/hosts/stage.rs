@@ -147,14 +147,18 @@ impl Link {
 
     /// Waits until the program has written this, after what was waited for last.
     pub(crate) async fn reads(&mut self, text: &str) {
-        let end = |output: &[u8]| {
-            let at = output.windows(text.len()).position(|bytes| bytes == text.as_bytes())?;
-            Some(at + text.len())
-        };
-        while end(&self.output).is_none() {
+        while !self.has_read(text) {
             self.until(|report| matches!(report, Report::Output { .. }).then_some(())).await;
         }
-        self.output.drain(..end(&self.output).unwrap());
+    }
+
+    /// Whether the program has written this, after what was waited for last; what comes next is waited for after it.
+    pub(crate) fn has_read(&mut self, text: &str) -> bool {
+        let at = self.output.windows(text.len()).position(|bytes| bytes == text.as_bytes());
+        if let Some(at) = at {
+            self.output.drain(..at + text.len());
+        }
+        at.is_some()
     }
 }
 

@@ -98,6 +98,10 @@ fn outside_of_a_session_it_is_a_recording_like_any_other() {
     assert_eq!(home.ok(&["replay", "b-1", "--fast"]).trim_end(), "40 120");
     let shown = home.nerve(&["show-sandbox-execution", "--id", "b-1"]);
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "40 120\r\n"));
+    let same = "sh -c 'test -t 1 && stty size <&1; exit 3'";
+    assert_eq!(home.nerve(&["show-sandbox-execution", same, "--id", "b-1"]).stderr, "");
+    let other = home.nerve(&["show-sandbox-execution", "make test", "--id", "b-1"]);
+    assert!(other.code == 0 && other.stderr.contains("ran something else"), "{other:?}");
     assert!(home.hosts().is_empty(), "nothing is left behind");
     // Its id is taken.
     home.nerve(&["exec", "--id", "b-1", "--", "true"]).says(1, &["'b-1' already", "leave out --id"]);
@@ -367,6 +371,38 @@ fn an_execution_without_a_terminal_shows_what_its_agent_was_given() {
     executions::append(&session.recording, end).unwrap();
     let shown = session.show("toolu_1");
     assert_eq!((shown.code, shown.stdout.as_str()), (0, "a[2Jb\n"));
+}
+
+#[test]
+fn what_ran_without_a_terminal_is_scrolled_in_with_follow_also_if_it_was_waited_for() {
+    let home = Home::new();
+    let recording = home.hermetic.work().join("session.ahr");
+    let file = recording.to_str().unwrap();
+    let agent = ["record", "--headless", "--out-file", file, "--", "sh", "-c", "sleep 1000"];
+    let mut agent = home.command(&agent).stdin(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(DEADLINE, || home.hosts().iter().any(|host| host["recording"] == file)));
+    let begun =
+        ExecutionLine { id: "toolu_1".into(), command: Some("make".into()), ..ExecutionLine::default() };
+    executions::append(&recording, begun.clone()).unwrap();
+    let args = ["show-sandbox-execution", "make", "--id", "toolu_1", "--session", file, "--follow"];
+    let mut waits = Seat::with_stderr(home.command(&args), SIZE);
+    waits.sees("it has no terminal of its own");
+    let lines: String = (1..=90).map(|n| format!("line {n}.\n")).collect();
+    executions::append(&recording, ExecutionLine { ended_ns: Some(2), output: Some(lines), ..begun })
+        .unwrap();
+    let mut late = Seat::new(&home, SIZE, &args);
+    for seat in [&mut waits, &mut late] {
+        seat.sees("line 90.");
+        seat.sees("make");
+        seat.types("g");
+        seat.sees("line 1.");
+        seat.types("i");
+        seat.sees("nothing can go on from here");
+        seat.types("q");
+        assert_eq!(seat.left(), Some(0));
+    }
+    signal(agent.id(), Signal::TERM);
+    agent.wait().unwrap();
 }
 
 #[test]

@@ -27,6 +27,10 @@ use crate::host::registry::Entry;
 /// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
 /// hangs.
 const DRAIN: Duration = Duration::from_secs(10);
+/// Output that is read before what comes now is shown, to who wants to see that: bytes, about what a host has in memory.
+const FAR: u64 = 4 << 20;
+/// Of more than that, so much is read: many screens, and a moment's work.
+const LATEST: u64 = 512 << 10;
 /// Who has typed within this time is at it.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -59,6 +63,8 @@ pub struct Hosted {
     /// When the last snapshot that was told was taken: what comes twice is told once.
     last_snapshot: TsNs,
     role: Role,
+    /// What is now counts more than what was.
+    latest: bool,
     /// When somebody else has typed last, and who.
     typed: Option<(Instant, Origin)>,
 }
@@ -126,8 +132,21 @@ impl Hosted {
             faults: 0,
             last_snapshot: TsNs(0),
             role,
+            latest: false,
             typed: None,
         }
+    }
+
+    /// For who looks at a flood: what is far behind is left out ([`Happened::Skipped`]), so that what is shown is what there is now.
+    #[must_use]
+    pub fn latest(self) -> Hosted {
+        Hosted { latest: true, ..self }
+    }
+
+    /// From where on the output is wanted, of which there are so many bytes; `None` if all of it is.
+    fn skips_to(&self, written: u64) -> Option<u64> {
+        let is_far = self.latest && written.saturating_sub(self.off) > FAR;
+        is_far.then(|| written.saturating_sub(LATEST))
     }
 
     /// What is left of the host is ours to clear away.

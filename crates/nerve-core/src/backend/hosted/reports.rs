@@ -13,6 +13,12 @@ impl Hosted {
         if off > self.off {
             let message = match self.role {
                 Role::Drives => format!("output bytes {}..{off} are lost", self.off),
+                Role::Views(_) if self.latest => {
+                    format!(
+                        "{} MB that it wrote before are not shown while it runs",
+                        (off - self.off) / 1_000_000
+                    )
+                }
                 Role::Views(_) if self.off == 0 => format!(
                     "nothing was recorded: the first {off} bytes of output are not known any more, and what follows is shown"
                 ),

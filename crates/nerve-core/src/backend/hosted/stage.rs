@@ -52,7 +52,10 @@ impl Hosted {
         // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
         let in_memory = self.role != Role::Drives && hello.version >= TELLS_MARKS;
         let past = self.catching_up && self.off == 0 && hello.off > 0 && !in_memory;
-        if (past || hello.oldest > self.off) && hello.recording.is_some() {
+        if (past || hello.oldest > self.off)
+            && hello.recording.is_some()
+            && self.skips_to(hello.off).is_none()
+        {
             let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
             self.stage = Stage::Reading(read_recording(path, self.off, to), self.off, Some(connection));
         } else {
@@ -61,8 +64,13 @@ impl Hosted {
     }
 
     pub(super) fn go_live(&mut self, connection: Connection) {
-        let whatever = connection.hello.recording.is_none() || self.unrecorded;
-        Order::From { off: self.off, whatever }.extend(&mut self.orders);
+        match self.skips_to(connection.hello.off) {
+            Some(off) => Order::From { off, whatever: true }.extend(&mut self.orders),
+            None => {
+                let whatever = connection.hello.recording.is_none() || self.unrecorded;
+                Order::From { off: self.off, whatever }.extend(&mut self.orders);
+            }
+        }
         self.stage = Stage::Live(connection);
         self.check_caught_up();
     }
@@ -141,12 +149,13 @@ impl Hosted {
     pub(super) fn behind(&mut self, recorded: Option<u64>) {
         let Stage::Live(connection) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
         match (&connection.hello.recording, recorded) {
-            (Some(path), Some(to)) if to > self.off => {
+            (Some(path), Some(to)) if to > self.off && self.skips_to(to).is_none() => {
                 let pieces = read_recording(path.clone(), self.off, Some(to));
                 self.stage = Stage::Reading(pieces, self.off, Some(connection));
             }
             _ => {
-                Order::From { off: self.off, whatever: true }.extend(&mut self.orders);
+                let off = recorded.and_then(|to| self.skips_to(to)).unwrap_or(self.off);
+                Order::From { off, whatever: true }.extend(&mut self.orders);
                 self.stage = Stage::Live(connection);
             }
         }

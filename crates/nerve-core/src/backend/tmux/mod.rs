@@ -217,5 +217,5 @@ fn outside(entry: &PaneEntry) -> Outside {
     let mut place = vec![("pane_id", entry.pane.clone()), ("owned", entry.ours.to_string())];
     place.extend(entry.session.clone().map(|session| ("tmux_session", session)));
     place.extend(entry.socket.clone().map(|socket| ("tmux_socket", socket)));
-    Outside { recording: entry.recording.clone(), place }
+    Outside { recording: entry.recording.clone(), unrecorded: None, place }
 }

@@ -109,7 +109,7 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
     if let Err(error) = setting.panes.store(&entry) {
         told.push_back(Happened::Fault(format!("a new server will not find the pane: {error}")));
     }
-    let outside = Outside { recording: entry.recording.clone(), place: Vec::new() };
+    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
     let making = Making { server, panes: setting.panes.clone(), entry, process, claim: Some(claim), told };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
     let picture = picture(&spec, ours);
@@ -142,7 +142,7 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
         (Ok(_), None) => {}
     }
     let hooks = panes.hooks(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
-    let outside = Outside { recording: entry.recording.clone(), place: Vec::new() };
+    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
     let making = Making { server, panes: panes.clone(), entry, process, claim: claim.ok(), told };
     let picture = picture(&spec, making.entry.ours);
     let pane = making.pane(pump, picture, true);

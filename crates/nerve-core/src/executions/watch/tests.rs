@@ -99,3 +99,44 @@ async fn a_list_that_cannot_be_watched_is_an_error_once() {
     assert!(tokio::time::timeout(PATIENCE, watch.changed()).await.unwrap().is_err());
     assert!(tokio::time::timeout(Duration::from_millis(10), watch.changed()).await.is_err());
 }
+
+#[tokio::test]
+async fn a_list_that_is_read_anew_makes_nobody_wait_twice_for_a_host() {
+    let stage = Stage::new();
+    let host = stage.host("aaa", None);
+    let mut hosts = Hosts::of(stage.registry.clone());
+    assert!(hosts.watch("aaa") && hosts.watch("aaa"));
+    assert_eq!(hosts.ends.len(), 1);
+    stage.list(line("1", Some("aaa")));
+    let mut watch = Watch::start(&stage.recording, &stage.registry);
+    let running = [("1".to_string(), State::Running)];
+    assert_eq!(told(&mut watch).await, running);
+    // Another file in its place.
+    let list = nerve_record::executions::path_of(&stage.recording);
+    let copy = list.with_extension("copy");
+    std::fs::copy(&list, &copy).unwrap();
+    std::fs::rename(&copy, &list).unwrap();
+    assert_eq!(told(&mut watch).await, running);
+    kill(host);
+    assert_eq!(told(&mut watch).await, [("1".to_string(), State::Ended(None))]);
+    let end = tokio::time::timeout(PATIENCE, hosts.ends.join_next()).await.unwrap().unwrap().unwrap();
+    hosts.ended(&end);
+    assert!(!hosts.watch("aaa") && hosts.watched.is_empty());
+}
+
+#[tokio::test]
+async fn links_lead_to_the_same_session() {
+    let stage = Stage::new();
+    std::fs::write(&stage.recording, "").unwrap();
+    let agent = stage.host("aaa", Some(&stage.recording));
+    stage.list(line("1", None));
+    let folder = stage.recording.parent().unwrap();
+    let (linked, file) = (folder.join("link"), folder.join("link.ahr"));
+    std::os::unix::fs::symlink(folder, &linked).unwrap();
+    std::os::unix::fs::symlink(&stage.recording, &file).unwrap();
+    for path in [linked.join("s.ahr"), file] {
+        let mut watch = Watch::start(&path, &stage.registry);
+        assert_eq!(told(&mut watch).await, [("1".to_string(), State::Running)], "{}", path.display());
+    }
+    kill(agent);
+}

@@ -17,7 +17,7 @@ use super::link::Report;
 use super::links::{Heard, Links};
 use super::notes::Notes;
 use super::registry::Entry;
-use super::snapshots::{Asked, note};
+use super::snapshots::{Asked, Keeper};
 use super::windows::Windows;
 use super::witness::{Audience, Witness};
 use crate::backend::pty::{Pty, READ_LIMIT};
@@ -181,12 +181,13 @@ impl Session {
         let report = Report::Snapshot { at, id, anchor, label: label.clone() };
         self.links.tell(&report);
         self.backlog.mark(report);
-        let flusher = self.flusher.clone();
+        let keeper = match (self.flusher.clone(), self.notes.unrecorded()) {
+            (Some(flusher), _) => Keeper::Recording(flusher),
+            (None, Some(file)) => Keeper::Passing(file),
+            (None, None) => Keeper::Nobody,
+        };
         tokio::spawn(async move {
-            let noted = match flusher {
-                Some(flusher) => note(&flusher, id, label, anchor, at).await,
-                None => Ok(()),
-            };
+            let noted = keeper.note(id, label, anchor, at).await;
             // Whoever asked may have gone meanwhile; the snapshot stays.
             let _ = reply.send(match noted {
                 Ok(()) => Response::Success { id, anchor, at_ns: at.0 },

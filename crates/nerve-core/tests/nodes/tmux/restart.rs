@@ -23,6 +23,8 @@ async fn a_new_server_goes_on_with_a_gap_in_the_recording() {
         wait_until(LIMIT, || !tmux.tmux(&["list-clients"]).unwrap().contains("client")),
         "the old one is still there"
     );
+    let is_written = || std::fs::File::open(&recording).unwrap().try_lock().is_ok();
+    assert!(wait_until(LIMIT, is_written), "the old one still writes its recording");
     let before = output(&recording);
     assert!(String::from_utf8_lossy(&before).contains("before"));
     tmux.tmux(&["send-keys", "-t", &pane, "echo missed $((40 + 2))", "Enter"]).unwrap();

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use nerve_core::host::registry::{Entry, entries};
 use nerve_core::host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};
+use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};
 use nerve_server::paths::Places;
 use serde_json::Value;
@@ -22,7 +23,7 @@ const NAMED: usize = 5;
 pub(crate) struct Found {
     /// What is listed of it.
     pub(crate) line: ExecutionLine,
-    /// The recording of its session; none if it was run outside of one.
+    /// The file of its session; none if it was run outside of one.
     pub(crate) session: Option<PathBuf>,
     pub(crate) at: At,
 }
@@ -47,7 +48,7 @@ impl Found {
             (None, Some(recording)) => At::Recording(recording),
             (None, None) => At::Agent {
                 // An agent that is gone ends nothing any more.
-                running: !line.has_ended() && !line.has_terminal() && is_written(&session, hosts),
+                running: !line.has_ended() && !line.has_terminal() && goes_on(&session, hosts),
             },
         };
         Found { line, session: Some(session), at }
@@ -65,9 +66,9 @@ fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
     hosts.iter().find(|host| Some(&host.id) == line.host.as_ref() && host.is_alive())
 }
 
-/// Somebody writes this recording.
-fn is_written(recording: &Path, hosts: &[Entry]) -> bool {
-    hosts.iter().any(|host| host.recording.as_deref() == Some(recording) && host.is_alive())
+/// The session with this file goes on.
+fn goes_on(session: &Path, hosts: &[Entry]) -> bool {
+    hosts.iter().any(|host| host.is_of(session) && host.is_alive())
 }
 
 /// Finds the execution in the session with this recording.
@@ -97,7 +98,8 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
     if let Some(found) = running(id, &hosts) {
         return Ok(found);
     }
-    let mut recordings = Store::new(places.recordings()).all().into_iter();
+    let unrecorded = session::unrecorded_ones(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
+    let mut recordings = unrecorded.chain(Store::new(places.recordings()).all());
     let Some(found) = recordings.find_map(|recording| kept(id, recording, &hosts)) else {
         return Err(unknown(id, None).into());
     };
@@ -111,8 +113,9 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
 
 /// The one of that id that is recorded there, or was run in what is.
 fn kept(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<Found> {
-    if id_of(&recording) == Some(id) {
-        return Some(Found::alone(id, At::Recording(recording), None));
+    if id_of(&recording) == Some(id) && recording.is_file() {
+        let command = Meta::load(&recording).ok().flatten().map(|meta| shell_words::join(&meta.cmd));
+        return Some(Found::alone(id, At::Recording(recording), command));
     }
     // One list that cannot be read hides no other.
     let line = listed(id, &recording).ok().flatten()?;
@@ -147,7 +150,10 @@ fn unknown(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
         return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
             .hint("say in which session with --session; a recording outside of the folder of recordings is named by its file");
     };
-    let message = format!("the session {} has no execution '{id}'", recording.display());
+    let message = match recording.is_file() {
+        true => format!("the session {} has no execution '{id}'", recording.display()),
+        false => format!("the session has no execution '{id}'"),
+    };
     let ids: Vec<&str> = known.iter().rev().take(NAMED).map(|line| line.id.as_str()).collect();
     let hint = match ids[..] {
         [] => "nothing that was run in it is known".to_string(),

@@ -1,7 +1,9 @@
 //! `nerve show-sandbox-execution`: what an agent ran, or runs, from another terminal.
 
+pub(crate) mod again;
 mod agent;
 mod find;
+mod text;
 pub(crate) mod tools;
 
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +18,9 @@ use nerve_server::paths::Places;
 use nerve_term::event::ExitStatus;
 use nerve_view::layout::Gutter;
 
+use self::again::{Again, Run};
 use self::find::{At, Found, find};
+use super::attach::showing::Seat;
 use super::attach::{self, Left, Options};
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
@@ -38,14 +42,14 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let Found { line, session, at } = found;
     let name = out::preview(line.command.as_deref().unwrap_or(&args.id), NAME);
     match at {
-        At::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args.follow)),
+        At::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args)),
         At::Host(entry) => on_one_core(stream(*entry, &places)),
         At::Recording(recording) => {
             if session.is_some() && !line.has_ended() {
                 out::warning("its end is not known: it was killed, and what it had written is shown");
             }
             match (to_terminal, args.follow) {
-                (true, true) => view(&recording, &name),
+                (true, true) => view(&recording, &name, args),
                 (true, false) => last(&recording),
                 (false, _) => bytes(&recording),
             }
@@ -56,6 +60,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
                 _ => line.output,
             };
             match output {
+                Some(output) if args.follow && full_screen::is_there() => text::shown(&output, &name, args),
                 Some(output) => out::text(&output).map(|()| DONE),
                 None => {
                     let message = format!("nothing is known of what execution '{}' wrote", args.id);
@@ -70,7 +75,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
 
 /// A command that is another one than was said is still the one with that id.
 fn compare(said: Option<&str>, found: &Found) {
-    let bare = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let bare = |text: &str| line_of(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if let (Some(said), Some(ran)) = (said, &found.line.command)
         && bare(said) != bare(ran)
     {
@@ -79,19 +84,36 @@ fn compare(said: Option<&str>, found: &Found) {
     }
 }
 
-/// What runs, in the viewer; with `stay`, until somebody leaves it.
-async fn live(entry: Entry, places: &Places, name: String, stay: bool) -> Result<u8> {
+/// The line that a shell is given, as it is; else the command itself.
+fn line_of(command: &str) -> String {
+    match shell_words::split(command).as_deref() {
+        Ok([_, option, line]) if option == "-c" => line.clone(),
+        _ => command.to_string(),
+    }
+}
+
+/// What runs, in the viewer; with `--follow`, until somebody leaves it.
+async fn live(entry: Entry, places: &Places, name: String, args: &ShowArgs) -> Result<u8> {
+    // In one session nothing runs under an id twice.
+    let again = (args.follow && args.session.is_none()).then(|| Again::of(&args.id, places)).transpose()?;
+    let source = tools::source(entry, places)?;
+    shown(Run { source, name, told: None }, again, args.follow, Seat::take()?).await
+}
+
+/// A run in the viewer, and those that come `again`; with `stay`, until somebody leaves.
+pub(crate) async fn shown(run: Run, again: Option<Again>, stay: bool, seat: Seat) -> Result<u8> {
     let settings = Settings::of_viewer();
     let options = Options {
-        name,
+        name: run.name,
         gutter: Gutter::None,
         bindings: settings.bindings(),
         read_only: false,
+        clipboard: settings.clipboard,
         coloured: coloured(),
         stay,
-        told: settings.unread,
+        told: settings.unread.or(run.told),
     };
-    let outcome = attach::run(tools::source(entry, places)?, options).await?;
+    let outcome = attach::onward::shown_again(run.source, options, again, seat).await?;
     outcome.faults.iter().for_each(out::warning);
     Ok(match outcome.left {
         Left::Ended(ExitStatus::Unknown) => {
@@ -151,9 +173,10 @@ fn of(recording: &Path) -> OfRecording {
 }
 
 /// What has ended, to scroll in.
-fn view(recording: &Path, name: &str) -> Result<u8> {
+fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
+    let again = args.session.is_none().then_some(args.id.as_str());
     let args = ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false };
-    recording::view_tool(&args, name)
+    recording::view_tool(&args, name, again)
 }
 
 /// All lines of what has ended.

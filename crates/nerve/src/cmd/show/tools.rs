@@ -1,11 +1,13 @@
 //! The executions of a session for a viewer: what there is, as it changes, and the terminal of one.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use nerve_core::executions;
 use nerve_core::executions::watch::Watch;
 use nerve_core::host::registry::{Entry, entries};
+use nerve_record::index::SPACING;
 use nerve_record::playback::Playback;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
@@ -16,6 +18,11 @@ use super::find::{At, in_session};
 use crate::cmd::attach::size::SizeRule;
 use crate::cmd::attach::source::Source;
 use crate::cmd::recording::{facts, size, unreadable};
+
+/// The terminal of what had none.
+pub(super) const AS_WIDE: Size = Size { cols: 120, rows: 40 };
+/// Bytes on the disk of a recording that takes a while to be read.
+const LONG: u64 = 32 << 10;
 
 /// The tools of a session, followed.
 pub(crate) struct Tools {
@@ -72,8 +79,8 @@ fn of_viewer(told: executions::Told) -> Told {
 pub(crate) enum Shown {
     /// Its terminal, which runs; what is typed is recorded as injected.
     Live(Box<Source>),
-    /// Its terminal at its end, or what the agent was given.
-    Ended(Box<TerminalState>),
+    /// Its terminal at its end, or what the agent was given; the recording, if that is long and only its end was read.
+    Ended(Box<TerminalState>, Option<PathBuf>),
     /// It has no terminal of its own and goes on: keys are for the agent's terminal.
     Agent,
 }
@@ -87,30 +94,54 @@ pub(crate) fn open(recording: &Path, id: &str) -> Result<Shown> {
     let found = in_session(id, recording, &entries(&places.hosts()))?;
     Ok(match found.at {
         At::Host(entry) => Shown::Live(Box::new(source(*entry, &places)?)),
-        At::Recording(path) => {
-            let mut play = Playback::open(&path, size(&facts(&path))).map_err(unreadable)?;
-            play.play(|_| true, |_| {}).map_err(unreadable)?;
-            Shown::Ended(Box::new(play.into_fold().terminal))
-        }
+        At::Recording(path) if is_long(&path) => Shown::Ended(Box::new(end(&path)?), Some(path)),
+        At::Recording(path) => Shown::Ended(Box::new(whole(&path, || true)?), None),
         At::Agent { running: true } => Shown::Agent,
         At::Agent { running: false } => {
             let text = found.line.output.unwrap_or_default();
-            Shown::Ended(Box::new(terminal_of(&text)))
+            Shown::Ended(Box::new(terminal_of(&text)), None)
         }
     })
+}
+
+fn is_long(recording: &Path) -> bool {
+    fs::metadata(recording).is_ok_and(|meta| meta.len() > LONG)
+}
+
+/// A recorded terminal as it was in the end, with the lines that were written shortly before.
+fn end(recording: &Path) -> Result<TerminalState> {
+    let play = Playback::open_near_end(recording, size(&facts(recording)), SPACING);
+    played(play.map_err(unreadable)?, || true)
+}
+
+/// A recorded terminal in the end, with all its lines. It is given up when it is not `wanted` any more.
+///
+/// # Errors
+/// The recording cannot be read.
+pub(crate) fn whole(recording: &Path, wanted: impl Fn() -> bool) -> Result<TerminalState> {
+    played(Playback::open(recording, size(&facts(recording))).map_err(unreadable)?, wanted)
+}
+
+fn played(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {
+    play.play(|_| wanted(), |_| {}).map_err(unreadable)?;
+    Ok(play.into_fold().terminal)
 }
 
 /// A live execution's terminal, in the size it has.
 pub(super) fn source(entry: Entry, places: &Places) -> Result<Source> {
     let profiles = places.profiles();
-    Ok(Source::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?.injecting())
+    Ok(Source::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?.injecting().latest())
 }
 
-/// A text as a terminal that holds it. Its own sequences are none: an agent's output is text.
+/// A text as a terminal that holds it.
 fn terminal_of(text: &str) -> TerminalState {
-    let mut terminal = TerminalState::new(Size::new(120, 40));
-    let letters = text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
-    let lines: String = letters.collect::<String>().replace('\n', "\r\n");
-    terminal.process_data(nerve_term::event::TsNs(0), lines.as_bytes());
+    let mut terminal = TerminalState::new(AS_WIDE);
+    terminal.process_data(nerve_term::event::TsNs(0), lines_of(text).as_bytes());
     terminal
+}
+
+/// A text as a terminal is given it. Its own sequences are none: an agent's output is text.
+pub(super) fn lines_of(text: &str) -> String {
+    let letters = text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
+    letters.collect::<String>().replace('\n', "\r\n")
 }

@@ -1,0 +1,107 @@
+//! Runs under one id, one after the other, whatever session each of them is a part of.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::activity::watch::Watcher;
+use crate::host::EXECUTION;
+use crate::host::registry::{Entry, entries};
+
+/// Waits for the next run of an id. Nothing is polled: the folder with the entries of hosts tells.
+#[derive(Debug)]
+pub struct Runs {
+    id: String,
+    registry: PathBuf,
+    /// Ids of hosts that were there, or were given.
+    seen: BTreeSet<String>,
+    watcher: Watcher,
+}
+
+impl Runs {
+    /// Those that begin from now on. `registry` has the entries of hosts. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// The folder cannot be watched.
+    pub fn of(id: &str, registry: PathBuf) -> io::Result<Runs> {
+        let watcher = Watcher::new()?;
+        // Watched before it is read: what comes in between is told.
+        watcher.folder(&registry)?;
+        let mut runs = Runs { id: id.to_string(), registry, seen: BTreeSet::new(), watcher };
+        runs.seen = runs.there().map(|entry| entry.id).collect();
+        Ok(runs)
+    }
+
+    /// Waits for one that is at work and was not there before; of several, the one that began last. May be dropped and called again.
+    ///
+    /// # Errors
+    /// What the system says of the watch.
+    pub async fn next(&mut self) -> io::Result<Entry> {
+        loop {
+            let new: Vec<Entry> = self.there().filter(|entry| !self.seen.contains(&entry.id)).collect();
+            self.seen.extend(new.iter().map(|entry| entry.id.clone()));
+            if let Some(entry) = new.into_iter().rfind(Entry::is_alive) {
+                return Ok(entry);
+            }
+            self.watcher.changed().await?;
+            // The folder may have been missing until now.
+            self.watcher.folder(&self.registry)?;
+        }
+    }
+
+    /// Hosts of that id, oldest first.
+    fn there(&self) -> impl Iterator<Item = Entry> + use<> {
+        let id = self.id.clone();
+        let is_it = move |entry: &Entry| entry.label.get(EXECUTION).and_then(Value::as_str) == Some(&id);
+        entries(&self.registry).into_iter().filter(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::host::registry::start_ticks;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Lists a host; one that is at work is this process.
+    fn host(registry: &Path, id: &str, execution: &str, alive: bool) {
+        let own = std::process::id();
+        let start = if alive { start_ticks(own).unwrap() } else { 1 };
+        let entry: Entry = serde_json::from_value(json!({
+            "id": id, "session_id": "s", "pid": own, "start": start, "child": 0, "child_start": 0, "argv": [],
+            "cwd": null, "cols": 80, "rows": 24, "runtime": "/none", "recording": null, "started": 0, "exit": null,
+            "label": { EXECUTION: execution },
+        }))
+        .unwrap();
+        entry.store(registry).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_next_run_is_given_once_and_what_was_there_before_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = dir.path().join("hosts");
+        let mut runs = Runs::of("build", registry.clone()).unwrap();
+        // There is no folder yet.
+        std::fs::create_dir(&registry).unwrap();
+        host(&registry, "aa", "build", true);
+        let first = tokio::time::timeout(PATIENCE, runs.next()).await.unwrap().unwrap();
+        assert_eq!(first.id, "aa");
+        let mut later = Runs::of("build", registry.clone()).unwrap();
+        host(&registry, "bb", "other", true);
+        host(&registry, "cc", "build", false);
+        let nothing = Duration::from_millis(20);
+        assert!(tokio::time::timeout(nothing, later.next()).await.is_err());
+        host(&registry, "dd", "build", true);
+        for runs in [&mut runs, &mut later] {
+            assert_eq!(tokio::time::timeout(PATIENCE, runs.next()).await.unwrap().unwrap().id, "dd");
+        }
+    }
+}
