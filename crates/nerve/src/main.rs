@@ -15,8 +15,6 @@ mod tty;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     let asked = asked();
     let json = asked.as_ref().is_ok_and(cmd::prints_json);
@@ -41,5 +39,5 @@ fn asked() -> anyhow::Result<cli::Cli> {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::Cli::parse() })
+    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::paragraphs::asked() })
 }

@@ -14,13 +14,14 @@ KEYS
   ctrl+] d           leave; the program goes on
   ctrl+] ?           all keys
   shift+pageup       what was written before, with the keys of less; q goes back
-  ctrl+shift+up      tell the agent something at the latest snapshot: ctrl+] up, where the terminal cannot send that
+  ctrl+shift+up      tell the agent something at the latest snapshot
   ctrl+shift+t       what the agent runs: ctrl+] t
+  ctrl+] s           take a snapshot, as 'nerve snapshot' does
 
 EXAMPLES
   nerve attach me                         a node of the server
   nerve attach reviewer --session night   one of another session
-  nerve attach 0195e3a1-77aa              what 'nerve record' runs, by its session's id or its beginning
+  nerve attach 0195e3a1-77aa    what 'nerve record' runs, by its session's id
   nerve attach me --read-only --size keep")]
 pub(crate) struct AttachArgs {
     /// A node of the server, or the beginning of the id of a recorded session or of a host

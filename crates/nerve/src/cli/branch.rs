@@ -19,12 +19,12 @@ The node has the variables and the proxy of the recorded one, as long as the ser
 EXAMPLES
   nerve branch 'Try it without the cache'
   nerve branch 0195e3a1-77aa --at 3 'Make the test pass first'
-  nerve branch run.ahr --at 'tests pass' 'Now the other one' --node other --no-wait
+  nerve branch run.ahr --at 'tests pass' 'The other one' --node other --no-wait
   nerve branch run.ahr --at end --dry-run 'Go on'
   nerve branch run.ahr --env API_TOKEN=\"$API_TOKEN\" 'Go on'")]
 pub(crate) struct BranchArgs {
-    /// The recording (a file, an id or the beginning of an id; the newest if none is given), and what the agent is to do: '-' reads
-    /// standard input
+    /// The recording (a file, an id or the beginning of an id; the newest if none is given) or a session that runs and is not recorded (its
+    /// id, or its host's), and what the agent is to do: '-' reads standard input
     #[arg(value_name = "[RECORDING] INSTRUCTION", value_hint = ValueHint::FilePath, required = true)]
     pub(crate) words: Vec<String>,
     /// The snapshot: its number, its label, or 'end'

@@ -46,12 +46,14 @@ pub(crate) struct ExecArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 What runs is shown live, and keys go into it, recorded as injected; it ends when the command does. What has ended shows what it wrote.
-With --follow it stays open to scroll in. Without a terminal of its own, the output that the agent was given is shown, and keys go to
+With --follow it stays open to scroll in, and shows the next run under the id, whatever session that is in, unless --session says in
+which. Without a terminal of its own, the output that the agent was given is shown, and keys go to
 the agent's terminal. Where standard output is no terminal, the recorded bytes are written.
 
 EXAMPLES
   nerve show-sandbox-execution 'make test' --id build-1
-  nerve show-sandbox-execution 'sudo true' --id toolu_01A --session 0195e3a1-77aa --follow
+  nerve show-sandbox-execution 'sudo true' --id toolu_01A --follow \\
+      --session 0195e3a1-77aa
   nerve show-sandbox-execution --id build-1 > log")]
 pub(crate) struct ShowArgs {
     /// What was run; a warning is given if it was something else
@@ -63,7 +65,7 @@ pub(crate) struct ShowArgs {
     /// The session or its recording, instead of the one this runs in, else the newest that has it
     #[arg(short, long, value_name = "SESSION|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
-    /// Stay open when it has ended
+    /// Stay open when it has ended; without --session, for the next run under the id
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

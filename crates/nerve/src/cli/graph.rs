@@ -68,11 +68,12 @@ blocks a node, 130 when the run was cancelled.
 EXAMPLES
   nerve server graph run review.yaml
   nerve server graph run review.yaml --set task='Fix the test' --set rounds=3
-  nerve server graph run review.yaml --input '{\"task\": \"Fix the test\"}' --json | jq .results
+  nerve server graph run review.yaml --json \\
+      --input '{\"task\": \"Fix the test\"}' | jq .results
   nerve server graph run review.yaml --dry-run
   nerve server graph run review.yaml --detach
   generate-graph | nerve server graph run - --trace trace.json
-  nerve server graph run review                a graph that was registered with 'graph create'")]
+  nerve server graph run review   registered with 'graph create'")]
 pub(crate) struct RunArgs {
     /// A graph file, '-' for standard input (YAML or JSON), or the id of a registered graph
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -171,7 +172,8 @@ pub(crate) struct ShowArgs {
 EXAMPLES
   nerve server graph list
   nerve server graph list --runs
-  nerve server graph list --runs --json | jq -r '.runs[] | select(.status == \"interrupted\") | .run_id'")]
+  nerve server graph list --runs --json |
+      jq -r '.runs[] | select(.status == \"interrupted\") | .run_id'")]
 pub(crate) struct ListArgs {
     /// The runs, newest first, instead of the registered graphs
     #[arg(long)]

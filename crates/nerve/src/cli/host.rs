@@ -47,7 +47,7 @@ EXAMPLES
   nerve host stop 3f9a0c1b2d4e
   nerve host stop --all")]
 pub(crate) struct StopArgs {
-    /// Ids, as 'nerve host list' shows them
+    /// Ids, as 'nerve host list' shows them, or ids of the sessions that they run
     #[arg(value_name = "ID", group = "which")]
     pub(crate) ids: Vec<String>,
     /// All hosts of this user
@@ -69,7 +69,7 @@ EXAMPLES
   nerve host write 3f9a0c1b2d4e 'y'
   nerve host write 3f9a0c1b2d4e --escape 'ls\\r'")]
 pub(crate) struct WriteArgs {
-    /// The host
+    /// The host, or the session that it runs
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// What to type

@@ -17,11 +17,13 @@ does so by itself, at the same path. Clients must know the token ('nerve token s
 
 EXAMPLES
   claude mcp add nerve -- nerve mcp
-  claude --mcp-config '{\"mcpServers\":{\"nerve\":{\"command\":\"nerve\",\"args\":[\"mcp\"]}}}'
+  claude --mcp-config \\
+      '{\"mcpServers\":{\"nerve\":{\"command\":\"nerve\",\"args\":[\"mcp\"]}}}'
   nerve mcp --server work
   nerve mcp --in-process                       without a server
   nerve mcp --http 7071                        for many clients, over HTTP
-  claude mcp add --transport http nerve http://127.0.0.1:7071/mcp --header \"Authorization: Bearer $(nerve token show)\"")]
+  claude mcp add --transport http nerve http://127.0.0.1:7071/mcp \\
+      --header \"Authorization: Bearer $(nerve token show)\"")]
 pub(crate) struct McpArgs {
     /// The server to talk to, by name or as tcp://HOST:PORT or tls://HOST:PORT; it may be started later
     #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]

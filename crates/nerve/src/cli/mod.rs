@@ -15,6 +15,7 @@ pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod node_proxy;
 pub(crate) mod pane;
+pub(crate) mod paragraphs;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
 pub(crate) mod record;
@@ -44,15 +45,22 @@ EXAMPLES
   nerve server node execute me 'Fix the test'  one turn, the answer on stdout
 
 EXIT CODES
-  0 done   1 failed   2 usage   3 not found   4 timed out   5 blocked by a dialog   130 interrupted
+  0 done        1 failed               2 usage            3 not found
+  4 timed out   5 blocked by a dialog  130 interrupted
 
 ENVIRONMENT
-  NERVE_HOME    one directory for sockets, logs, histories and profiles, instead of the XDG directories
-  NERVE_SERVER  the server that commands talk to, instead of 'default'; tcp://HOST:PORT and tls://HOST:PORT too
-  NERVE_TOKEN   the token for servers over TCP; for those of this machine, instead of the one 'nerve token show' prints
-  NERVE_INSECURE=1  talk to tcp://HOST:PORT of another machine without TLS: others on the network can read the token
-  NERVE_TLS_CA  a file with the certificates to believe for tls://, instead of the usual authorities
-  NERVE_LOG     what a server logs: error, warn, info (default), debug, or 'nerve_server=debug,info'
+  NERVE_HOME    one directory for sockets, logs, histories and profiles,
+                instead of the XDG directories
+  NERVE_SERVER  the server that commands talk to, instead of 'default';
+                tcp://HOST:PORT and tls://HOST:PORT too
+  NERVE_TOKEN   the token for servers over TCP; for those of this machine,
+                instead of the one 'nerve token show' prints
+  NERVE_INSECURE=1  talk to tcp://HOST:PORT of another machine without TLS:
+                others on the network can read the token
+  NERVE_TLS_CA  a file with the certificates to believe for tls://,
+                instead of the usual authorities
+  NERVE_LOG     what a server logs: error, warn, info (default), debug,
+                or 'nerve_server=debug,info'
   NO_COLOR      no colours";
 
 #[derive(Debug, Parser)]
@@ -141,6 +149,13 @@ pub(crate) enum Command {
     /// Print the description of the HTTP interface (OpenAPI 3.1)
     #[command(hide = true, name = "openapi")]
     OpenApi,
+}
+
+impl Cli {
+    /// The whole command line, with help texts as they are shown.
+    pub(crate) fn declared() -> clap::Command {
+        paragraphs::joined(<Cli as clap::CommandFactory>::command())
+    }
 }
 
 #[cfg(test)]

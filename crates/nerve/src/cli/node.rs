@@ -107,9 +107,9 @@ copy of the conversation: Claude Code, Codex, and where the conversation's id is
 The source has to be ready, and is left as it is.
 
 EXAMPLES
-  nerve server node fork me                  as me-fork, or me-fork-2 if that is taken
+  nerve server node fork me              as me-fork, or me-fork-2 if that is taken
   nerve server node fork me other
-  nerve server node fork me back --at 2      as it was after the second turn (Claude Code)")]
+  nerve server node fork me back --at 2  as it was after the second turn (Claude Code)")]
 pub(crate) struct ForkArgs {
     /// The node to go on from
     #[arg(id = "node", value_name = "SRC")]
@@ -139,8 +139,10 @@ EXAMPLES
   nerve server node create me -b claude-tmux --tmux-session work
   nerve server node create seen -b tmux --pane-id %3 --profile claude
   nerve server node create ask -b chat --model claude-sonnet-4-5 --tool tests
-  nerve server node create me -c claude --proxy anthropic --proxy-max-tokens 2000000
-  nerve server node create me -c claude --proxy openai --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
+  nerve server node create me -c claude --proxy anthropic \\
+      --proxy-max-tokens 2000000
+  nerve server node create me -c claude --proxy openai \\
+      --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
 pub(crate) struct CreateArgs {
     /// Its name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
@@ -213,7 +215,7 @@ EXAMPLES
   nerve server node execute me --file task.md --stream
   nerve server node execute me 'Now the tests' --json | jq -r .response.text
   nerve server node execute me 'Fix the test' --async
-  nerve server node execute me 'Where were we?' --workspace site --chat search")]
+  nerve server node execute me 'And now?' --workspace site --chat search")]
 #[command(override_usage = "nerve server node execute [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
 pub(crate) struct ExecuteArgs {
     /// The node

@@ -41,8 +41,9 @@ Texts can be '@FILE', to read a file, or '-', to read standard input. Templates 
 EXAMPLES
   nerve server node create dev -c claude --cwd ~/project
   nerve server node create coach -c claude --cwd ~/project
-  nerve pattern dev-coach --dev dev --coach coach --task 'Make the tests of src/parse.rs pass'
-  nerve pattern dev-coach --dev dev --coach coach --task @task.md --max-rounds 5 --accept LGTM --json")]
+  nerve pattern dev-coach --dev dev --coach coach --task 'Make the tests pass'
+  nerve pattern dev-coach --dev dev --coach coach --task @task.md \\
+      --max-rounds 5 --accept LGTM --json")]
 pub(crate) struct DevCoachArgs {
     /// The node that works
     #[arg(long, value_name = "NODE")]
@@ -76,8 +77,10 @@ Texts can be '@FILE', to read a file, or '-', to read standard input. The templa
 {opponent_message}, {round}, {rounds} and {max_words}.
 
 EXAMPLES
-  nerve pattern debate --a one --b two --topic 'Tabs or spaces' --position-a tabs --position-b spaces
-  nerve pattern debate --a one --b two --topic @topic.md --position-a 'ship now' --position-b 'test first' --rounds 2 --json")]
+  nerve pattern debate --a one --b two --topic 'Tabs or spaces' \\
+      --position-a tabs --position-b spaces
+  nerve pattern debate --a one --b two --topic @topic.md --rounds 2 --json \\
+      --position-a 'ship now' --position-b 'test first'")]
 pub(crate) struct DebateArgs {
     /// The node that argues for the first position
     #[arg(long, value_name = "NODE")]

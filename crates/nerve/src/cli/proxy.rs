@@ -18,17 +18,20 @@ pub(crate) enum ProxyCommand {
 EXAMPLES
   nerve proxy anthropic --log calls.jsonl
   nerve proxy anthropic --listen 127.0.0.1:4000 --max-tokens 2000000
-  nerve proxy anthropic --api-key-env ANTHROPIC_API_KEY --client-token-env PROXY_TOKEN
+  nerve proxy anthropic --api-key-env ANTHROPIC_API_KEY \\
+      --client-token-env PROXY_TOKEN
   nerve proxy anthropic --price 3,15 --max-cost 5
-  nerve proxy anthropic --upstream https://models.corp.example --upstream-ca corp.pem
+  nerve proxy anthropic --upstream https://models.example --upstream-ca corp.pem
   ANTHROPIC_BASE_URL=http://127.0.0.1:4000 claude")]
     Anthropic(Settings),
     /// Translate for OpenAI's Chat Completions API, or for one that speaks like it
     #[command(after_long_help = "\
 EXAMPLES
   nerve proxy openai --model gpt-5 --api-key-env OPENAI_API_KEY
-  nerve proxy openai --upstream http://127.0.0.1:11434 --model qwen3 --listen 127.0.0.1:4000
-  nerve proxy openai --upstream http://127.0.0.1:8000/v1 --model local --max-output 16384
+  nerve proxy openai --upstream http://127.0.0.1:11434 --model qwen3 \\
+      --listen 127.0.0.1:4000
+  nerve proxy openai --upstream http://127.0.0.1:8000/v1 --model local \\
+      --max-output 16384
   ANTHROPIC_BASE_URL=http://127.0.0.1:4000 ANTHROPIC_AUTH_TOKEN=none claude")]
     Openai(OpenaiArgs),
 }

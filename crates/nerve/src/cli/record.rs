@@ -14,16 +14,18 @@ In a terminal the viewer is in front of the program: all of the window but the l
 type goes to the program; ctrl+] and then ? says what else there is, and ctrl+] d leaves it running: 'nerve attach' comes back. With
 --plain, and where this is no terminal, output, keys, the window's size and the exit code pass through as if the shell had started it.
 
-Nothing is written to disk unless asked with --out-file or --out-branch-points; the sockets are there always. In the program's
-environment NERVE_RECORDER_SOCKET says where 'nerve snapshot' announces snapshots.
+Nothing of the output is written to disk unless asked with --out-file or --out-branch-points. The sockets are there always, and so are
+snapshots that can be gone on from: what a branch needs of them is kept as long as the program runs. In the program's environment
+NERVE_RECORDER_SOCKET says where 'nerve snapshot' announces snapshots.
 
 EXAMPLES
   nerve record --out-file session.ahr -- claude
-  nerve record --out-file -- codex              in the folder of recordings, named by its session id
+  nerve record --out-file -- codex       among the recordings, named by its id
   nerve record --cols 100 --rows 30 --out-file demo.ahr -- bash
-  nerve record --headless --out-file ci.ahr --out-branch-points points.json -- make test")]
+  nerve record --headless --out-file ci.ahr \\
+      --out-branch-points points.json -- make test")]
 pub(crate) struct RecordArgs {
-    /// Record into this file; without a name, where 'nerve recordings list' finds it. It must not exist yet
+    /// Record into this file; without a name, where 'nerve recordings list' finds it. It must not exist yet, or be empty
     #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     pub(crate) out_file: Option<Option<PathBuf>>,
     /// Write the final lines and the snapshots between them into this JSON file at the end

@@ -110,7 +110,8 @@ pub(crate) enum GutterArg {
 EXAMPLES
   nerve branch-points
   nerve branch-points run.ahr | less
-  nerve branch-points 0195e3a1-77aa --json | jq '.[] | select(.kind == \"snapshot\")'")]
+  nerve branch-points 0195e3a1-77aa --json |
+      jq '.[] | select(.kind == \"snapshot\")'")]
 pub(crate) struct BranchPointsArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,
@@ -127,7 +128,8 @@ Casts have all output with its times, and snapshots as markers.
 EXAMPLES
   nerve export run.ahr --format md -o run.md
   nerve export 0195e3a1-77aa --format json | jq '.[].text'
-  nerve export run.ahr --format asciicast2 -o run.cast && asciinema play run.cast")]
+  nerve export run.ahr --format asciicast2 -o run.cast &&
+      asciinema play run.cast")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) of: OfRecording,

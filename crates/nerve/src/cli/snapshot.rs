@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
+use nerve_record::files::DEFAULT_LIMIT;
 
 use super::node::Seconds;
 
@@ -64,6 +66,23 @@ pub(crate) struct TakeArgs {
     /// Print it as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
+}
+
+impl TakeArgs {
+    /// As if only `--session` was given.
+    pub(crate) fn of_session(session: String) -> TakeArgs {
+        TakeArgs {
+            label: None,
+            id: None,
+            session: Some(session),
+            dir: None,
+            limit: ByteCount(DEFAULT_LIMIT),
+            no_files: false,
+            socket: None,
+            timeout: Seconds(Duration::from_secs(10)),
+            json: false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -134,7 +153,20 @@ impl FromStr for ByteCount {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
+
+    #[test]
+    fn what_is_not_said_is_as_on_the_command_line() {
+        let matches = TakeArgs::augment_args(clap::Command::new("snapshot")).get_matches_from([
+            "snapshot",
+            "--session",
+            "me",
+        ]);
+        let args = TakeArgs::from_arg_matches(&matches).unwrap();
+        assert_eq!(format!("{args:?}"), format!("{:?}", TakeArgs::of_session("me".into())));
+    }
 
     #[test]
     fn sizes_are_bytes_with_or_without_a_unit() {

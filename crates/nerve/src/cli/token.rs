@@ -11,7 +11,8 @@ is in a file that only you can read. Whoever knows it can do with the servers wh
 
 EXAMPLES
   nerve token show
-  curl -H \"Authorization: Bearer $(nerve token show)\" http://127.0.0.1:7071/nodes
+  curl -H \"Authorization: Bearer $(nerve token show)\" \\
+      http://127.0.0.1:7071/nodes
   nerve token rotate")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]

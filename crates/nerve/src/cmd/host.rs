@@ -13,7 +13,7 @@ use nerve_term::event::Origin;
 use serde::Serialize;
 
 use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
-use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
+use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 use crate::out;
 
 /// How long a host may take to be told.
@@ -175,10 +175,18 @@ fn iso(at_ns: u64) -> String {
     nerve_record::activity::TsMs(at_ns / 1_000_000).iso()
 }
 
+/// The host with that id, else the only one that runs the session of that id.
 fn find(id: &str) -> Result<Entry> {
-    let missing = || {
-        let failure = Failure::new(NOT_FOUND, format!("no host '{id}'"));
-        failure.hint("'nerve host list' shows which there are").into()
+    let registry = Places::from_env().hosts();
+    if let Some(host) = entry(&registry, id) {
+        return Ok(host);
+    }
+    let is_it = |host: &Entry| host.session_id == id && host.is_alive();
+    let mut hosts: Vec<Entry> = entries(&registry).into_iter().filter(is_it).collect();
+    let failure = match (hosts.pop(), hosts.len()) {
+        (Some(host), 0) => return Ok(host),
+        (Some(_), others) => Failure::new(USAGE, format!("'{id}' is the session of {} hosts", others + 1)),
+        (None, _) => Failure::new(NOT_FOUND, format!("no host '{id}'")),
     };
-    entry(&Places::from_env().hosts(), id).ok_or_else(missing)
+    Err(failure.hint("'nerve host list' shows which there are").into())
 }
