@@ -1,65 +1,101 @@
 //! What a frame costs: the lines of the window, looked up and drawn, and what is different from the last one as bytes for a terminal.
 
-use std::cell::Cell;
-use std::io::Write;
-use std::rc::Rc;
 use std::time::Instant;
 
 use anyhow::Result;
 use nerve_term::event::{Size, TsNs};
+use nerve_term::keys::{Code, Input, Key};
 use nerve_term::terminal::TerminalState;
 use nerve_view::bindings::Bindings;
+use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Facts, Gutter, Layout, draw};
+use nerve_view::pen;
 use nerve_view::places::Scene;
+use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 use nerve_view::viewer::{Kind, Viewer};
-use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use crate::WINDOW;
 use crate::support::{Goal, Report, Samples};
 
 const FRAMES: usize = 500;
+/// An agent that has worked for a long time has run so many.
+const TOOLS: u64 = 10_000;
 /// More rows than the window has: all of it is another.
 const CHANGES: [u16; 3] = [1, 40, 200];
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {
     for rows in CHANGES {
         eprintln!("frames with {rows} changed rows");
-        let (times, bytes) = frames(rows)?;
+        let (times, bytes) = frames(rows, Tools::default())?;
         let what = format!("frame, {rows} changed rows");
         let goal = Goal::AtMost(2.0);
         report.goal(&format!("{what}: CPU"), &Samples::new(times).median("ms"), goal);
         report.row(&format!("{what}: written to the terminal"), &Samples::new(bytes).median("bytes"));
     }
+    for is_open in [false, true] {
+        eprintln!("frames beside {TOOLS} tools");
+        let (times, _) = frames(1, Tools { count: TOOLS, is_open })?;
+        let what = if is_open { "with their list" } else { "" };
+        let what = format!("frame, 1 changed row, {TOOLS} tools {what}: CPU").replace(" :", ":");
+        report.goal(&what, &Samples::new(times).median("ms"), Goal::AtMost(2.0));
+    }
     Ok(())
 }
 
+/// What an agent has run.
+#[derive(Clone, Copy, Default)]
+struct Tools {
+    count: u64,
+    /// Their list is shown.
+    is_open: bool,
+}
+
+/// As many tools, each tenth of which runs.
+fn told(count: u64) -> Changes {
+    let told = (0..count).map(|number| {
+        let state = if number % 10 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
+        let (id, command) = (format!("toolu_{number:08}"), "cargo test --workspace".to_string());
+        Told { number, tool: Tool { id, command, state }, reader: Reader::Tool }
+    });
+    Changes { anew: false, first: 0, told: told.collect() }
+}
+
 /// Milliseconds and bytes of each frame.
-fn frames(rows: u16) -> Result<(Vec<f64>, Vec<f64>)> {
+fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
     let size = Layout::room(WINDOW.cols, WINDOW.rows, Gutter::Right);
     let mut terminal = TerminalState::new(size);
     let mut viewer = Viewer::new(Kind::Live, Bindings::default());
+    viewer.change_tools(told(tools.count));
+    if tools.is_open {
+        let document = Document::live(&terminal);
+        let key = Key { code: Code::Char('t'), shift: true, ..Key::ctrl('t') };
+        viewer.input(Input::Key(key), &Scene::of(&document, Default::default()));
+        anyhow::ensure!(viewer.modal().is_some(), "the list of tools does not open");
+    }
     let area = Rect::new(0, 0, WINDOW.cols, WINDOW.rows);
-    let options = TerminalOptions { viewport: Viewport::Fixed(area) };
-    let written = Counted::default();
-    let mut window = Terminal::with_options(CrosstermBackend::new(written.clone()), options)?;
+    let (mut shown, mut next, mut decorations) =
+        (Buffer::empty(area), Buffer::empty(area), Decorations::default());
     let (mut times, mut bytes) = (Vec::new(), Vec::new());
     for nth in 0..FRAMES as u64 {
         terminal.process_data(TsNs(nth), &changed(size, rows, nth));
         let start = Instant::now();
         let document = Document::live(&terminal);
         let facts = Facts { name: "bench".to_string(), recorded: Some(nth), ..Facts::default() };
-        window.draw(|frame| {
-            let layout = Layout::of(Kind::Live, frame.area(), size, Gutter::Right);
-            let places = layout.places(&viewer, None, facts.abilities);
-            viewer.arrange(&places);
-            viewer.sees(&document);
-            draw(&viewer, &Scene::of(&document, places), &facts, &layout, frame.buffer_mut());
-        })?;
+        next.reset();
+        decorations.tidy(&mut shown);
+        let layout = Layout::of(Kind::Live, area, size, Gutter::Right);
+        let places = layout.places(&viewer, None, facts.abilities);
+        viewer.arrange(&places);
+        viewer.sees(&document);
+        draw(&viewer, &Scene::of(&document, places), &facts, &layout, &mut next, &mut decorations);
+        let mut written = Vec::new();
+        pen::write(shown.diff_iter(&next), &decorations, true, &mut written);
+        std::mem::swap(&mut shown, &mut next);
         times.push(start.elapsed().as_secs_f64() * 1e3);
-        bytes.push(written.0.take() as f64);
+        bytes.push(written.len() as f64);
     }
     // The first one draws everything.
     Ok((times.split_off(1), bytes.split_off(1)))
@@ -83,19 +119,4 @@ fn line(number: u64, cols: usize) -> String {
     format!(
         "\x1b[2m12:00:00\x1b[0m \x1b[32mINFO\x1b[0m \x1b[1;36mserver\x1b[0m \x1b[38;2;200;120;40m{number:09}\x1b[0m {text}"
     )
-}
-
-/// How many bytes were written.
-#[derive(Clone, Default)]
-struct Counted(Rc<Cell<usize>>);
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.update(|so_far| so_far + bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

@@ -76,13 +76,13 @@ fn memory(report: &mut Report, folder: &Path) -> Result<()> {
     let mut opened = open(&home, &path)?;
     opened.whole()?;
     let pid = opened.seat.pid();
-    let resident = Figure::one(memory_of(&pid, "VmRSS")?, "MiB");
+    let megabytes = |field: &str| anyhow::Ok(Figure::one(memory_of(&pid, field)? * 1.048_576, "MB"));
     report.goal(
         &format!("`nerve view` of {ROWS} rows of a log: resident memory"),
-        &resident,
+        &megabytes("VmRSS")?,
         Goal::AtMost(120.0),
     );
-    report.row("the same: peak, while it was read", &Figure::one(memory_of(&pid, "VmHWM")?, "MiB"));
+    report.row("the same: peak, while it was read", &megabytes("VmHWM")?);
     Ok(())
 }
 
