@@ -57,8 +57,8 @@ impl Pager {
             Some(line) => {
                 search.go_to(line);
                 self.along = None;
-                self.viewport.stay();
                 self.viewport.show(line);
+                self.viewport.stay();
                 self.tell("this was waited for");
             }
             // Lines of the screen can still become others.

@@ -46,10 +46,14 @@ pub enum Asked {
     Copy(String),
     /// Branch.
     Branch(Submission),
+    /// Take a snapshot of what runs.
+    Snapshot,
     /// Leave for the branch that was made last.
     GoToBranch,
     /// To this moment of the recording.
     Seek(Duration),
+    /// To the moment at which the snapshot with this id was taken, and stand there; to the recording's end, if `None`.
+    Visit(Option<u64>),
     /// Play on, or stop.
     Play,
     /// So many seconds on in time; back, if negative.

@@ -41,7 +41,8 @@ impl Viewer {
             self.pager.viewport.move_entry(now);
         }
         // Another moment of a recording: who was at its end is at the end of that.
-        let sticks = self.entry.target == Some(Target::End) && self.pager.viewport.is_at_end();
+        let is_below = matches!(self.entry.target, Some(Target::End | Target::Moment { .. }));
+        let sticks = is_below && self.pager.viewport.is_at_end();
         self.pager.sees(document);
         if self.context() == Context::Live && self.pager.prompt.is_none() {
             self.pager.follow_cursor(document);
@@ -74,6 +75,13 @@ impl Viewer {
         }
     }
 
+    /// As [`Viewer::renumber`], in the tool that is shown.
+    pub fn renumber_tool(&mut self, by: i64) {
+        if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
+            shown.pager.renumber(by);
+        }
+    }
+
     /// The tools there are now, oldest first. One that has ended is to stay among them until it is dismissed.
     pub fn set_tools(&mut self, tools: Vec<Tool>) {
         self.tools_become(|known| known.set(tools));
@@ -86,10 +94,10 @@ impl Viewer {
 
     fn tools_become(&mut self, become_others: impl FnOnce(&mut Tools)) {
         let chosen = self.chosen_tool().map(|tool| tool.id.clone());
-        let was_typed_into = self.context() == Context::Modal;
+        let had_keys = self.context() == Context::Modal;
         become_others(&mut self.tools);
         self.settle_modal(chosen.as_deref());
-        self.end_typing(was_typed_into);
+        self.end_typing(had_keys);
         self.note_mode();
     }
 

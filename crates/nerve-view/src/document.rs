@@ -13,6 +13,8 @@ pub struct Document<'a> {
     terminal: &'a TerminalState,
     /// Nobody can go back in time: snapshots whose lines were erased stand at the first line that is kept.
     is_live: bool,
+    /// What was written before its first line is still being read.
+    lacks_begin: bool,
     /// One past the last line of the main screen.
     end: u64,
     /// The screen as it is shown, from this line on.
@@ -72,7 +74,7 @@ impl<'a> Document<'a> {
             false => left(terminal),
         };
         let screen = screen.map(|screen| (end, screen));
-        Document { terminal, is_live: false, end, screen }
+        Document { terminal, is_live: false, lacks_begin: false, end, screen }
     }
 
     /// Of a terminal that somebody works at: its last lines are its screen, all of it, as of the last finished frame.
@@ -83,7 +85,24 @@ impl<'a> Document<'a> {
         };
         let end = terminal.line_count();
         let start = if alternate { end } else { first };
-        Document { terminal, is_live: true, end, screen: Some((start, Shown::of(terminal))) }
+        Document {
+            terminal,
+            is_live: true,
+            lacks_begin: false,
+            end,
+            screen: Some((start, Shown::of(terminal))),
+        }
+    }
+
+    /// The same while what was written before its first line is still being read: nobody knows yet which snapshots are there.
+    #[must_use]
+    pub fn without_begin(self) -> Document<'a> {
+        Document { lacks_begin: true, ..self }
+    }
+
+    /// What was written before its first line is still being read.
+    pub(crate) fn lacks_begin(&self) -> bool {
+        self.lacks_begin
     }
 
     /// Its lines by number. The numbers of the main screen's lines stay; those of the alternate screen follow them.
@@ -155,13 +174,14 @@ impl<'a> Document<'a> {
 
     /// The nearest line with a snapshot after this one.
     pub fn snapshot_after(&self, line: u64) -> Option<u64> {
-        self.terminal.next_snapshot_after_line(LineIndex(line)).and_then(|(line, _)| self.stands_at(line))
+        let (line, snapshot) = self.terminal.next_snapshot_after_line(LineIndex(line))?;
+        self.stands_at(line, snapshot)
     }
 
     /// The nearest line with a snapshot before this one that is still kept.
     pub fn snapshot_before(&self, line: u64) -> Option<u64> {
-        let (found, _) = self.before(line)?;
-        self.stands_at(found).filter(|found| *found < line)
+        let (found, snapshot) = self.before(line)?;
+        self.stands_at(found, snapshot).filter(|found| *found < line)
     }
 
     /// The snapshot on the nearest line before this one, kept or not.
@@ -173,10 +193,15 @@ impl<'a> Document<'a> {
         self.terminal.first_kept_line().0
     }
 
-    /// Where a snapshot stands that was taken on that line; `None` if that line is not kept.
-    fn stands_at(&self, line: LineIndex) -> Option<u64> {
+    /// Where a snapshot stands that was taken on that line; `None` if that line is not kept and says its place.
+    fn stands_at(&self, line: LineIndex, snapshot: &Snapshot) -> Option<u64> {
         let first = self.first_kept();
-        (self.is_live || line.0 >= first).then_some(line.0.max(first))
+        (self.is_live || self.is_moment(snapshot) || line.0 >= first).then_some(line.0.max(first))
+    }
+
+    /// Its line does not say its place, and the screen on which it was taken can be shown.
+    pub(crate) fn is_moment(&self, snapshot: &Snapshot) -> bool {
+        !self.is_live && snapshot.alternate
     }
 
     /// The lines that it was taken on were erased since, or are too long ago.
@@ -189,14 +214,22 @@ impl<'a> Document<'a> {
         self.terminal.snapshots_by_line().count()
     }
 
+    /// Those that were taken when there were fewer bytes of output.
+    pub(crate) fn snapshots_before(&self, offset: u64) -> usize {
+        self.terminal.snapshots_by_line().filter(|(_, snapshot)| snapshot.offset < offset).count()
+    }
+
     /// The snapshots whose lines are kept, with those lines, from top to bottom; on one line in the order they were taken.
     pub fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_line();
-        all.filter_map(|(line, snapshot)| Some((self.stands_at(line)?, snapshot))).collect()
+        all.filter_map(|(line, snapshot)| Some((self.stands_at(line, snapshot)?, snapshot))).collect()
     }
 
     /// Why no snapshot is above, in words; what to do where other moments can be gone to.
     pub(crate) fn none_above(&self, has_moments: bool) -> &'static str {
+        if self.lacks_begin {
+            return "earlier snapshots are still being read: try again when all lines are there";
+        }
         match (self.kept_snapshots().len() < self.snapshots(), has_moments) {
             (false, _) => "no snapshot above",
             (true, true) => "the snapshot's lines were erased: go back in time (, or the timeline)",
@@ -208,13 +241,32 @@ impl<'a> Document<'a> {
     pub fn snapshot_at(&self, line: u64) -> Option<(u64, &'a Snapshot)> {
         let own = self.terminal.get_snapshot_for_line(LineIndex(line)).map(|own| (LineIndex(line), own));
         let (found, snapshot) = own.or_else(|| self.before(line))?;
-        Some((self.stands_at(found)?, snapshot))
+        Some((self.stands_at(found, snapshot)?, snapshot))
     }
 
     /// The one that was taken last, if its line is kept.
     pub fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
-        let (line, snapshot) = self.terminal.snapshots_by_time().pop()?;
-        Some((self.stands_at(line)?, snapshot))
+        self.latest_until(u64::MAX)
+    }
+
+    /// The one that was taken last when there were so many bytes of output, if its line is kept.
+    pub(crate) fn latest_until(&self, offset: u64) -> Option<(u64, &'a Snapshot)> {
+        let all = self.terminal.snapshots_by_time().into_iter();
+        let (line, snapshot) = all.rev().find(|(_, snapshot)| snapshot.offset <= offset)?;
+        Some((self.stands_at(line, snapshot)?, snapshot))
+    }
+
+    /// Bytes of output that made it.
+    pub(crate) fn offset(&self) -> u64 {
+        self.terminal.offset()
+    }
+
+    /// The place of a snapshot among all, from top to bottom, 1-based; `None` while not all are known.
+    pub(crate) fn place_of_snapshot(&self, id: u64) -> Option<usize> {
+        if self.lacks_begin {
+            return None;
+        }
+        self.terminal.snapshots_by_line().position(|(_, snapshot)| snapshot.id == id).map(|at| at + 1)
     }
 
     /// The snapshot after which nothing was written.
@@ -230,7 +282,7 @@ impl<'a> Document<'a> {
 
     /// The line that the snapshot with that id is on.
     pub fn line_of_snapshot(&self, id: u64) -> Option<u64> {
-        self.terminal.line_of_snapshot(id).and_then(|line| self.stands_at(line))
+        self.stands_at(self.terminal.line_of_snapshot(id)?, self.snapshot(id)?)
     }
 
     /// The row of the screen, if the line is one of it and the screen is told from other lines.

@@ -1,13 +1,12 @@
 //! Draws the viewer into cells: the frame, the lines in it, what is above them, the timeline and the status below.
 
-use nerve_term::event::TsNs;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::widgets::Widget;
 
 use crate::cells::{self, put};
-use crate::document::Document;
+use crate::decorations::Decorations;
 use crate::entry::{Target, TaskEntry};
 use crate::keys::{Context, Operation};
 use crate::layout::outside;
@@ -26,14 +25,15 @@ pub struct Drawn {
     pub cursor: Option<(u16, u16)>,
 }
 
-/// Draws all of it into a buffer that is blank where the window of `layout` is. The scene's places are those of the layout
-/// ([`Layout::places`]).
+/// Draws all of it into a buffer that is blank where the window of `layout` is, with the decorations of the frames before. The scene's places
+/// are those of the layout ([`Layout::places`]).
 pub fn draw(
     viewer: &Viewer,
     scene: &Scene<'_>,
     facts: &Facts,
     layout: &Layout,
     buffer: &mut Buffer,
+    decorations: &mut Decorations,
 ) -> Drawn {
     let Layout { lines, gutter, .. } = *layout;
     let pager = &viewer.pager;
@@ -49,19 +49,18 @@ pub fn draw(
                 false => level(frame, style, buffer),
             }
         }
-        cells::lines(scene.document, pager, (lines, gutter), buffer);
+        cells::lines(scene.document, pager, (lines, gutter), buffer, decorations);
         if viewer.kind() == Kind::Live {
             cells::edge(scene.document, pager, lines, buffer);
         }
-        let entry =
-            viewer.entry().and_then(|entry| task(viewer, entry, scene.document, facts, lines, buffer));
+        let entry = viewer.entry().and_then(|entry| task(viewer, entry, scene, facts, lines, buffer));
         cursor = match viewer.mode() {
             Mode::Live => cells::cursor(scene.document, pager, lines),
             Mode::Entry => entry,
             _ => None,
         };
         if viewer.modal().is_some() {
-            let at = modal(viewer, scene, layout, buffer);
+            let at = modal(viewer, scene, layout, buffer, decorations);
             cursor = at.filter(|_| *viewer.mode() == Mode::Tool);
         }
     }
@@ -78,13 +77,13 @@ pub fn draw(
 fn task(
     viewer: &Viewer,
     entry: &TaskEntry,
-    document: &Document<'_>,
+    scene: &Scene<'_>,
     facts: &Facts,
     lines: Rect,
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
     let place = viewer.viewport().entry()?;
-    let (title, hint) = (title(entry, document, facts), hint(viewer, entry));
+    let (title, hint) = (title(entry, scene, facts), hint(viewer, entry));
     let text = entry.text_area();
     let write = |area: Rect, buffer: &mut Buffer| {
         // Always at the same place of a buffer of its own: the text area wraps anew when it is moved.
@@ -110,20 +109,28 @@ fn task(
 }
 
 /// What one branches from.
-fn title(entry: &TaskEntry, document: &Document<'_>, facts: &Facts) -> String {
+fn title(entry: &TaskEntry, scene: &Scene<'_>, facts: &Facts) -> String {
+    let document = scene.document;
+    if let Some(Target::Snapshot { id, .. } | Target::Moment { id }) = entry.target() {
+        let snapshot = document.snapshot(id).or_else(|| scene.end?.snapshot(id));
+        let called = snapshot.map(|snapshot| facts.of_snapshot(snapshot)).unwrap_or_default();
+        // Where the lines do not say which one it is, its number does.
+        let (place, is_erased) = match snapshot.is_some_and(|snapshot| snapshot.alternate) {
+            true => (scene.whole().place_of_snapshot(id), false),
+            false => (None, document.is_erased(id)),
+        };
+        let of = scene.whole().snapshots();
+        let place = place.map(|place| format!(" ({place} of {of})")).unwrap_or_default();
+        let erased = if is_erased { ", whose lines were erased" } else { "" };
+        return format!("branch from snapshot {id}{place}{called}{erased}");
+    }
     let end = facts.time.map(|(_, of)| clock(of));
-    let (snapshot, what) = match entry.target() {
-        Some(Target::Snapshot { id, .. }) => (document.snapshot(id), format!("branch from snapshot {id}")),
-        _ => (document.end_snapshot(), "branch from the end".to_string()),
-    };
-    let since = |at: TsNs| facts.begin.map(|begin| clock(at.max(begin).since(begin)));
-    let at = snapshot.map_or(end, |snapshot| since(snapshot.at));
+    let snapshot = document.end_snapshot();
+    let at = snapshot.map_or(end, |snapshot| facts.since(snapshot.at));
     let label = snapshot.and_then(|snapshot| snapshot.label.as_deref()).filter(|label| *label != "end");
     let label = label.map(|label| format!(" '{label}'")).unwrap_or_default();
     let at = at.map(|at| format!(", {at}")).unwrap_or_default();
-    let erased = snapshot.is_some_and(|snapshot| document.is_erased(snapshot.id));
-    let erased = if erased { ", whose lines were erased" } else { "" };
-    format!("{what}{label}{at}{erased}")
+    format!("branch from the end{label}{at}")
 }
 
 /// Its keys.
@@ -140,18 +147,23 @@ fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
 }
 
 /// The list of tools, or the tool that is shown; gives where the tool's cursor is.
-fn modal(viewer: &Viewer, scene: &Scene<'_>, layout: &Layout, buffer: &mut Buffer) -> Option<(u16, u16)> {
+fn modal(
+    viewer: &Viewer,
+    scene: &Scene<'_>,
+    layout: &Layout,
+    buffer: &mut Buffer,
+    decorations: &mut Decorations,
+) -> Option<(u16, u16)> {
     let (places, limits) = (&scene.places, layout.above());
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
-        let running = viewer.tools().iter().filter(|tool| tool.is_running()).count();
-        let status = format!("{running} running of {}", viewer.tools().len());
+        let status = format!("{} running of {}", viewer.tools.running(), viewer.tools.len());
         modal_box::frame(outside(places.list, limits), "what the agent runs", &status, buffer);
         let first = modal.first_row(places.list.height);
         modal_box::list(places.list, viewer.tools(), first, modal.row(), buffer);
         return None;
     };
-    let tool = viewer.tools().iter().find(|tool| tool.id == shown.id());
+    let tool = viewer.tools.get(shown.id());
     let title = tool.map(|tool| modal_box::one_line(&tool.command)).unwrap_or_default();
     let mut status = tool.map(|tool| modal_box::state(tool.state).0).unwrap_or_default();
     if *viewer.mode() == Mode::ToolScrolling && scene.tool.is_some() {
@@ -160,7 +172,7 @@ fn modal(viewer: &Viewer, scene: &Scene<'_>, layout: &Layout, buffer: &mut Buffe
     }
     modal_box::frame(outside(places.tool, limits), &title, &status, buffer);
     let tool = scene.tool?;
-    cells::lines(tool, shown.pager(), (places.tool, Rect::default()), buffer);
+    cells::lines(tool, shown.pager(), (places.tool, Rect::default()), buffer, decorations);
     cells::cursor(tool, shown.pager(), places.tool)
 }
 

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::entry::{TEXT, Target};
 use crate::keys::{Code, Context, Key, Operation};
-use crate::places::Scene;
+use crate::places::{Places, Scene};
 use crate::viewer::{Asked, Kind, Submission, Viewer};
 
 impl Viewer {
@@ -17,7 +17,7 @@ impl Viewer {
         let viewport = &mut self.pager.viewport;
         match target {
             Target::Snapshot { line, .. } => viewport.put_entry(line, height),
-            Target::End => viewport.put_entry_at_end(height),
+            Target::Moment { .. } | Target::End => viewport.put_entry_at_end(height),
         }
         self.entry.target = Some(target);
     }
@@ -27,13 +27,38 @@ impl Viewer {
         self.kind == Kind::After && !self.runs
     }
 
+    /// The end of that document is such an end, not that of another moment.
+    fn ends_with(&self, document: &Document<'_>, scene: &Scene<'_>) -> bool {
+        self.has_end() && scene.end.is_none_or(|end| std::ptr::eq(end, document))
+    }
+
     /// In a recording at once: at its end, or at the latest snapshot where that is still to come.
     pub(crate) fn begin_entry(&mut self, document: &Document<'_>) {
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
-        let target = if self.has_end() { Some(Target::End) } else { self.target_of(document, latest) };
+        let target = if self.has_end() { Some(Target::End) } else { target_of(document, latest, false) };
         if let Some(target) = target {
-            self.put_entry(target);
+            self.go_with_entry(target, &Scene::of(document, Places::default()));
         }
+    }
+
+    /// That snapshot is a moment, and another one than the end.
+    pub(crate) fn is_before_end(&self, id: u64, document: &Document<'_>) -> bool {
+        matches!(target_of(document, Some((0, id)), self.has_end()), Some(Target::Moment { .. }))
+    }
+
+    /// Goes to the moment of a snapshot with it.
+    pub(crate) fn enter_moment(&mut self, id: u64) {
+        self.visit(id);
+        self.put_entry(Target::Moment { id });
+    }
+
+    /// Goes there with it: at the moment of a snapshot another screen is shown than at its line and at the end.
+    fn go_with_entry(&mut self, target: Target, scene: &Scene<'_>) {
+        if let Target::Moment { id } = target {
+            return self.enter_moment(id);
+        }
+        self.go_to_known_lines(scene);
+        self.put_entry(target);
     }
 
     fn entry_height(&mut self) -> u16 {
@@ -50,34 +75,32 @@ impl Viewer {
         }
     }
 
-    /// Takes it away; its text is kept.
+    /// Takes it away; its text is kept. The screen of a snapshot's moment goes with it.
     pub(crate) fn close_entry(&mut self) {
         if self.entry.target.take().is_some() {
             self.pager.viewport.close_entry();
+            self.end_visit();
             self.is_live = false;
         }
     }
 
     /// All places it can stand at, from top to bottom: below each snapshot; in a recording, below everything, which is the place of a snapshot
     /// after which nothing was written.
-    fn targets(&self, document: &Document<'_>) -> Vec<Target> {
-        let end = self.has_end().then(|| document.end_snapshot().map(|snapshot| snapshot.id));
+    fn targets(&self, document: &Document<'_>, scene: &Scene<'_>) -> Vec<Target> {
+        let end =
+            self.ends_with(document, scene).then(|| document.end_snapshot().map(|snapshot| snapshot.id));
         let snapshots = document.kept_snapshots().into_iter();
         let mut targets: Vec<Target> = snapshots
             .filter(|(_, snapshot)| end.flatten() != Some(snapshot.id))
-            .map(|(line, snapshot)| Target::Snapshot { id: snapshot.id, line })
+            .map(|(line, snapshot)| match document.is_moment(snapshot) {
+                true => Target::Moment { id: snapshot.id },
+                false => Target::Snapshot { id: snapshot.id, line },
+            })
             .collect();
         if end.is_some() {
             targets.push(Target::End);
         }
         targets
-    }
-
-    /// Its place in a recording whose end is a snapshot is the end of all lines.
-    fn target_of(&self, document: &Document<'_>, found: Option<(u64, u64)>) -> Option<Target> {
-        let (line, id) = found?;
-        let is_end = document.end_snapshot().is_some_and(|snapshot| snapshot.id == id);
-        Some(if is_end && self.has_end() { Target::End } else { Target::Snapshot { id, line } })
     }
 
     /// Something can go on from what is looked at; tells why, if nothing can.
@@ -86,76 +109,86 @@ impl Viewer {
     }
 
     /// At the latest snapshot; at the one before, if it is shown.
-    pub(crate) fn entry_up(&mut self, document: &Document<'_>) {
+    pub(crate) fn entry_up(&mut self, scene: &Scene<'_>) {
         let Some(current) = self.entry.target else {
-            return self.open_at_latest(document);
+            return self.open_at_latest(scene);
         };
-        let targets = self.targets(document);
+        let known = self.known(scene);
+        let targets = self.targets(known, scene);
         let before = match targets.iter().position(|target| *target == current) {
             Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
+            None if is_to_come(current, known, scene) => targets.last(),
             // Its line is not kept any more.
             None => None,
         };
         match before {
-            Some(target) => self.put_entry(*target),
-            None => self.tell(document.none_above(self.kind == Kind::After)),
+            Some(target) => self.go_with_entry(*target, scene),
+            None => self.tell(self.none_above(scene)),
         }
     }
 
     /// At the next snapshot; at the latest one, if it is not shown.
-    pub(crate) fn entry_down(&mut self, document: &Document<'_>) {
+    pub(crate) fn entry_down(&mut self, scene: &Scene<'_>) {
         let Some(current) = self.entry.target else {
-            return self.open_at_latest(document);
+            return self.open_at_latest(scene);
         };
-        let targets = self.targets(document);
+        let known = self.known(scene);
+        let targets = self.targets(known, scene);
         let next = match targets.iter().position(|target| *target == current) {
             Some(at) => targets.get(at + 1),
+            None if is_to_come(current, known, scene) => None,
             None => targets.first(),
         };
         match next {
-            Some(target) => self.put_entry(*target),
+            Some(target) => self.go_with_entry(*target, scene),
             None => self.tell("no snapshot below"),
         }
     }
 
-    fn open_at_latest(&mut self, document: &Document<'_>) {
+    fn open_at_latest(&mut self, scene: &Scene<'_>) {
         if !self.takes_tasks() {
             return;
         }
-        let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
-        match self.target_of(document, latest) {
-            Some(target) => self.put_entry(target),
-            None if self.has_end() => self.put_entry(Target::End),
+        let latest = match self.is_on_screen_of_moment(scene) {
+            true => self.snapshot_of(u64::MAX, scene),
+            false => scene.document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id)),
+        };
+        let known = self.known(scene);
+        match target_of(known, latest, self.ends_with(known, scene)) {
+            Some(target) => self.go_with_entry(target, scene),
+            None if self.ends_with(scene.document, scene) => self.go_with_entry(Target::End, scene),
+            None if self.lacks_snapshots(scene) => self.tell(self.none_above(scene)),
             None => self.tell("there is no snapshot yet that the agent could go on from"),
         }
     }
 
     /// At the snapshot of where one is: of the match that was gone to if it can be seen, else of the last line that can be seen, which is
     /// the end of a recording whose end can be seen. A line's snapshot is its own, else the last one before it.
-    pub(crate) fn insert_here(&mut self, document: &Document<'_>) {
+    pub(crate) fn insert_here(&mut self, scene: &Scene<'_>) {
         if !self.takes_tasks() {
             return;
         }
         let viewport = &self.pager.viewport;
         let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
-        let is_end = found.is_none() && viewport.is_at_end() && self.has_end();
-        if is_end {
-            return self.put_entry(Target::End);
+        let is_end = found.is_none() && viewport.is_at_end() && self.ends_with(scene.document, scene);
+        if is_end && !self.is_on_screen_of_moment(scene) {
+            return self.go_with_entry(Target::End, scene);
         }
         if let Some(line) = found.or_else(|| self.pager.last_line()) {
-            self.insert_at(line, document);
+            self.insert_at(line, scene);
         }
     }
 
     /// At the snapshot of a line.
-    pub(crate) fn insert_at(&mut self, line: u64, document: &Document<'_>) {
+    pub(crate) fn insert_at(&mut self, line: u64, scene: &Scene<'_>) {
         if !self.takes_tasks() {
             return;
         }
-        let found = document.snapshot_at(line).map(|(line, snapshot)| (line, snapshot.id));
-        match self.target_of(document, found) {
-            Some(target) => self.put_entry(target),
-            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
+        let known = self.known(scene);
+        match target_of(known, self.snapshot_of(line, scene), self.ends_with(known, scene)) {
+            Some(target) => self.go_with_entry(target, scene),
+            None if self.lacks_snapshots(scene) => self.tell(self.none_above(scene)),
+            None if known.snapshots() == 0 => self.tell("there are no snapshots"),
             None => self.tell("no snapshot at this line or above it"),
         }
     }
@@ -175,16 +208,16 @@ impl Viewer {
                 self.close_entry();
                 self.arm();
             }
-            Some(Operation::EntryUp) => self.entry_up(document),
-            Some(Operation::EntryDown) => self.entry_down(document),
+            Some(Operation::EntryUp) => self.entry_up(scene),
+            Some(Operation::EntryDown) => self.entry_down(scene),
             Some(Operation::Help) => self.help = Some(0),
             Some(Operation::NewLine) => self.edit(|entry| entry.new_line()),
             Some(operation) => {
                 self.pager.operate(operation, document);
             }
-            None if key == Key::plain(Code::Up) && self.entry.is_at_top() => self.entry_up(document),
+            None if key == Key::plain(Code::Up) && self.entry.is_at_top() => self.entry_up(scene),
             None if key == Key::plain(Code::Down) && self.entry.is_at_bottom() => {
-                self.entry_down(document);
+                self.entry_down(scene);
             }
             None => self.edit(|entry| entry.key(key)),
         }
@@ -242,6 +275,7 @@ impl Viewer {
         let end = document.lines().end.saturating_sub(1);
         let (snapshot, line) = match self.entry.target? {
             Target::Snapshot { id, line } => (Some(id), line),
+            Target::Moment { id } => (Some(id), end),
             Target::End => (document.end_snapshot().map(|snapshot| snapshot.id), end),
         };
         self.entry.is_sent = true;
@@ -269,4 +303,23 @@ impl Viewer {
         self.tell(message);
         self.note_mode();
     }
+}
+
+/// The place of a snapshot that was found with its line. Where the end is one to go on from, and a snapshot, that is the end of all lines.
+fn target_of(document: &Document<'_>, found: Option<(u64, u64)>, has_end: bool) -> Option<Target> {
+    let (line, id) = found?;
+    let is_end = document.end_snapshot().is_some_and(|snapshot| snapshot.id == id);
+    let is_moment = || document.snapshot(id).is_some_and(|snapshot| document.is_moment(snapshot));
+    Some(match is_end && has_end {
+        true => Target::End,
+        false if is_moment() => Target::Moment { id },
+        false => Target::Snapshot { id, line },
+    })
+}
+
+/// At the moment of that document the snapshot was not taken yet.
+fn is_to_come(target: Target, document: &Document<'_>, scene: &Scene<'_>) -> bool {
+    let (Target::Snapshot { id, .. } | Target::Moment { id }) = target else { return false };
+    let taken = scene.end.and_then(|end| end.snapshot(id));
+    taken.is_some_and(|snapshot| snapshot.offset > document.offset())
 }

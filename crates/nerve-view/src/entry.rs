@@ -25,6 +25,11 @@ pub enum Target {
         /// Its line.
         line: u64,
     },
+    /// Below the screen as it was when a snapshot was taken, of a recording of which that moment is shown.
+    Moment {
+        /// The snapshot's id.
+        id: u64,
+    },
     /// Below everything.
     End,
 }

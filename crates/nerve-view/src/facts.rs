@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use nerve_term::event::TsNs;
+use nerve_term::terminal::Snapshot;
+
+use crate::timeline::clock;
 
 /// What is shown beside what the viewer knows.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,10 +22,26 @@ pub struct Facts {
     pub state: Option<(String, String)>,
     /// Bytes of the recording so far.
     pub recorded: Option<u64>,
+    /// It could be recorded, and is not.
+    pub unrecorded: bool,
     /// When the recording began: snapshots have times then.
     pub begin: Option<TsNs>,
     /// What the user's terminal can do.
     pub abilities: Abilities,
+}
+
+impl Facts {
+    /// When it was, counted from the begin.
+    pub(crate) fn since(&self, at: TsNs) -> Option<String> {
+        self.begin.map(|begin| clock(at.max(begin).since(begin)))
+    }
+
+    /// A snapshot's name and its time, as something is called that has been named before.
+    pub(crate) fn of_snapshot(&self, snapshot: &Snapshot) -> String {
+        let label = snapshot.label.as_ref().map(|label| format!(" '{label}'")).unwrap_or_default();
+        let at = self.since(snapshot.at).map(|at| format!(", {at}")).unwrap_or_default();
+        format!("{label}{at}")
+    }
 }
 
 /// What the user's terminal can do.

@@ -96,9 +96,14 @@ impl Pager {
         // Who is at the end stays there.
         let top = (!self.viewport.follows()).then(|| self.viewport.top_line());
         let text = format!("{}{}", typed.sign, typed.text);
+        if let Some(search) = &mut self.search {
+            // A match in a line that is not to be seen is not where one is any more.
+            let lets = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
+            search.found = search.found.filter(lets);
+            search.recount();
+        }
         self.filter = Some(Filter::new(pattern, text, &document.lines(), top));
         self.viewport.pick(Some(Picked::default()));
-        self.search.iter_mut().for_each(|search| search.recount());
         self.sift(document);
     }
 

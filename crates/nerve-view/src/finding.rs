@@ -64,15 +64,15 @@ impl Search {
     }
 
     /// Counts in as many lines as there is time for; true while there are lines left. Where the first lines were forgotten it begins anew, and
-    /// lines that can still change are counted each time.
+    /// lines that can still change are counted each time. At an earlier moment of a recording, where fewer lines cannot, it begins anew too.
     fn go_on_counting(&mut self, document: &Document<'_>, filter: Option<&Filter>) -> bool {
         let (lines, text) = (document.lines(), |line| text(document, filter, line));
+        let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
         let settled = self.settled.get_or_insert_with(|| Count::new(&lines, self.found));
-        if settled.start() != lines.start {
+        if settled.start() != lines.start || settled.next() > changeless.end {
             *settled = Count::new(&lines, self.found);
             self.counted = false;
         }
-        let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
         let has_more = settled.step(&self.pattern, &changeless, BUDGET, text);
         let mut count = settled.clone();
         if !has_more {
@@ -112,6 +112,14 @@ impl Pager {
         if let Some(search) = &mut self.search {
             search.is_lit = turns && !search.is_lit;
             search.found = None;
+        }
+    }
+
+    /// Other lines are shown, of another moment: none of them was gone to, and their matches are to be counted.
+    pub(crate) fn forget_found(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.found = None;
+            search.recount();
         }
     }
 
@@ -187,6 +195,8 @@ impl Pager {
                 } else {
                     search.begin_count(Count::new(&lines, Some(line)));
                     self.viewport.show(line);
+                    // What is written meanwhile must not take it away. Who gives up what he types goes back to where he was, and along again.
+                    self.viewport.stay();
                     self.show_columns(line, document);
                 }
                 if wrapped {

@@ -35,7 +35,7 @@ impl Viewer {
             return None;
         }
         if self.swallows(key) {
-            self.tell("it has ended: Esc goes back to the list");
+            self.tell_unheard();
             return None;
         }
         let context = self.context();
@@ -48,6 +48,7 @@ impl Viewer {
         match operation {
             Some(Operation::Prefix) => self.pending = Pending::Prefix,
             Some(Operation::Tools) => self.turn_tools(),
+            Some(Operation::Snapshot) => return self.snapshot(),
             _ => match context {
                 Context::Live | Context::Prefix => return self.live(key, operation, scene),
                 Context::Modal => return self.at_tool(key, operation, scene),
@@ -93,6 +94,15 @@ impl Viewer {
         None
     }
 
+    /// Asks for a snapshot, where one can be taken.
+    pub(crate) fn snapshot(&mut self) -> Option<Asked> {
+        match self.no_snapshot() {
+            Some(why) => self.tell(why),
+            None => return Some(Asked::Snapshot),
+        }
+        None
+    }
+
     // ---- Keys of a program, and of a tool ----
 
     fn live(&mut self, key: Key, operation: Option<Operation>, scene: &Scene<'_>) -> Option<Asked> {
@@ -103,7 +113,7 @@ impl Viewer {
                 self.is_live = false;
                 self.pager.operate(Operation::PageUp, scene.document);
             }
-            Some(Operation::EntryUp) => self.entry_up(scene.document),
+            Some(Operation::EntryUp) => self.entry_up(scene),
             Some(Operation::Detach) => return Some(Asked::Detach),
             Some(Operation::EndSession) => self.ask_for_end(),
             _ => return to_program,

@@ -100,6 +100,8 @@ pub enum Operation {
     EntryUp,
     /// The task entry at the next snapshot.
     EntryDown,
+    /// Takes a snapshot of what runs.
+    Snapshot,
     /// Leaves for the branch that was made last.
     GoToBranch,
     /// Sends what is in the task entry.

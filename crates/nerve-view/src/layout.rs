@@ -8,7 +8,7 @@ use crate::help;
 use crate::places::Places;
 use crate::viewer::{Kind, Viewer};
 
-/// A window of fewer rows has no timeline.
+/// A window of fewer rows has no timeline, and no frame: its rows are for the lines.
 const TIMELINE_FROM: u16 = 8;
 /// Columns of the list of tools, where the window has them.
 const LIST: u16 = 90;
@@ -54,10 +54,8 @@ impl Layout {
     pub fn of(kind: Kind, window: Rect, size: Size, gutter: Gutter) -> Layout {
         match kind {
             Kind::Live => Layout::live(window, gutter),
-            Kind::After => {
-                let rows = u16::from(window.height >= TIMELINE_FROM);
-                Layout::around(window, size.cols, size.rows, gutter, rows)
-            }
+            Kind::After if window.height < TIMELINE_FROM => Layout::around(window, size, gutter, (0, false)),
+            Kind::After => Layout::around(window, size, gutter, (1, true)),
         }
     }
 
@@ -76,12 +74,18 @@ impl Layout {
 
     /// A frame for `cols` × `rows` in the middle of the window; smaller where the window is, none where it would be all there is.
     pub fn framed(window: Rect, cols: u16, rows: u16, gutter: Gutter) -> Layout {
-        Layout::around(window, cols, rows, gutter, 0)
+        Layout::around(window, Size::new(cols, rows), gutter, (0, true))
     }
 
-    fn around(window: Rect, cols: u16, rows: u16, gutter: Gutter, timeline: u16) -> Layout {
+    /// With so many rows of a timeline, and a frame or none.
+    fn around(
+        window: Rect,
+        Size { cols, rows }: Size,
+        gutter: Gutter,
+        (timeline, frame): (u16, bool),
+    ) -> Layout {
         let (above, timeline, status) = split(window, timeline);
-        let frame = (above.width > 2 + gutter.cols() && above.height > 2).then(|| {
+        let frame = (frame && above.width > 2 + gutter.cols() && above.height > 2).then(|| {
             let width = cols.max(1).saturating_add(gutter.cols() + 2);
             middle(above, width, rows.max(1).saturating_add(2))
         });
@@ -233,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn the_timeline_needs_eight_rows() {
+    fn the_timeline_and_the_frame_need_eight_rows() {
         let rows = |rows| {
             let layout = Layout::of(Kind::After, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
             (layout.timeline.height, layout.lines.height)
         };
-        assert_eq!((rows(7), rows(8)), ((0, 4), (1, 4)));
+        assert_eq!((rows(5), rows(7), rows(8)), ((0, 4), (0, 6), (1, 4)));
     }
 }

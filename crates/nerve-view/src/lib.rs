@@ -2,12 +2,13 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`viewer`] | its state; what keys do: `input`, `entering`, `modal`, `mouse` |
+//! | [`viewer`] | its state; what keys do: `input`, `entering`, `moments`, `modal`, `mouse` |
 //! | [`pager`] | a window that is gone through, with `finding` |
 //! | [`entry`], [`tools`] | the task entry's text; what the agent runs |
 //! | [`places`] | what somebody has before him who does something |
 //! | [`draw`], [`layout`], [`facts`], [`timeline`] | its state as cells, and where what is |
-//! | [`svg`] | cells as a picture |
+//! | [`decorations`] | what cells have that ratatui's have not |
+//! | [`pen`], [`svg`] | cells as bytes for a terminal, as a picture |
 //! | [`document`] | what there is to show |
 //! | [`keys`], [`bindings`] | what can be done, and by which key |
 //! | [`search`] | text in its lines |
@@ -21,6 +22,7 @@ pub mod bindings;
 mod brackets;
 mod cells;
 mod changes;
+pub mod decorations;
 pub mod document;
 pub mod draw;
 mod entering;
@@ -39,10 +41,12 @@ mod marks;
 mod message;
 mod modal;
 mod modal_box;
+mod moments;
 mod mouse;
 mod operations;
 pub mod pager;
 mod pattern;
+pub mod pen;
 pub mod places;
 mod prefixed;
 mod prompt;

@@ -34,8 +34,10 @@ impl Viewer {
                     self.front().operate(operation, document);
                 }
             }
-            Operation::Insert => self.insert_here(scene.document),
-            Operation::EntryUp => self.entry_up(scene.document),
+            Operation::Insert => self.insert_here(scene),
+            Operation::EntryUp => self.entry_up(scene),
+            Operation::NextSnapshot | Operation::PreviousSnapshot => self.go_to_snapshot(operation, scene),
+            Operation::End if self.visited.is_some() && self.pager.number.is_none() => self.end_visit(),
             Operation::Play | Operation::Back | Operation::On | Operation::Faster | Operation::Slower => {
                 return self.in_time(operation);
             }
@@ -60,6 +62,7 @@ impl Viewer {
             Operation::On => Asked::Skip(seconds),
             _ => Asked::Play,
         };
+        self.forget_visit();
         // Who goes through time wants to see what was written then: the end.
         self.pager.viewport.go_to_end();
         Some(asked)
@@ -72,6 +75,7 @@ impl Viewer {
         }
         self.front().number = None;
         self.pager.unlight(false);
+        self.end_visit();
         self.is_escaped = true;
         self.arm();
         None

@@ -1,10 +1,18 @@
 //! The modal of the tools: its list, and the tool that is shown.
 
 use crate::bindings::is_text;
-use crate::keys::{Code, Context, Key, Operation, Wheel};
+use crate::keys::{Code, Context, Input, Key, Operation, Wheel};
 use crate::places::Scene;
 use crate::tools::{Modal, Shown, Tool};
 use crate::viewer::{Asked, Viewer};
+
+/// Told of a tool that has ended while somebody typed into it.
+const UNHEARD: &str = "it has ended: text goes nowhere until Enter or an arrow; Esc goes back to the list";
+
+/// It is part of a text that somebody types.
+fn is_typed(key: Key) -> bool {
+    is_text(key) || matches!(key.code, Code::Enter | Code::Tab | Code::Backspace)
+}
 
 impl Viewer {
     /// Shows the list; from a tool, goes back to it; from the list, closes it.
@@ -12,14 +20,20 @@ impl Viewer {
         match &mut self.modal {
             Some(modal) if modal.shown.is_some() => modal.shown = None,
             Some(_) => self.modal = None,
-            None if self.tools.listed().is_empty() => {
-                self.tell("the agent runs nothing that can be looked at")
+            None if self.tools.is_empty() => {
+                let why = self.tools.why_none.clone();
+                self.tell(why.as_deref().unwrap_or("the agent runs nothing that can be looked at"));
             }
             None => {
                 self.modal = Some(Modal::default());
                 self.tell_of_older();
             }
         }
+    }
+
+    /// Why the list may have nothing in it, in words: told who wants to see it then.
+    pub fn explain_no_tools(&mut self, why: String) {
+        self.tools.why_none = Some(why);
     }
 
     /// Not all are listed: where the others are.
@@ -43,47 +57,65 @@ impl Viewer {
         let modal = self.modal.as_ref()?;
         match &modal.shown {
             Some(shown) => self.tools.get(&shown.id),
-            None => self.tools.listed().get(modal.row),
+            None => self.tools.listed().nth(modal.row),
         }
     }
 
     /// The list has changed: the same tool stays chosen. A tool that is shown and gone gives way to the list, an empty list to what is below.
     pub(crate) fn settle_modal(&mut self, chosen: Option<&str>) {
         let Some(modal) = &mut self.modal else { return };
-        let listed = self.tools.listed();
         if let Some(row) = chosen.and_then(|id| self.tools.row(id)) {
             modal.row = row;
         }
-        modal.row = modal.row.min(listed.len().saturating_sub(1));
+        modal.row = modal.row.min(self.tools.len().saturating_sub(1));
         if modal.shown.as_ref().is_some_and(|shown| self.tools.get(&shown.id).is_none()) {
             modal.shown = None;
         }
-        if listed.is_empty() {
+        if self.tools.is_empty() {
             self.modal = None;
         }
     }
 
-    /// The tool that was typed into may have ended.
-    pub(crate) fn end_typing(&mut self, was_typed_into: bool) {
-        if was_typed_into
-            && self.context() == Context::Scroll
-            && let Some(Modal { shown: Some(shown), .. }) = &mut self.modal
-        {
-            shown.swallows = !shown.scrolls;
-            self.tell("it has ended: what is typed is for nobody; Esc goes back to the list");
+    /// What goes to the tool that is shown may be part of a text: a key that is none does not make one.
+    pub(crate) fn note_typing(&mut self, asked: Option<&Asked>) {
+        let is_typed = match asked {
+            Some(Asked::ToTool(Input::Key(key))) => is_typed(*key),
+            Some(Asked::ToTool(Input::Paste(_))) => true,
+            _ => false,
+        };
+        if let Some(Modal { shown: Some(shown), .. }) = &mut self.modal {
+            shown.is_typed_into |= is_typed;
         }
     }
 
-    /// Whether a key is text for the tool that has ended while somebody typed into it. The first key that is none ends that.
+    /// The tool that is shown and had the keys may have ended.
+    pub(crate) fn end_typing(&mut self, had_keys: bool) {
+        if had_keys
+            && self.context() == Context::Scroll
+            && let Some(Modal { shown: Some(shown), .. }) = &mut self.modal
+        {
+            let swallows = shown.is_typed_into && !shown.scrolls;
+            shown.swallows = swallows;
+            self.tell(if swallows { UNHEARD } else { "it has ended; Esc goes back to the list" });
+        }
+    }
+
+    /// Whether a key is text for the tool that has ended while somebody typed into it. Enter ends the text, and so does the first key that is none.
     pub(crate) fn swallows(&mut self, key: Key) -> bool {
         let Some(Modal { shown: Some(shown), .. }) = &mut self.modal else { return false };
-        let is_text = is_text(key) || matches!(key.code, Code::Enter | Code::Tab | Code::Backspace);
-        shown.swallows &= is_text;
-        shown.swallows
+        let swallowed = shown.swallows && is_typed(key);
+        shown.swallows = swallowed && key.code != Code::Enter;
+        swallowed
+    }
+
+    /// Says that a key has gone nowhere.
+    pub(crate) fn tell_unheard(&mut self) {
+        let goes_on = self.modal.as_ref().and_then(|modal| modal.shown()).is_some_and(|shown| shown.swallows);
+        self.tell(if goes_on { UNHEARD } else { "it has ended: from here on keys go through what it wrote" });
     }
 
     pub(crate) fn listed(&mut self, operation: Option<Operation>) -> Option<Asked> {
-        let last = self.tools.listed().len().saturating_sub(1);
+        let last = self.tools.len().saturating_sub(1);
         let modal = self.modal.as_mut()?;
         match operation {
             Some(Operation::ListUp) => modal.row = modal.row.saturating_sub(1),
@@ -151,7 +183,7 @@ impl Viewer {
 
     /// The wheel over the list moves the choice, over a tool what is shown of it.
     pub(crate) fn wheel_in_modal(&mut self, wheel: Wheel, lines: i64) {
-        let last = self.tools.listed().len().saturating_sub(1);
+        let last = self.tools.len().saturating_sub(1);
         let Some(modal) = &mut self.modal else { return };
         match (&mut modal.shown, wheel) {
             (Some(shown), _) => shown.pager.viewport.scroll(lines),

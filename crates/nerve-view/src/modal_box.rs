@@ -5,22 +5,18 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use crate::cells::put;
+use crate::cells::{clear, put};
 use crate::draw::border;
 use crate::fitting::cut;
 use crate::status::ID;
-use crate::tools::{Tool, ToolState};
+use crate::tools::{Listed, ToolState};
 
 /// Columns of the list's box that rows need beside the command.
 const STATE: usize = 12;
 
 /// An empty box with what it is about in its upper border, and how that stands in its lower one.
 pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) {
-    for (x, y) in (area.top()..area.bottom()).flat_map(|y| (area.left()..area.right()).map(move |x| (x, y))) {
-        if let Some(cell) = buffer.cell_mut((x, y)) {
-            cell.reset();
-        }
-    }
+    clear(area, buffer);
     if area.width < 3 || area.height < 3 {
         return;
     }
@@ -39,9 +35,9 @@ pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) 
 }
 
 /// Draws one tool a row, from `first` on; the chosen one is lit.
-pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buffer: &mut Buffer) {
+pub(crate) fn list(area: Rect, tools: Listed<'_>, first: usize, chosen: usize, buffer: &mut Buffer) {
     // A list is long: its rows in the window count alone.
-    let rows = || tools.iter().enumerate().skip(first).zip(area.top()..area.bottom());
+    let rows = || tools.clone().enumerate().skip(first).zip(area.top()..area.bottom());
     let wide = rows().map(|((_, tool), _)| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);
     for ((at, tool), y) in rows() {
         let lit = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
@@ -59,7 +55,7 @@ pub(crate) fn list(area: Rect, tools: &[Tool], first: usize, chosen: usize, buff
             buffer.set_stringn(x, y, cut(&text, room - STATE), room - STATE, style);
         }
     }
-    if tools.is_empty() && !area.is_empty() {
+    if tools.len() == 0 && !area.is_empty() {
         let words = cut("the agent has run nothing yet that can be looked at", area.width.into());
         buffer.set_stringn(
             area.x,
@@ -88,7 +84,11 @@ pub(crate) fn one_line(command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nerve_term::event::{Size, TsNs};
+    use nerve_term::terminal::TerminalState;
+
     use super::*;
+    use crate::tools::Tool;
 
     fn text(buffer: &Buffer) -> Vec<String> {
         let rows = buffer.content.chunks(buffer.area.width.into());
@@ -118,19 +118,35 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_character_does_not_reach_into_a_box() {
+        let area = Rect::new(0, 0, 12, 3);
+        let mut buffer = Buffer::empty(area);
+        let red = Style::new().bg(Color::Red);
+        (0..3).for_each(|y| buffer.set_string(0, y, "a日b日c日d", red));
+        frame(Rect::new(2, 0, 6, 3), "", "", &mut buffer);
+        let mut bytes = Vec::new();
+        let decorations = crate::decorations::Decorations::default();
+        crate::pen::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
+        let mut terminal = TerminalState::new(Size::new(12, 3));
+        terminal.process_data(TsNs(0), &bytes);
+        assert_eq!(terminal.screen().text(), "a ┌────┐ d\na │    │ d\na └────┘ d");
+        assert_eq!(buffer[(1, 1)].bg, Color::Red, "half of it is as it was");
+    }
+
+    #[test]
     fn a_tool_a_row_with_how_it_is() {
         let tools = [
-            tool("1", "sudo\nmake  install", ToolState::Running),
             tool("t2", "cargo test --workspace", ToolState::Ended(Some(101))),
+            tool("1", "sudo\nmake  install", ToolState::Running),
         ];
         let mut buffer = Buffer::empty(Rect::new(0, 0, 26, 2));
-        list(buffer.area, &tools, 0, 1, &mut buffer);
+        list(buffer.area, tools.iter().rev(), 0, 1, &mut buffer);
         assert_eq!(text(&buffer), ["running     1   sudo make…", "failed 101  t2  cargo tes…"]);
         assert_eq!(buffer[(0, 1)].modifier, Modifier::REVERSED);
         for width in 1..26 {
             let mut buffer = Buffer::empty(Rect::new(0, 0, width, 3));
-            list(buffer.area, &tools, 1, 1, &mut buffer);
-            list(buffer.area, &[], 0, 0, &mut buffer);
+            list(buffer.area, tools.iter().rev(), 1, 1, &mut buffer);
+            list(buffer.area, [].iter().rev(), 0, 0, &mut buffer);
         }
     }
 }

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::document::Document;
+use crate::entry::Target;
 use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
 use crate::pager::Pager;
 use crate::places::{Scene, within};
@@ -149,9 +150,7 @@ impl Viewer {
     fn clicked(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
         let places = &scene.places;
         if let Some((col, _)) = within(places.timeline, mouse.col, mouse.row) {
-            let timeline = scene.timeline?;
-            self.pager.viewport.go_to_end();
-            return Some(Asked::Seek(timeline.time_at(col, places.timeline.width)));
+            return self.clicked_time(col, scene);
         }
         let in_gutter = within(places.gutter, mouse.col, mouse.row).map(|(_, row)| row);
         let in_lines = within(places.lines, mouse.col, mouse.row);
@@ -167,15 +166,35 @@ impl Viewer {
                 // Who clicks at a window to type into it wants nothing else, unless there is a mark.
                 let is_meant = in_gutter.is_some() || scene.document.has_snapshot(number);
                 if self.context() != Context::Live || is_meant {
-                    self.insert_at(number, scene.document);
+                    self.insert_at(number, scene);
                 }
             }
             (Row::Blank, _) if self.context() != Context::Live => {
                 if let Some(line) = self.pager.last_line() {
-                    self.insert_at(line, scene.document);
+                    self.insert_at(line, scene);
                 }
             }
             (Row::Blank, _) => {}
+        }
+        None
+    }
+
+    /// A click on a column of the timeline, 0-based. On the mark of a snapshot that has no line of its own it is that snapshot that is gone to.
+    fn clicked_time(&mut self, col: u16, scene: &Scene<'_>) -> Option<Asked> {
+        let (timeline, width) = (scene.timeline?, scene.places.timeline.width);
+        let marked = timeline.snapshot_at(col, width);
+        match marked.filter(|id| self.is_before_end(*id, scene.whole())) {
+            Some(id) if self.entry.target.is_some() => self.enter_moment(id),
+            Some(id) => self.visit(id),
+            None => {
+                let to = timeline.time_at(col, width);
+                // What stands at the end stays there.
+                if self.entry.target != Some(Target::End) || to < timeline.of {
+                    self.forget_visit();
+                }
+                self.pager.viewport.go_to_end();
+                return Some(Asked::Seek(to));
+            }
         }
         None
     }

@@ -49,6 +49,7 @@ pub const OPERATIONS: &[Entry] = {
             &["ctrl+shift+up"],
         ),
         entry(ALL, Op::Tools, "tools", "what the agent runs", &["ctrl+shift+t"]),
+        entry(ALL, Op::Snapshot, "snapshot", "take a snapshot", &[]),
         entry(LIVE, Op::Scroll, "scroll", "what was written before", &["shift+pageup"]),
         entry(
             LIVE,
@@ -63,6 +64,7 @@ pub const OPERATIONS: &[Entry] = {
         entry(PREFIX, Op::Scroll, "prefix-scroll", "what was written before", &["[", "pageup"]),
         entry(PREFIX, Op::EntryUp, "prefix-entry-up", "tell the agent something", &["up", "i"]),
         entry(PREFIX, Op::EntryDown, "prefix-entry-down", "the same at the next snapshot", &["down"]),
+        entry(PREFIX, Op::Snapshot, "prefix-snapshot", "take a snapshot", &["s"]),
         entry(PREFIX, Op::Tools, "prefix-tools", "what the agent runs", &["t"]),
         entry(PREFIX, Op::GoToBranch, "prefix-go-to-branch", "leave for the branch made last", &["b"]),
         entry(PREFIX, Op::Copy, "prefix-copy", "copy the text that can be seen", &["y"]),

@@ -29,6 +29,8 @@ pub struct Places {
 pub struct Scene<'a> {
     /// What the window is on.
     pub document: &'a Document<'a>,
+    /// The end of the recording of which `document` is another moment; `None` where that is no other moment.
+    pub end: Option<&'a Document<'a>>,
     /// What the tool that is shown has written.
     pub tool: Option<&'a Document<'a>>,
     /// The recording's time.
@@ -40,7 +42,12 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// Of lines that have the whole place.
     pub fn of(document: &'a Document<'a>, places: Places) -> Scene<'a> {
-        Scene { document, tool: None, timeline: None, places }
+        Scene { document, end: None, tool: None, timeline: None, places }
+    }
+
+    /// What knows all snapshots.
+    pub(crate) fn whole(&self) -> &'a Document<'a> {
+        self.end.unwrap_or(self.document)
     }
 }
 

@@ -32,12 +32,13 @@ impl Viewer {
             }
             Some(Operation::EntryUp) => {
                 self.modal = None;
-                self.entry_up(scene.document);
+                self.entry_up(scene);
             }
             Some(Operation::EntryDown) => {
                 self.modal = None;
-                self.entry_down(scene.document);
+                self.entry_down(scene);
             }
+            Some(Operation::Snapshot) => return self.snapshot(),
             Some(Operation::Tools) => self.turn_tools(),
             Some(Operation::GoToBranch) => return Some(Asked::GoToBranch),
             Some(Operation::Copy) => return self.copied(scene),

@@ -109,24 +109,40 @@ pub struct Count {
     /// Lines counted so far end here.
     next: u64,
     total: u64,
-    /// Matches in lines before this one, and how many.
-    before: Option<(u64, u64)>,
+    /// The line whose place is wanted.
+    of: Option<Place>,
+}
+
+/// A line's place among the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    line: u64,
+    /// Matches in lines before it.
+    before: u64,
+    /// It has one itself: it may have become another line, or be hidden now.
+    has_one: bool,
 }
 
 impl Count {
     /// Begins anew; `line` is the one whose place among the matches is wanted.
     pub fn new(lines: &Range<u64>, line: Option<u64>) -> Count {
-        Count { start: lines.start, next: lines.start, total: 0, before: line.map(|line| (line, 0)) }
+        let of = line.map(|line| Place { line, before: 0, has_one: false });
+        Count { start: lines.start, next: lines.start, total: 0, of }
     }
 
     /// Nothing was found in the lines from `start` to `next`.
     pub fn none(start: u64, next: u64) -> Count {
-        Count { start, next: next.max(start), total: 0, before: None }
+        Count { start, next: next.max(start), total: 0, of: None }
     }
 
     /// The first line that is counted in.
     pub fn start(&self) -> u64 {
         self.start
+    }
+
+    /// The first line that is not counted yet.
+    pub fn next(&self) -> u64 {
+        self.next
     }
 
     /// Counts in `budget` lines at most; true when there are lines left.
@@ -142,10 +158,10 @@ impl Count {
         for line in start..end {
             let found = text(line).map_or(0, |text| pattern.count(&text));
             self.total += found;
-            if let Some((at, before)) = &mut self.before
-                && line < *at
-            {
-                *before += found;
+            match &mut self.of {
+                Some(of) if line < of.line => of.before += found,
+                Some(of) if line == of.line => of.has_one = found > 0,
+                _ => {}
             }
         }
         self.next = self.next.max(end);
@@ -157,9 +173,9 @@ impl Count {
         self.total
     }
 
-    /// Which of them is the first one in the line that was asked for, 1-based; `None` before that line was reached.
+    /// Which of them is the first one in the line that was asked for, 1-based; `None` before that line was reached, and if none is in it.
     pub fn place(&self) -> Option<u64> {
-        self.before.filter(|(line, _)| self.next > *line).map(|(_, before)| before + 1)
+        self.of.filter(|of| of.has_one).map(|of| of.before + 1)
     }
 }
 
@@ -214,5 +230,8 @@ mod tests {
             assert!(count.total() < 3 || count.place().is_some());
         }
         assert_eq!((count.total(), count.place()), (3, Some(3)));
+        let mut count = Count::new(&(0..6), Some(3));
+        count.step(&pattern, &(0..6), 9, text);
+        assert_eq!((count.total(), count.place()), (3, None), "none is in that line");
     }
 }

@@ -55,6 +55,9 @@ pub(crate) fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Ve
             rows.push(plain("wheel", "three lines"));
             rows.push(plain("shift and drag", "text is selected by the terminal itself"));
             rows.push(plain("click", "tell the agent something at that line; a moment in the timeline"));
+            if kind == Kind::After {
+                rows.push(plain("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
+            }
         }
         if !rows.is_empty() {
             lines.push(Line::Title(title.to_string()));
@@ -179,6 +182,7 @@ pageup: the same, where no full-screen program runs";
 [  pageup: what was written before
 i  up: tell the agent something
 down: the same at the next snapshot
+s: take a snapshot
 t: what the agent runs
 b: leave for the branch made last
 y: copy the text that can be seen

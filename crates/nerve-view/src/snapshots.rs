@@ -18,7 +18,9 @@ impl Pager {
         }
         match at {
             Some(line) => self.go_to(line),
-            None if document.snapshots() == 0 => self.tell("there are no snapshots"),
+            None if document.snapshots() == 0 && !document.lacks_begin() => {
+                self.tell("there are no snapshots")
+            }
             None => self.tell(match direction {
                 Direction::Down => "no snapshot below",
                 Direction::Up => document.none_above(self.has_moments),

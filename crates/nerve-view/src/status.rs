@@ -13,12 +13,15 @@ use crate::pager::{Pager, numbers};
 use crate::places::Scene;
 use crate::search::Direction;
 use crate::timeline::clock;
-use crate::tools::Tool;
+use crate::tools::Tools;
 use crate::viewer::{Asking, Kind, Mode, Typed, Viewer};
 use crate::viewport::Row;
 
-/// Columns of what says an agent's state, and of the name of what is shown, that other things leave.
-const EVIDENCE: usize = 24;
+/// Columns of what says an agent's state that other things leave, but for the hint to all keys.
+const EVIDENCE: usize = 16;
+
+/// Columns of the name of what is shown that what says a state leaves, and that other things do.
+const NAME: [usize; 2] = [24, 12];
 
 /// Columns of a fault that other things leave.
 const FAULT: usize = 32;
@@ -54,7 +57,8 @@ pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, layout: &L
 fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
     if viewer.awaits_key() {
-        parts.push(Part::new(3, after_prefix(viewer)).or(0, "…"));
+        let keys = [true, false].map(|all| after_prefix(viewer, all));
+        parts.push(Part::new(3, &keys[0]).or(2, &keys[1]).or(0, "…"));
         return parts;
     }
     match viewer.mode() {
@@ -70,7 +74,10 @@ fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
         (None, Some(fault)) => {
             parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, ("! ", fault, "")));
         }
-        (None, None) => parts.push(Part::new(6, &facts.name).or_cut(5, EVIDENCE, ("", &facts.name, ""))),
+        (None, None) => {
+            let (part, name) = (Part::new(LEAST, &facts.name), ("", &*facts.name, ""));
+            parts.push(part.or_cut(8, NAME[0], name).or_cut(6, NAME[1], name));
+        }
     }
     parts
 }
@@ -102,13 +109,14 @@ fn mode(viewer: &Viewer) -> &'static str {
     }
 }
 
-/// What the next key can do.
-fn after_prefix(viewer: &Viewer) -> String {
+/// What the next key can do; not `all` where there is less room.
+fn after_prefix(viewer: &Viewer, all: bool) -> String {
     let is_live = viewer.kind() == Kind::Live;
     let named = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
         (Operation::EntryUp, "task", viewer.no_entry.is_none()),
+        (Operation::Snapshot, "snapshot", all && viewer.no_snapshot().is_none()),
         (Operation::Tools, "tools", true),
         (Operation::GoToBranch, "branch", viewer.has_branch),
         (Operation::EndSession, "end", is_live && !viewer.read_only),
@@ -156,6 +164,7 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
             Some((Some(place), Some(total))) => {
                 Part::new(3, format!("match {place} of {total}")).or(1, format!("{place}/{total}"))
             }
+            Some((_, Some(1))) => Part::new(3, "1 match"),
             Some((_, Some(total))) => Part::new(3, format!("{total} matches")),
             _ => Part::new(3, "looking …"),
         });
@@ -164,43 +173,60 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
     if let Some((state, evidence)) = &facts.state {
         let part = Part::new(LEAST, format!("{state} ({evidence})"));
         let cut = (&*format!("{state} ("), &**evidence, ")");
-        parts.push(part.or_cut(7, EVIDENCE, cut).or(2, state));
+        parts.push(part.or_cut(8, EVIDENCE, cut).or(2, state));
     }
-    parts.extend(tools(viewer.tools()));
+    parts.extend(tools(&viewer.tools));
     if let Some(bytes) = facts.recorded {
         let sign = if viewer.kind() == Kind::Live { "● " } else { "" };
-        parts.push(Part::new(6, format!("{sign}{}", size(bytes))));
+        parts.push(Part::new(7, format!("{sign}{}", size(bytes))));
+    } else if facts.unrecorded {
+        parts.push(Part::new(7, "not recorded"));
     }
     let has_bar = scene.timeline.is_some() && !scene.places.timeline.is_empty();
     parts.extend(time(facts, has_bar));
-    match scene.document.snapshots() {
-        0 => {}
-        1 => parts.push(Part::new(6, "1 snapshot")),
-        snapshots => parts.push(Part::new(6, format!("{snapshots} snapshots"))),
-    }
+    parts.extend(snapshots(viewer, scene, facts));
     // A program's screen is where it is, and a tool's box says where in it one is.
     if *viewer.mode() != Mode::Live && viewer.modal().is_none() {
         let (line, share) = place(&viewer.pager);
         parts.push(Part::new(4, format!("{line} · {share}")).or(2, share));
     }
-    parts.extend(hint(viewer).map(|hint| Part::new(8, hint)));
+    // Who does not know the keys finds them there: before what is only good to know.
+    parts.extend(hint(viewer).map(|hint| Part::new(5, hint)));
     parts
 }
 
 /// The tools that run, by their ids; where none does, how many there are to be looked at.
-fn tools(tools: &[Tool]) -> Option<Part> {
-    let ids: Vec<String> =
-        tools.iter().filter(|tool| tool.is_running()).map(|tool| cut(&tool.id, ID)).collect();
-    match (ids.len(), tools.len()) {
+fn tools(tools: &Tools) -> Option<Part> {
+    match (tools.running(), tools.len()) {
         (0, 0) => None,
-        (0, 1) => Some(Part::new(6, "1 tool ended")),
-        (0, ended) => Some(Part::new(6, format!("{ended} tools ended"))),
+        (0, 1) => Some(Part::new(7, "1 tool ended")),
+        (0, ended) => Some(Part::new(7, format!("{ended} tools ended"))),
         (running, _) => {
             let more = if running > IDS { ", …" } else { "" };
-            let ids = ids[..running.min(IDS)].join(", ");
+            let ids = tools.listed().take(running.min(IDS)).map(|tool| cut(&tool.id, ID));
+            let ids = ids.collect::<Vec<String>>().join(", ");
             let part = Part::new(4, format!("▸ {running} running: {ids}{more}"));
             Some(part.or(3, format!("▸ {running}")))
         }
+    }
+}
+
+/// How many snapshots there are; which of them one is at, where the lines do not say that.
+fn snapshots(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Option<Part> {
+    let whole = scene.whole();
+    let snapshot = viewer.snapshot_at_hand().and_then(|id| whole.snapshot(id));
+    if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.alternate) {
+        let words = match whole.place_of_snapshot(snapshot.id) {
+            Some(place) => format!("snapshot {place} of {}", whole.snapshots()),
+            None => format!("snapshot {}", snapshot.id),
+        };
+        return Some(Part::new(4, format!("{words}{}", facts.of_snapshot(snapshot))).or(3, words));
+    }
+    match scene.document.snapshots() {
+        _ if scene.document.lacks_begin() => None,
+        0 => None,
+        1 => Some(Part::new(7, "1 snapshot")),
+        snapshots => Some(Part::new(7, format!("{snapshots} snapshots"))),
     }
 }
 

@@ -10,6 +10,15 @@ use ratatui::style::{Color, Modifier, Style};
 /// A shorter bar has no times beside it.
 const BAR: u16 = 8;
 
+/// A snapshot in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// When it was taken.
+    pub at: Duration,
+    /// Its id.
+    pub id: u64,
+}
+
 /// All times are counted from the recording's begin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
@@ -17,8 +26,8 @@ pub struct Timeline {
     pub at: Duration,
     /// How long the recording is.
     pub of: Duration,
-    /// When snapshots were taken, ascending.
-    pub snapshots: Vec<Duration>,
+    /// Snapshots, in the order they were taken.
+    pub snapshots: Vec<Taken>,
     /// Stretches in which nothing was written, ascending.
     pub idle: Vec<Range<Duration>>,
 }
@@ -36,10 +45,17 @@ impl Timeline {
         }
         let (col, cols) = (col - bar.start, bar.end - bar.start);
         if let Some(snapshot) = self.snapshot_in(col, cols) {
-            return snapshot;
+            return snapshot.at;
         }
         let last = u32::from(cols - 1).max(1);
         (self.of / last).saturating_mul(col.into()).min(self.of)
+    }
+
+    /// The id of the snapshot that is marked at a column of its row.
+    pub fn snapshot_at(&self, col: u16, width: u16) -> Option<u64> {
+        let bar = self.bar(width);
+        let col = bar.contains(&col).then(|| col - bar.start)?;
+        self.snapshot_in(col, bar.end - bar.start).map(|snapshot| snapshot.id)
     }
 
     /// Draws it into one row.
@@ -92,9 +108,9 @@ impl Timeline {
     }
 
     /// The first snapshot whose mark is in this column.
-    fn snapshot_in(&self, col: u16, cols: u16) -> Option<Duration> {
-        let first = self.snapshots.partition_point(|time| self.col_of(*time, cols) < col);
-        self.snapshots.get(first).copied().filter(|time| self.col_of(*time, cols) == col)
+    fn snapshot_in(&self, col: u16, cols: u16) -> Option<Taken> {
+        let first = self.snapshots.partition_point(|taken| self.col_of(taken.at, cols) < col);
+        self.snapshots.get(first).copied().filter(|taken| self.col_of(taken.at, cols) == col)
     }
 
     /// Nothing was written at the moment in this column's middle.
@@ -129,7 +145,7 @@ mod tests {
         Timeline {
             at: seconds(30),
             of: seconds(100),
-            snapshots: vec![seconds(10), seconds(60)],
+            snapshots: [(10, 4), (60, 7)].map(|(at, id)| Taken { at: seconds(at), id }).to_vec(),
             idle: vec![seconds(15)..seconds(25), seconds(70)..seconds(95)],
         }
     }
@@ -172,8 +188,10 @@ mod tests {
     fn a_click_on_a_mark_leads_to_its_snapshot() {
         let text = drawn(&timeline(), 31);
         let marks = text.chars().zip(0..).filter(|(sign, _)| *sign == '▶').map(|(_, col)| col);
-        let times: Vec<_> = marks.map(|col| timeline().time_at(col, 31)).collect();
-        assert_eq!(times, [seconds(10), seconds(60)]);
+        let marked: Vec<_> =
+            marks.map(|col| (timeline().time_at(col, 31), timeline().snapshot_at(col, 31))).collect();
+        assert_eq!(marked, [(seconds(10), Some(4)), (seconds(60), Some(7))]);
+        assert_eq!([0, 5, 9, 30].map(|col| timeline().snapshot_at(col, 31)), [None; 4]);
         assert_eq!((timeline().time_at(0, 31), timeline().time_at(30, 31)), (seconds(0), seconds(100)));
     }
 

@@ -85,15 +85,18 @@ pub struct Changes {
 /// The executions, as they are listed: those that run first, of both the newest first. Ended ones stay until they are dismissed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tools {
-    listed: Vec<Tool>,
+    /// The other way round: what is new comes to the end, and moves little.
+    kept: Vec<Tool>,
     /// Of each its number and who reads what is typed into it.
     about: Vec<(u64, Reader)>,
-    /// So many of them run: the first ones.
+    /// So many of them run: the last ones.
     running: usize,
     numbers: HashMap<String, u64>,
     dismissed: BTreeSet<String>,
     /// Executions that are not listed because there are too many newer ones.
     older: u64,
+    /// Why nothing may be listed.
+    pub(crate) why_none: Option<String>,
 }
 
 impl Tools {
@@ -102,16 +105,16 @@ impl Tools {
         let mut dismissed = std::mem::take(&mut self.dismissed);
         // An id that is not told any more need not be kept.
         dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
-        *self = Tools { dismissed, ..Tools::default() };
+        *self = Tools { dismissed, why_none: self.why_none.take(), ..Tools::default() };
         let told = (0..).zip(tools).map(|(number, tool)| Told { number, tool, reader: Reader::Tool });
         let told = told.collect();
         self.change(Changes { anew: false, first: 0, told });
     }
 
-    /// Takes what is new; what it costs is a matter of that, and of moving the list in memory.
+    /// Takes what is new; what it costs is a matter of that, and of moving in memory what is newer.
     pub(crate) fn change(&mut self, changes: Changes) {
         if changes.anew {
-            *self = Tools::default();
+            *self = Tools { why_none: self.why_none.take(), ..Tools::default() };
         }
         for Told { number, tool, reader } in changes.told {
             self.take_out(number);
@@ -125,14 +128,19 @@ impl Tools {
         }
     }
 
-    /// Where the one with that number is, or would be, in the part of the list that runs or the other one.
+    /// Where those that run begin.
+    fn split(&self) -> usize {
+        self.kept.len() - self.running
+    }
+
+    /// Where the one with that number is, or would be, among those that run or the others.
     fn place(&self, number: u64, runs: bool) -> Result<usize, usize> {
+        let split = self.split();
         let (part, from) = match runs {
-            true => (&self.about[..self.running], 0),
-            false => (&self.about[self.running..], self.running),
+            true => (&self.about[split..], split),
+            false => (&self.about[..split], 0),
         };
-        // The newest first.
-        let found = part.binary_search_by(|(other, _)| number.cmp(other));
+        let found = part.binary_search_by_key(&number, |(other, _)| *other);
         found.map(|at| from + at).map_err(|at| from + at)
     }
 
@@ -142,16 +150,16 @@ impl Tools {
 
     fn take_out(&mut self, number: u64) {
         if let Some(at) = self.index(number) {
-            self.listed.remove(at);
+            self.running -= usize::from(at >= self.split());
+            self.kept.remove(at);
             self.about.remove(at);
-            self.running -= usize::from(at < self.running);
         }
     }
 
     fn put_in(&mut self, number: u64, tool: Tool, reader: Reader) {
         let runs = tool.is_running();
         let (Ok(at) | Err(at)) = self.place(number, runs);
-        self.listed.insert(at, tool);
+        self.kept.insert(at, tool);
         self.about.insert(at, (number, reader));
         self.running += usize::from(runs);
     }
@@ -160,27 +168,36 @@ impl Tools {
         self.older = first;
         let numbers = &self.numbers;
         self.dismissed.retain(|id| numbers.get(id).is_some_and(|number| *number >= first));
-        // They are the last ones of both parts.
-        for runs in [false, true] {
-            loop {
-                let end = if runs { self.running } else { self.about.len() };
-                let begin = if runs { 0 } else { self.running };
-                match self.about[begin..end].last() {
-                    Some((number, _)) if *number < first => {
-                        let number = *number;
-                        self.take_out(number);
-                    }
-                    _ => break,
-                }
-            }
+        // They are the first ones of both parts.
+        let split = self.split();
+        let running = self.about[split..].partition_point(|(number, _)| *number < first);
+        let ended = self.about[..split].partition_point(|(number, _)| *number < first);
+        for range in [split..split + running, 0..ended] {
+            self.kept.drain(range.clone());
+            self.about.drain(range);
         }
-        if self.numbers.len() > 2 * self.listed.len() + SPARE {
+        self.running -= running;
+        if self.numbers.len() > 2 * self.kept.len() + SPARE {
             self.numbers.retain(|_, number| *number >= first);
         }
     }
 
-    pub(crate) fn listed(&self) -> &[Tool] {
-        &self.listed
+    /// All, in the order of the list.
+    pub(crate) fn listed(&self) -> Listed<'_> {
+        self.kept.iter().rev()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// How many of them run: the first ones of the list.
+    pub(crate) fn running(&self) -> usize {
+        self.running
     }
 
     /// Executions that are not listed because there are too many newer ones.
@@ -189,28 +206,33 @@ impl Tools {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Tool> {
-        self.listed.get(self.row(id)?)
+        self.kept.get(self.index(*self.numbers.get(id)?)?)
     }
 
     /// The row of the list that has it.
     pub(crate) fn row(&self, id: &str) -> Option<usize> {
-        self.index(*self.numbers.get(id)?)
+        let at = self.index(*self.numbers.get(id)?)?;
+        Some(self.kept.len() - 1 - at)
     }
 
     /// Who reads what is typed into it.
     pub(crate) fn reader(&self, id: &str) -> Reader {
-        self.row(id).and_then(|row| self.about.get(row)).map(|(_, reader)| *reader).unwrap_or_default()
+        let at = self.numbers.get(id).and_then(|number| self.index(*number));
+        at.and_then(|at| self.about.get(at)).map(|(_, reader)| *reader).unwrap_or_default()
     }
 
     /// Takes one that has ended out of the list; false if it runs or is not there.
     pub(crate) fn dismiss(&mut self, id: &str) -> bool {
-        let Some(row) = self.row(id).filter(|row| *row >= self.running) else { return false };
-        let (number, _) = self.about[row];
+        let number = self.numbers.get(id).copied();
+        let Some(number) = number.filter(|number| self.place(*number, false).is_ok()) else { return false };
         self.take_out(number);
         self.dismissed.insert(id.to_string());
         true
     }
 }
+
+/// The executions in the order of their list: those that run first, of both the newest first.
+pub type Listed<'a> = std::iter::Rev<std::slice::Iter<'a, Tool>>;
 
 /// The tools' modal: their list, or one of them.
 #[derive(Debug, Clone, Default)]
@@ -227,6 +249,8 @@ pub struct Shown {
     pub(crate) pager: Pager,
     /// Keys are not the tool's but go through what it wrote.
     pub(crate) scrolls: bool,
+    /// Somebody typed into it.
+    pub(crate) is_typed_into: bool,
     /// It has ended while somebody typed into it: text that is still typed for it is for nothing else.
     pub(crate) swallows: bool,
 }
@@ -250,7 +274,8 @@ impl Modal {
 
 impl Shown {
     pub(crate) fn new(id: &str) -> Shown {
-        Shown { id: id.to_string(), pager: Pager::default(), scrolls: false, swallows: false }
+        let (id, pager) = (id.to_string(), Pager::default());
+        Shown { id, pager, scrolls: false, is_typed_into: false, swallows: false }
     }
 
     /// Its id.

@@ -9,7 +9,7 @@ use crate::mouse::Held;
 use crate::pager::Pager;
 use crate::places::Scene;
 use crate::search::Pattern;
-use crate::tools::{Modal, Tool, Tools};
+use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
 
 /// What the next key is for, whatever it usually means.
@@ -43,8 +43,16 @@ pub struct Viewer {
     /// Keys are the program's, as long as nothing else has them.
     pub(crate) is_live: bool,
     pub(crate) entry: TaskEntry,
+    /// The snapshot whose moment is shown, of a recording.
+    pub(crate) visited: Option<u64>,
+    /// The snapshot whose line was gone to, and the line at the window's top since then.
+    pub(crate) stood: Option<(u64, u64)>,
+    /// Something it asks of others.
+    pub(crate) asks: Option<Asked>,
     /// Why nothing can go on from what is looked at, where nothing can.
     pub(crate) no_entry: Option<&'static str>,
+    /// It is what an agent's tool runs in.
+    pub(crate) is_tool: bool,
     /// Nothing that is done here reaches the program.
     pub(crate) read_only: bool,
     /// A recording is still being written.
@@ -80,7 +88,11 @@ impl Viewer {
             pager: Pager::of(kind),
             is_live,
             entry: TaskEntry::default(),
+            visited: None,
+            stood: None,
+            asks: None,
             no_entry: None,
+            is_tool: false,
             read_only: false,
             runs: false,
             has_branch: false,
@@ -98,11 +110,17 @@ impl Viewer {
         }
     }
 
-    /// On what nothing can go on from: there is no task entry.
+    /// On a tool of an agent, from which nothing can go on: there is no task entry.
     #[must_use]
     pub fn without_entry(self) -> Viewer {
         let why = "nothing can go on from here: this is what a tool did";
-        Viewer { no_entry: Some(why), has_begun: true, ..self }
+        Viewer { no_entry: Some(why), is_tool: true, has_begun: true, ..self }
+    }
+
+    /// On a program from which nothing can go on, and why.
+    #[must_use]
+    pub fn without_branches(self, why: &'static str) -> Viewer {
+        Viewer { no_entry: Some(why), ..self }
     }
 
     /// On a program that is only looked at: it is not ended from here, and nothing is told to its agent.
@@ -126,8 +144,14 @@ impl Viewer {
             Input::Mouse(mouse) => self.moused(mouse, scene),
             Input::Focus(is_here) => (self.kind == Kind::Live).then_some(Asked::Input(Input::Focus(is_here))),
         };
+        self.note_typing(asked.as_ref());
         self.note_mode();
-        asked
+        asked.or_else(|| self.asks())
+    }
+
+    /// What it asks of others though nobody does anything; each is told once. To be looked for when it has been drawn.
+    pub fn asks(&mut self) -> Option<Asked> {
+        self.asks.take()
     }
 
     /// Turns the wheel: so many lines down; up, if negative.
@@ -188,6 +212,21 @@ impl Viewer {
         format!("attached for reading only: {keys} leaves")
     }
 
+    /// Why no snapshot can be taken from here, where none can.
+    pub(crate) fn no_snapshot(&self) -> Option<&'static str> {
+        match self.kind {
+            Kind::After if self.runs => {
+                Some("a recording takes no snapshots: 'nerve attach' shows what runs, and takes them")
+            }
+            Kind::After => Some("the session has ended: it takes no snapshots any more"),
+            Kind::Live if self.is_tool => Some("a tool takes no snapshots: its agent does"),
+            Kind::Live if self.read_only => {
+                Some("attached for reading only: 'nerve snapshot --session' takes one from elsewhere")
+            }
+            Kind::Live => None,
+        }
+    }
+
     /// Something to be told, until the next key.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref().or(self.shown_pager().message.as_deref())
@@ -224,7 +263,7 @@ impl Viewer {
     }
 
     /// The tools, as they are listed.
-    pub fn tools(&self) -> &[Tool] {
+    pub fn tools(&self) -> Listed<'_> {
         self.tools.listed()
     }
 

@@ -10,7 +10,7 @@ fn change(tools: &mut Tools, first: u64, told: Vec<Told>) {
 }
 
 fn ids(tools: &Tools) -> Vec<&str> {
-    tools.listed().iter().map(|tool| tool.id.as_str()).collect()
+    tools.listed().map(|tool| tool.id.as_str()).collect()
 }
 
 const RUNS: ToolState = ToolState::Running;

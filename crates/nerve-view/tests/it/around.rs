@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use nerve_view::bindings::Bindings;
 use nerve_view::draw::{Abilities, Facts};
-use nerve_view::timeline::Timeline;
+use nerve_view::timeline::{Taken, Timeline};
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::Kind;
+use nerve_view::viewer::{Kind, Viewer};
 use ratatui::style::Modifier;
 
 use crate::scene::{Window, after, live, text};
@@ -33,17 +34,88 @@ fn the_status_says_what_matters_at_any_width() {
         has("busy", 11);
         has("▸ 1", 17);
         has("▸ 1 running: t1", 29);
-        has("claude", 37);
-        has("1 snapshot", 61);
-        has("1.2 MB", 61);
-        has("(composer without a busy", 88);
-        has("ctrl+] ? help", 104);
-        // All of it where it has room, before the hint comes and beside it.
-        let is_whole = (92..104).contains(&cols) || cols >= 108;
-        assert_eq!(status.contains("a busy sign)"), is_whole, "{cols}: {status}");
+        has("ctrl+] ? help", 45);
+        has("claude", 53);
+        has("1 snapshot", 77);
+        has("1.2 MB", 77);
+        has("(composer withou", 96);
+        has("a busy sign)", 108);
         let reversed = (0..cols).all(|col| buffer[(col, 3)].modifier.contains(Modifier::REVERSED));
         assert!(reversed, "{cols}");
     }
+}
+
+#[test]
+fn what_is_not_recorded_is_called_so_and_what_cannot_be_gone_on_from_says_why_before_anybody_types() {
+    let mut window = live(60, 6);
+    window.facts.unrecorded = true;
+    window.write("x");
+    window.snapshot(1, None);
+    assert!(window.text().contains("not recorded · 1 snapshot"), "{}", window.text());
+    window.keys("ctrl+shift+up");
+    assert!(window.text().contains("branch from snapshot 1"), "{}", window.text());
+    let mut window = live(60, 6);
+    window.viewer = Viewer::new(Kind::Live, Bindings::default()).without_branches("nothing is kept of it");
+    window.write("x");
+    window.snapshot(1, None);
+    window.keys("ctrl+shift+up");
+    let drawn = window.text();
+    assert!(drawn.contains("nothing is kept of it") && !drawn.contains("branch from"), "{drawn}");
+}
+
+/// The status of a recording that is gone through, in a window of so many columns.
+fn status(cols: u16, name: &str) -> String {
+    let mut window = after(cols, 24);
+    window.facts.name = name.into();
+    window.facts.recorded = Some(123_456);
+    window.timeline = Some(Timeline::default());
+    window.hundred();
+    (1..=12).for_each(|id| window.snapshot(id, None));
+    window.keys("esc 1 1 g");
+    window.text().lines().last().unwrap_or_default().to_string()
+}
+
+#[test]
+fn where_the_keys_are_told_is_there_before_what_is_good_to_know() {
+    let id = "0195e3a1-77aa…";
+    assert_eq!(
+        status(80, id),
+        "view  0195e3a1-77aa…     123 kB · 12 snapshots · line 15 of 100 · 15 % · h help"
+    );
+    // A long name is cut.
+    let long = status(80, "what-the-agent-did-on-the-second-of-may.ahr");
+    assert!(
+        long.starts_with("view  what-the-ag")
+            && long.ends_with("12 snapshots · line 15 of 100 · 15 % · h help"),
+        "{long}"
+    );
+    for cols in 30..120 {
+        let status = status(cols, id);
+        assert_eq!(status.contains("h help"), cols >= 37, "{cols}: {status}");
+        assert_eq!(status.contains("0195e3a1"), cols >= 51, "{cols}: {status}");
+    }
+    let mut window = live(80, 10);
+    window.facts = Facts {
+        name: "bash".into(),
+        state: Some(("ready".into(), "screen: prompt 'bash-5.2#'".into())),
+        recorded: Some(12_345),
+        ..Facts::default()
+    };
+    window.write("$ ");
+    let status = |window: &mut Window| window.text().lines().last().unwrap_or_default().to_string();
+    let before = status(&mut window);
+    assert!(before.contains("ready (screen: prompt 'bash") && before.ends_with("ctrl+] ? help"), "{before}");
+    window.snapshot(1, None);
+    let told = status(&mut window);
+    assert!(told.contains("ready (screen: prompt") && told.ends_with("1 snapshot · ctrl+] ? help"), "{told}");
+}
+
+#[test]
+fn one_match_is_one() {
+    let mut window = after(80, 10);
+    window.write("one\r\ntwo");
+    window.keys("esc / ctrl+k t w o enter");
+    assert!(window.text().contains(" 1 match · "), "{}", window.text());
 }
 
 #[test]
@@ -71,6 +143,10 @@ fn after_the_prefix_its_keys_are_named() {
     window.write("x");
     window.keys("ctrl+]");
     let drawn = window.text();
+    assert!(drawn.contains("d detach  [ scroll  i task  s snapshot  t tools  q end  ? help"), "{drawn}");
+    // Where there is less room what leads somewhere is named.
+    window.size = (60, 4);
+    let drawn = window.text();
     assert!(drawn.contains("d detach  [ scroll  i task  t tools  q end  ? help"), "{drawn}");
     window.keys("q");
     assert!(window.text().contains("end the program? y: end it"), "{}", window.text());
@@ -83,10 +159,7 @@ fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
             Kind::Live,
             vec!["end the program's session", "a line down", "send what was typed", "While the program runs"],
         ),
-        (
-            Kind::After,
-            vec!["a line down", "look for text", "the next snapshot", "twice as fast", "5 s back in time"],
-        ),
+        (Kind::After, vec!["a line down", "look for text", "twice as fast", "5 s back in time", "●  ▶  ◆"]),
     ] {
         let mut window = Window::new(kind, (80, 9), (80, 10));
         window.facts.abilities = Abilities { colours: "24 bit", ..Abilities::default() };
@@ -120,7 +193,7 @@ fn a_timeline_is_above_the_status_where_there_is_room() {
     window.timeline = Some(Timeline {
         at: Duration::from_secs(65),
         of: Duration::from_secs(125),
-        snapshots: vec![Duration::from_secs(30)],
+        snapshots: vec![Taken { at: Duration::from_secs(30), id: 1 }],
         idle: vec![Duration::from_secs(70)..Duration::from_secs(90)],
     });
     window.hundred();

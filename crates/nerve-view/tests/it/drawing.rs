@@ -49,16 +49,8 @@ fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
     window.keys("esc g");
     assert_eq!(
         window.text(),
-        [
-            "──────────────────────────────",
-            " line 1",
-            " line 2",
-            " line 3",
-            "──────────────────────────────",
-            "view               1:05 · 3 %",
-            "",
-        ]
-        .join("\n")
+        [" line 1", " line 2", " line 3", " line 4", " line 5", "view               1:05 · 5 %", "",]
+            .join("\n")
     );
 }
 
@@ -69,7 +61,7 @@ fn a_program_that_runs_has_no_frame_and_its_cursor_is_where_it_is() {
     window.write("$ one\r\n");
     window.snapshot(1, None);
     window.write("$ tw");
-    assert_eq!(window.text(), " $ one\n▶$ tw\n\n\n\nlive  claude                 1 snapshot\n");
+    assert_eq!(window.text(), " $ one\n▶$ tw\n\n\n\nlive  claude              ctrl+] ? help\n");
     assert_eq!(window.drawn().1.cursor, Some((5, 1)));
     window.write("\x1b[?25l");
     assert_eq!(window.drawn().1.cursor, None, "hidden by the program");
@@ -94,6 +86,36 @@ fn a_window_wider_than_the_program_shows_where_it_ends() {
     window.terminal.resize(nerve_term::event::Size::new(20, 3));
     window.write("x");
     assert_eq!(window.text().lines().next(), Some("x                   │"));
+}
+
+#[test]
+fn the_edge_of_a_screen_hides_nothing_of_older_and_wider_lines() {
+    let mut window = live(40, 6);
+    let wide = "0123456789".repeat(3);
+    // Of a wide character its right half is beyond the edge.
+    window.write(&format!("{wide}\r\n{}日\r\nx\r\n{}\x1b[7m    \x1b[0m\r\n", "a".repeat(19), " ".repeat(22)));
+    window.write(&"\r\n".repeat(12));
+    window.terminal.resize(nerve_term::event::Size::new(20, 5));
+    window.keys("shift+pageup g");
+    let text = window.text();
+    let rows: Vec<&str> = text.lines().collect();
+    let aside = format!("{}日", "a".repeat(19));
+    assert_eq!(rows[..3], [&wide, &aside, "x                   │"], "{text}");
+    assert!(!rows[3].contains('│') && rows[4].ends_with('│'), "{text}");
+}
+
+#[test]
+fn a_low_window_has_its_rows_for_the_lines_and_the_task() {
+    let mut window = after(20, 5);
+    window.hundred();
+    let text = window.text();
+    assert!(text.contains("─ enter sen") && text.contains("branch from"), "{text}");
+    window.keys("esc g");
+    assert_eq!(window.text().lines().take(4).collect::<Vec<_>>(), ["line 1", "line 2", "line 3", "line 4"]);
+    // A tool keeps its box.
+    window.viewer.set_tools(vec![tool("b", "make", ToolState::Running)]);
+    window.keys("ctrl+] t");
+    assert!(window.text().contains("┌─ what the agen… ─┐"), "{}", window.text());
 }
 
 #[test]
@@ -279,7 +301,12 @@ fn matches_are_lit_and_the_one_found_more() {
     let (buffer, _) = window.drawn();
     let lines = Layout::framed(Rect::new(0, 0, 60, 7), 40, 5, Gutter::None).lines;
     let cell = |col: u16, row: u16| &buffer[(lines.x + col, lines.y + row)];
-    assert_eq!((cell(3, 0).bg, cell(9, 0).modifier), (Color::Yellow, Modifier::REVERSED));
+    assert_eq!((cell(3, 0).fg, cell(3, 0).bg), (Color::Yellow, Color::Black));
+    // Without colours it is told from the others and from its line, too.
+    assert_eq!(
+        (cell(3, 0).modifier, cell(9, 0).modifier),
+        (Modifier::REVERSED | Modifier::BOLD, Modifier::REVERSED)
+    );
     assert_eq!((cell(0, 1).modifier, cell(0, 0).modifier), (Modifier::REVERSED, Modifier::empty()));
     assert_eq!(cell(2, 1).modifier, Modifier::empty(), "swapped colours are swapped back");
     assert!(text(&buffer).contains("match 1 of 4"), "{}", text(&buffer));

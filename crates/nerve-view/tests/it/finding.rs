@@ -246,3 +246,67 @@ fn going_along_ends_when_somebody_asks_or_with_what_is_looked_for() {
     stage.write("\r\nerror\r\nerror");
     assert_eq!(stage.first(), before);
 }
+
+#[test]
+fn a_match_that_was_gone_to_stays_while_a_program_writes() {
+    let write = |stage: &mut Stage| stage.write(&"\r\nmore".repeat(20));
+    for keys in ["? 9 5 enter", "? 9 5", "? 9 enter n", "/ 9 enter N"] {
+        let mut stage = Stage::live(&[], 10);
+        stage.numbered(100, &[]);
+        stage.keys(&format!("shift+pageup G {keys}"));
+        let (window, found) = (stage.shown(), stage.viewer.found());
+        assert!(
+            found.is_some_and(|line| stage.viewer.viewport().row_of(line).is_some()),
+            "{keys}: {found:?}"
+        );
+        write(&mut stage);
+        assert_eq!((stage.shown(), stage.viewer.found()), (window, found), "{keys}");
+    }
+    let mut stage = Stage::live(&[], 10);
+    stage.numbered(100, &[]);
+    stage.keys("shift+pageup G ? 9 5 enter");
+    write(&mut stage);
+    stage.keys("N");
+    assert_eq!((stage.viewer.found(), stage.message()), (Some(94), "around the end"), "on from there");
+    // Who has not gone to it is back where he was: at the end, and along with it.
+    stage.keys("G ? 9 5");
+    write(&mut stage);
+    assert!(!stage.shown().contains(&"more".to_string()), "{:?}", stage.shown());
+    stage.keys("esc");
+    assert_eq!(stage.shown(), ["more"; 10]);
+    stage.write("\r\nlast");
+    assert_eq!(stage.shown()[9], "last");
+}
+
+#[test]
+fn what_is_waited_for_stays_in_a_window_lower_than_the_screen() {
+    let mut stage = Stage::live(&["1", "2", "3", "4"], 10);
+    stage.resize(3);
+    stage.keys("shift+pageup G / x enter alt+F");
+    stage.write("\r\n5\r\n6\r\n7\r\n8\r\n9\r\nx\x1b[H");
+    assert_eq!((stage.viewer.found(), stage.message()), (Some(9), "this was waited for"));
+    stage.write("\x1b[1;9H");
+    assert!(stage.shown().contains(&"x".to_string()), "{:?}", stage.shown());
+}
+
+#[test]
+fn a_match_that_is_not_to_be_seen_has_no_place_among_them() {
+    let mut stage = Stage::hundred(4);
+    stage.keys("g");
+    stage.types("/line 42\n");
+    stage.types("&line .7\n");
+    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (None, Some((None, Some(0)))));
+    stage.types("/7\n");
+    let found = stage.viewer.found();
+    stage.types("&7\n");
+    assert_eq!((stage.viewer.found(), found), (found, Some(46)));
+    assert_eq!(stage.viewer.matches(), Some((Some(5), Some(20))), "one that is stays the one");
+    // A line of the screen is written anew.
+    let mut stage = Stage::live(&["x", "y x"], 3);
+    stage.keys("shift+pageup");
+    stage.types("?x\n");
+    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(1), Some((Some(2), Some(2)))));
+    stage.write("\x1b[2Kz");
+    stage.viewer.work(&nerve_view::document::Document::live(&stage.terminal));
+    assert_eq!(stage.viewer.matches(), Some((None, Some(1))));
+}

@@ -132,6 +132,45 @@ fn the_prefix_has_the_next_key() {
 }
 
 #[test]
+fn a_snapshot_is_asked_for_from_all_that_a_program_is_shown_in() {
+    let mut stage = Stage::live(&["1", "2", "3", "4"], 3);
+    stage.snapshot(1);
+    assert_eq!(stage.keys("ctrl+] s"), [Asked::Snapshot]);
+    assert_eq!(stage.keys("s"), [to_program("s")], "one key after the prefix");
+    for (way, mode) in [("ctrl+] [", Mode::Scrolling), ("ctrl+shift+up", Mode::Entry)] {
+        assert_eq!(stage.keys(way), []);
+        assert_eq!(stage.keys("ctrl+] s"), [Asked::Snapshot], "{way}");
+        assert_eq!(stage.viewer.mode(), &mode, "what is done goes on");
+        stage.keys("esc esc");
+    }
+    let bindings = Bindings::with(&[("snapshot".into(), vec!["ctrl+alt+s".into()])]).unwrap();
+    stage.viewer = Viewer::new(Kind::Live, bindings);
+    stage.resize(3);
+    stage.write("");
+    assert_eq!(stage.keys("ctrl+alt+s ctrl+] s"), [Asked::Snapshot, Asked::Snapshot]);
+    stage.keys("shift+pageup");
+    assert_eq!(stage.keys("ctrl+alt+s"), [Asked::Snapshot]);
+}
+
+#[test]
+fn where_no_snapshot_can_be_taken_that_is_told() {
+    let new = |kind| Viewer::new(kind, Bindings::default());
+    for (viewer, words) in [
+        (new(Kind::Live).reading_only(), "attached for reading only"),
+        (new(Kind::Live).without_entry(), "its agent does"),
+        (new(Kind::After), "the session has ended"),
+        (new(Kind::After).of_running(), "'nerve attach' shows what runs"),
+    ] {
+        let mut stage = Stage::on(viewer.kind(), TerminalState::new(Size::new(40, 5)), 5);
+        stage.viewer = viewer;
+        stage.resize(5);
+        stage.write("text");
+        assert_eq!(stage.keys("ctrl+] s"), []);
+        assert!(stage.message().contains(words), "{}", stage.message());
+    }
+}
+
+#[test]
 fn the_session_is_ended_only_when_that_is_confirmed() {
     let mut stage = Stage::live(&["$"], 3);
     assert_eq!(stage.keys("ctrl+] q"), []);

@@ -8,9 +8,11 @@ mod finding;
 mod full_screen;
 mod keys;
 mod live;
+mod moments;
 mod mouse;
 mod pictures;
 mod random;
+mod remapped;
 mod scene;
 mod tools;
 mod viewport;
@@ -21,6 +23,7 @@ use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Code, Input, Key};
 use nerve_view::places::{Places, Scene};
+use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Kind, Viewer};
 use nerve_view::viewport::Row;
 use ratatui::layout::Rect;
@@ -31,6 +34,9 @@ const COLS: u16 = 20;
 /// A viewer on a terminal.
 struct Stage {
     terminal: TerminalState,
+    /// The recording's end, while the terminal is another moment of it.
+    end: Option<TerminalState>,
+    timeline: Option<Timeline>,
     viewer: Viewer,
     /// That of the tool that is shown.
     tool: Option<TerminalState>,
@@ -69,7 +75,8 @@ impl Stage {
 
     fn on(kind: Kind, terminal: TerminalState, rows: u16) -> Stage {
         let viewer = Viewer::new(kind, Bindings::default());
-        let mut stage = Stage { terminal, viewer, tool: None, places: Places::default() };
+        let places = Places::default();
+        let mut stage = Stage { terminal, end: None, timeline: None, viewer, tool: None, places };
         stage.resize(rows);
         stage
     }
@@ -139,7 +146,9 @@ impl Stage {
             Kind::After => Document::of(&self.terminal),
         };
         let tool = self.tool.as_ref().map(Document::live);
-        let scene = Scene { document: &document, tool: tool.as_ref(), timeline: None, places: self.places };
+        let end = self.end.as_ref().map(Document::of);
+        let (end, timeline) = (end.as_ref(), self.timeline.as_ref());
+        let scene = Scene { end, tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
         let asked = self.viewer.input(input, &scene);
         while self.viewer.work(&document) {}
         self.viewer.arrange(&self.places);

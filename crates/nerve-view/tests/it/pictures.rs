@@ -8,7 +8,7 @@ use nerve_term::event::TsNs;
 use nerve_term::terminal::Snapshot;
 use nerve_view::draw::{Abilities, Facts};
 use nerve_view::svg::svg;
-use nerve_view::timeline::Timeline;
+use nerve_view::timeline::{Taken, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Kind;
 
@@ -50,7 +50,7 @@ fn claude(kind: Kind, size: (u16, u16), seconds: f64) -> Window {
             let snapshot =
                 Snapshot { id, label: Some(label.to_string()), at: at(*moment), ..Snapshot::default() };
             window.terminal.record_snapshot(Snapshot { offset: window.terminal.offset(), ..snapshot });
-            timeline.snapshots.push(Duration::from_secs_f64(*moment));
+            timeline.snapshots.push(Taken { at: Duration::from_secs_f64(*moment), id });
         }
         if clock - last > IDLE {
             timeline.idle.push(Duration::from_secs_f64(last)..Duration::from_secs_f64(clock));
@@ -86,7 +86,7 @@ fn live(seconds: f64) -> Window {
 /// Compares with the committed picture, or writes it.
 fn check(name: &str, title: &str, mut window: Window) {
     let (buffer, drawn) = window.drawn();
-    let picture = svg(&buffer, drawn.cursor, title);
+    let picture = svg(&buffer, &window.decorations, drawn.cursor, title);
     let file = root().join("docs/images").join(format!("{name}.svg"));
     if std::env::var_os("NERVE_PICTURES").is_some_and(|value| value == "write") {
         fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
+use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Facts, Gutter, Layout, draw};
 use nerve_view::keys::{Button, Input, Key, Mouse, MouseAct, Wheel};
@@ -75,6 +76,7 @@ const WAYS: &[&str] = &[
     "ctrl+] [",
     "ctrl+] ?",
     "ctrl+] t",
+    "ctrl+] s",
     "ctrl+] q",
     "ctrl+shift+t enter",
     "ctrl+shift+t enter shift+pageup",
@@ -82,6 +84,8 @@ const WAYS: &[&str] = &[
     "ctrl+shift+t enter shift+pageup & b enter",
     "esc g",
     "esc i",
+    "esc [",
+    "esc ]",
     "m a",
     "' a",
     "' '",
@@ -224,6 +228,8 @@ struct Room {
     snapshots: u64,
     /// Another moment than the last one is shown.
     is_before: bool,
+    /// How often the moment of a snapshot was gone to.
+    visits: usize,
 }
 
 impl Room {
@@ -234,7 +240,16 @@ impl Room {
         let past = vec![Past::Sized(Size::new(cols, rows))];
         let timeline = (kind == Kind::After).then(Timeline::default);
         let window = Rect::new(0, 0, cols, rows);
-        Room { stage, past, timeline, gutter: Gutter::Right, window, snapshots: 0, is_before: false }
+        Room {
+            stage,
+            past,
+            timeline,
+            gutter: Gutter::Right,
+            window,
+            snapshots: 0,
+            is_before: false,
+            visits: 0,
+        }
     }
 
     fn happened(&mut self, past: Past) {
@@ -255,7 +270,18 @@ impl Room {
 
     /// Another moment of a recording, as one goes through it: less of what happened, or all of it.
     fn go_to(&mut self, share: u8) {
-        let until = self.past.len() * usize::from(share).min(200) / 200;
+        self.go_behind(self.past.len() * usize::from(share).min(200) / 200);
+    }
+
+    /// The moment after so many of them.
+    fn go_behind(&mut self, until: usize) {
+        self.is_before = until < self.past.len();
+        self.stage.end = self.is_before.then(|| self.terminal(self.past.len()));
+        self.stage.terminal = self.terminal(until);
+        self.stage.write("");
+    }
+
+    fn terminal(&self, until: usize) -> TerminalState {
         let mut terminal = TerminalState::new(Size::new(20, 5));
         for past in &self.past[..until] {
             match past {
@@ -271,22 +297,44 @@ impl Room {
                 }
             }
         }
-        self.stage.terminal = terminal;
-        self.stage.write("");
-        self.is_before = until < self.past.len();
+        terminal
+    }
+
+    /// Shows what is asked for, as whoever shows recordings does.
+    fn asked(&mut self, asked: impl IntoIterator<Item = Asked>) {
+        for asked in asked {
+            let Asked::Visit(snapshot) = asked else { continue };
+            let Some(id) = snapshot else {
+                self.go_behind(self.past.len());
+                continue;
+            };
+            let all = self.terminal(self.past.len());
+            let taken = all.snapshots_by_line().find(|(_, taken)| taken.id == id).unwrap();
+            assert!(self.stage.viewer.kind() == Kind::After && taken.1.alternate, "{taken:?} has a line");
+            let at = self.past.iter().position(|past| matches!(past, Past::Took(other) if *other == id));
+            self.go_behind(at.unwrap() + 1);
+            self.visits += 1;
+        }
     }
 
     fn does(&mut self, deed: Deed) {
         let stage = &mut self.stage;
         match deed {
-            Deed::Key(key) => drop(stage.key(key)),
-            Deed::Way(keys) => drop(stage.keys(keys)),
+            Deed::Key(key) => {
+                let asked = stage.key(key);
+                self.asked(asked);
+            }
+            Deed::Way(keys) => {
+                let asked = stage.keys(keys);
+                self.asked(asked);
+            }
             Deed::Paste(text) => drop(stage.input(Input::Paste(text))),
             Deed::Mouse(what, col, row) => {
                 let mouse = Mouse { what, col, row, ctrl: false, alt: false, shift: false };
                 // A click on the timeline asks for a moment.
-                if let Some(Asked::Seek(_)) = stage.input(Input::Mouse(mouse)) {
-                    self.go_to((col * 8).min(200) as u8);
+                match stage.input(Input::Mouse(mouse)) {
+                    Some(Asked::Seek(_)) => self.go_to((col * 8).min(200) as u8),
+                    asked => self.asked(asked),
                 }
             }
             Deed::Focus(is_here) => drop(stage.input(Input::Focus(is_here))),
@@ -304,7 +352,11 @@ impl Room {
             Deed::ToolWrites(text) => {
                 stage.tool.as_mut().unwrap().process_data(TsNs(0), text.as_bytes());
             }
-            Deed::Submitted => stage.viewer.submitted(),
+            Deed::Submitted => {
+                stage.viewer.submitted();
+                let asked = stage.viewer.asks();
+                self.asked(asked);
+            }
             Deed::Refused(words) => stage.viewer.refused(&"no 日 longer ".repeat(words)),
         }
     }
@@ -319,6 +371,7 @@ impl Room {
             Kind::After => Document::of(&stage.terminal),
         };
         let tool_document = Document::live(tool);
+        let end = stage.end.as_ref().map(Document::of);
         let layout = Layout::of(kind, *window, stage.terminal.size(), *gutter);
         stage.places = layout.places(&stage.viewer, Some(tool.size()), facts.abilities);
         stage.viewer.arrange(&stage.places);
@@ -326,12 +379,14 @@ impl Room {
         stage.viewer.sees_tool(&tool_document);
         while stage.viewer.work(&document) || stage.viewer.work_tool(&tool_document) {}
         let scene = Scene {
+            end: end.as_ref(),
             tool: Some(&tool_document),
             timeline: timeline.as_ref(),
             ..Scene::of(&document, stage.places)
         };
         let mut buffer = Buffer::empty(*window);
-        let drawn = draw(&stage.viewer, &scene, &facts, &layout, &mut buffer);
+        let mut decorations = Decorations::default();
+        let drawn = draw(&stage.viewer, &scene, &facts, &layout, &mut buffer, &mut decorations);
         let is_within = |(col, row): (u16, u16)| col < window.width && row < window.height;
         prop_assert!(drawn.cursor.is_none_or(is_within), "{:?} in {window:?}", drawn.cursor);
         Ok(())
@@ -368,7 +423,9 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
             let is_there = stage.document().line_of_snapshot(id);
             prop_assert!(is_there.is_none_or(|now| now == line), "{is_there:?}, not {line}");
         }
-        Some(Target::End) => prop_assert_eq!(viewport.entry_line(), viewport.lines().last()),
+        Some(Target::End | Target::Moment { .. }) => {
+            prop_assert_eq!(viewport.entry_line(), viewport.lines().last());
+        }
         _ => {}
     }
     let shown = viewer.modal().and_then(|modal| modal.shown());
@@ -454,6 +511,9 @@ fn the_deeds_lead_to_all_modes() {
             if room.is_before {
                 reached.insert("another moment".to_string());
             }
+            if room.visits > 0 {
+                reached.insert("a snapshot's moment".to_string());
+            }
         }
     }
     let all = [
@@ -466,6 +526,7 @@ fn the_deeds_lead_to_all_modes() {
         "ToolScrolling",
         "Tools",
         "Typing",
+        "a snapshot's moment",
         "another moment",
         "filter After false",
         "filter After true",

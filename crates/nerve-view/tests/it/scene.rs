@@ -5,6 +5,7 @@ use std::time::Duration;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
+use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Drawn, Facts, Gutter, Layout, draw};
 use nerve_view::keys::{Code, Input, Key};
@@ -16,6 +17,10 @@ use ratatui::layout::Rect;
 
 pub(crate) struct Window {
     pub(crate) terminal: TerminalState,
+    /// The recording's end, while the terminal is another moment of it.
+    pub(crate) end: Option<TerminalState>,
+    /// What was written before the first line of the recording's end is still being read.
+    pub(crate) lacks_begin: bool,
     pub(crate) tool: Option<TerminalState>,
     pub(crate) viewer: Viewer,
     pub(crate) timeline: Option<Timeline>,
@@ -23,6 +28,8 @@ pub(crate) struct Window {
     pub(crate) gutter: Gutter,
     /// Columns and rows.
     pub(crate) size: (u16, u16),
+    /// Of all that was drawn.
+    pub(crate) decorations: Decorations,
     places: Places,
 }
 
@@ -31,12 +38,15 @@ impl Window {
     pub(crate) fn new(kind: Kind, terminal: (u16, u16), size: (u16, u16)) -> Window {
         Window {
             terminal: TerminalState::new(Size::new(terminal.0, terminal.1)),
+            end: None,
+            lacks_begin: false,
             tool: None,
             viewer: Viewer::new(kind, Bindings::default()),
             timeline: None,
             facts: Facts::default(),
             gutter: Gutter::Right,
             size,
+            decorations: Decorations::default(),
             places: Places::default(),
         }
     }
@@ -81,10 +91,14 @@ impl Window {
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Option<Asked> {
+        let lacks_begin = self.lacks_begin;
         let document = document(&self.terminal, self.viewer.kind());
+        let document = known(document, lacks_begin && self.end.is_none());
         let viewer = &mut self.viewer;
         let tool = self.tool.as_ref().map(Document::live);
+        let end = self.end.as_ref().map(|end| known(Document::of(end), lacks_begin));
         let scene = Scene {
+            end: end.as_ref(),
             tool: tool.as_ref(),
             timeline: self.timeline.as_ref(),
             ..Scene::of(&document, self.places)
@@ -99,9 +113,11 @@ impl Window {
     pub(crate) fn drawn(&mut self) -> (Buffer, Drawn) {
         let area = Rect::new(0, 0, self.size.0, self.size.1);
         let mut buffer = Buffer::empty(area);
-        let Window { terminal, tool, viewer, timeline, facts, gutter, .. } = self;
-        let document = document(terminal, viewer.kind());
+        let lacks_begin = self.lacks_begin;
+        let Window { terminal, end, tool, viewer, timeline, facts, gutter, decorations, .. } = self;
+        let document = known(document(terminal, viewer.kind()), lacks_begin && end.is_none());
         let layout = Layout::of(viewer.kind(), area, terminal.size(), *gutter);
+        let end = end.as_ref().map(|end| known(Document::of(end), lacks_begin));
         let size = tool.as_ref().map(TerminalState::size);
         let tool = tool.as_ref().map(Document::live);
         self.places = layout.places(viewer, size, facts.abilities);
@@ -110,9 +126,9 @@ impl Window {
         if let Some(tool) = &tool {
             viewer.sees_tool(tool);
         }
-        let scene =
-            Scene { tool: tool.as_ref(), timeline: timeline.as_ref(), ..Scene::of(&document, self.places) };
-        let drawn = draw(viewer, &scene, facts, &layout, &mut buffer);
+        let (end, timeline) = (end.as_ref(), timeline.as_ref());
+        let scene = Scene { end, tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
+        let drawn = draw(viewer, &scene, facts, &layout, &mut buffer, decorations);
         (buffer, drawn)
     }
 
@@ -141,6 +157,10 @@ fn document(terminal: &TerminalState, kind: Kind) -> Document<'_> {
         Kind::Live => Document::live(terminal),
         Kind::After => Document::of(terminal),
     }
+}
+
+fn known(document: Document<'_>, lacks_begin: bool) -> Document<'_> {
+    if lacks_begin { document.without_begin() } else { document }
 }
 
 /// The rows of a buffer without the blanks at their ends.

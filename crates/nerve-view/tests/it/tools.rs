@@ -1,12 +1,15 @@
 //! The tools' modal: the list, the tool that is shown, its keys.
 
+use std::time::Instant;
+
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
-use nerve_view::tools::{Tool, ToolState};
+use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 use nerve_view::viewer::{Asked, Mode};
 use nerve_view::viewport::Row;
 
+use crate::scene::live;
 use crate::{COLS, Stage, key};
 
 fn tool(id: &str, state: ToolState) -> Tool {
@@ -48,7 +51,7 @@ fn shown(stage: &Stage) -> Vec<u64> {
 }
 
 fn ids(stage: &Stage) -> Vec<&str> {
-    stage.viewer.tools().iter().map(|tool| tool.id.as_str()).collect()
+    stage.viewer.tools().map(|tool| tool.id.as_str()).collect()
 }
 
 #[test]
@@ -208,11 +211,83 @@ fn what_is_typed_for_a_tool_that_has_ended_is_for_nothing_else() {
     let mut ended = tools();
     ended[2].state = ToolState::Ended(Some(0));
     stage.viewer.set_tools(ended);
-    assert_eq!(stage.keys("q q s enter q backspace q"), []);
+    assert_eq!(stage.keys("q q s backspace tab q"), []);
     assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
-    assert_eq!(stage.message(), "it has ended: Esc goes back to the list");
+    assert!(stage.message().contains("until Enter or an arrow"), "{}", stage.message());
     stage.keys("pageup k");
     assert_eq!(shown(&stage)[0], 10, "after a key that is no text, keys are less's");
     stage.keys("q");
     assert_eq!(stage.viewer.mode(), &Mode::Tools);
+}
+
+/// The tool `c` is shown, these keys are pressed, it ends.
+fn ended_after(keys: &str) -> Stage {
+    let mut stage = opened("ctrl+shift+t enter");
+    if !keys.is_empty() {
+        stage.keys(keys);
+    }
+    let mut ended = tools();
+    ended[2].state = ToolState::Ended(Some(0));
+    stage.viewer.set_tools(ended);
+    stage
+}
+
+#[test]
+fn enter_ends_the_text_for_a_tool_that_has_ended() {
+    let mut stage = ended_after("y");
+    assert_eq!(stage.keys("e s enter"), []);
+    assert_eq!(shown(&stage)[0], 16, "it is of the text");
+    assert_eq!(stage.message(), "it has ended: from here on keys go through what it wrote");
+    stage.keys("k");
+    assert_eq!(shown(&stage)[0], 15);
+}
+
+#[test]
+fn a_tool_that_somebody_only_watched_swallows_nothing_when_it_ends() {
+    // A key that is no text begins none: Ctrl+C may be what has ended it.
+    for keys in ["", "ctrl+c", "up esc", "pageup q"] {
+        let mut stage = ended_after(keys);
+        assert_eq!(stage.message(), "it has ended; Esc goes back to the list", "{keys}");
+        stage.keys("k");
+        assert_eq!(shown(&stage)[0], 15, "{keys}");
+        stage.keys("q");
+        assert_eq!(stage.viewer.mode(), &Mode::Tools, "{keys}");
+    }
+    let mut stage = opened("ctrl+shift+t enter");
+    stage.input(Input::Paste("secret".into()));
+    let mut ended = tools();
+    ended[2].state = ToolState::Ended(Some(0));
+    stage.viewer.set_tools(ended);
+    stage.keys("q");
+    assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling, "a paste is text");
+}
+
+#[test]
+fn a_frame_costs_as_much_beside_ten_thousand_tools_as_beside_ten() {
+    let cost = |count: u64, is_open: bool| {
+        let mut window = live(100, 30);
+        let told = (0..count).map(|number| {
+            let state = if number % 2 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
+            Told { number, tool: tool(&format!("toolu-{number:05}"), state), reader: Reader::Tool }
+        });
+        let changes = Changes { anew: false, first: 0, told: told.collect() };
+        window.viewer.change_tools(changes);
+        if is_open {
+            window.input(Input::Key(key("ctrl+shift+t")));
+            assert!(window.viewer.modal().is_some());
+        }
+        // The shortest of many: what else the machine does is not counted.
+        let times = (0..100).map(|_| {
+            let begin = Instant::now();
+            window.drawn();
+            begin.elapsed()
+        });
+        times.min().unwrap()
+    };
+    for is_open in [false, true] {
+        // As many as fill the list, in both.
+        let (few, many) = (cost(30, is_open), cost(10_000, is_open));
+        eprintln!("open {is_open}: {few:?} beside 30 tools, {many:?} beside 10,000");
+        assert!(many < 2 * few, "open {is_open}: {few:?} beside 30 tools, {many:?} beside 10,000");
+    }
 }

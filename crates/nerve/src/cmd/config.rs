@@ -50,7 +50,7 @@ fn as_json(settings: &Settings) -> Value {
     json!({
         "path": path,
         "exists": path.exists(),
-        "agent": { "record": { "gutter": word(settings.gutter) } },
+        "agent": { "record": { "gutter": word(settings.gutter), "clipboard": settings.clipboard } },
         "keys": keys,
     })
 }
@@ -58,7 +58,8 @@ fn as_json(settings: &Settings) -> Value {
 /// A file that sets all of it.
 fn as_toml(settings: &Settings) -> String {
     let bindings = settings.bindings();
-    let mut text = format!("[agent.record]\ngutter = \"{}\"\n\n[keys]\n", word(settings.gutter));
+    let (gutter, clipboard) = (word(settings.gutter), settings.clipboard);
+    let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[keys]\n");
     for entry in OPERATIONS.iter() {
         let keys = bindings.keys_of(entry);
         let keys: Vec<String> = keys.iter().map(|key| Value::from(key.as_str()).to_string()).collect();
@@ -77,8 +78,11 @@ mod tests {
         let usual = Settings::default();
         let read = Settings::parse(&as_toml(&usual)).unwrap();
         assert_eq!(as_toml(&read), as_toml(&usual));
-        let mine = Settings::parse("agent.record.gutter='none'\n[keys]\nquit='\"'\nhelp=[]").unwrap();
+        let mine =
+            Settings::parse("agent.record={gutter='none', clipboard=false}\n[keys]\nquit='\"'\nhelp=[]")
+                .unwrap();
         let shown = as_toml(&mine);
+        assert!(shown.contains("\nclipboard = false\n"), "{shown}");
         assert!(shown.contains("quit = [\"\\\"\"]") && shown.contains("help = []"), "{shown}");
         assert_eq!(as_toml(&Settings::parse(&shown).unwrap()), shown);
     }

@@ -115,7 +115,12 @@ impl Reading<'_> {
                         format!("the gutter is \"left\", \"right\" or \"none\", and no {kind}"),
                     );
                 }
-                (other, _) => self.unknown(name.span(), "setting", other, &["gutter"]),
+                ("clipboard", DeValue::Boolean(is_passed_on)) => settings.clipboard = *is_passed_on,
+                ("clipboard", other) => {
+                    let kind = other.type_str();
+                    self.fault(value.span(), format!("the clipboard is true or false, and no {kind}"));
+                }
+                (other, _) => self.unknown(name.span(), "setting", other, &["gutter", "clipboard"]),
             }
         }
     }
@@ -247,6 +252,13 @@ mod tests {
     }
 
     #[test]
+    fn the_clipboard_is_passed_on_unless_it_is_not_to_be() {
+        let clipboard = |text: &str| parse(text).unwrap().clipboard;
+        assert!(clipboard("") && clipboard("agent.record.clipboard = true"));
+        assert!(!clipboard("[agent.record]\nclipboard = false"));
+    }
+
+    #[test]
     fn what_loses_its_key_is_noted_at_what_takes_it() {
         let noted = |text: &str| parse(text).unwrap().notes.of(Path::new("c"));
         assert_eq!(
@@ -300,6 +312,10 @@ mod tests {
         assert_eq!(
             told("keys = 3\n"),
             "config.toml:1:8: 'keys' is a section: write [keys] and settings below it"
+        );
+        assert_eq!(
+            told("agent.record.clipboard = 'no'\n"),
+            "config.toml:1:26: the clipboard is true or false, and no string"
         );
         assert_eq!(
             told("agent.record.gutter = 3\n"),

@@ -1,4 +1,4 @@
-//! The user's settings: the viewer's gutter and keys, from `config.toml`.
+//! The user's settings: the viewer's gutter, clipboard and keys, from `config.toml`.
 
 mod file;
 mod notes;
@@ -21,16 +21,25 @@ use crate::out;
 const MAX_FILE: u64 = 1 << 20;
 
 /// What is set; what is not has its usual value.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Where the viewer marks snapshots.
     pub(crate) gutter: Gutter,
+    /// What a program copies goes to the clipboard of who sits in front of it.
+    pub(crate) clipboard: bool,
     /// Operations of the viewer by name, and the keys each has instead of its usual ones.
     pub(crate) keys: Vec<(String, Vec<String>)>,
     /// What is worth knowing of them.
     pub(crate) notes: Faults,
     /// They could not be read, and these are the usual ones: what a viewer says of that.
     pub(crate) unread: Option<&'static str>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let notes = Faults::default();
+        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, unread: None }
+    }
 }
 
 impl Settings {

@@ -145,7 +145,7 @@ fn the_prefix_leads_to_everything_and_the_end_is_asked_for_twice() {
     seat.types("q");
     seat.sees("ready");
     seat.types(&format!("{PREFIX}t"));
-    seat.sees("runs nothing that can be looked at");
+    seat.sees("is listed when a turn ends");
     seat.types(&format!("{PREFIX}q"));
     seat.types("n");
     seat.types("echo st''ill\r");

@@ -8,7 +8,7 @@ use nerve_record::ahr::Body;
 use nerve_term::event::Size;
 use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
-use rustix::termios::{OutputModes, tcgetattr};
+use rustix::termios::{LocalModes, OutputModes, tcgetattr};
 
 use crate::harness::{Home, NERVE, signal};
 use crate::recordings::{data, record};
@@ -167,6 +167,80 @@ fn a_viewer_that_is_stopped_leaves_the_screen_and_comes_back() {
     seat.types("q");
     assert!(wait_until(LIMIT, || !seat.text().contains("│line")), "{}", seat.text());
     is_shells(&seat, 0);
+}
+
+#[test]
+fn a_viewer_that_comes_back_says_again_what_the_program_said_of_itself() {
+    let home = Home::new();
+    let seat = shell(&home);
+    let says = r#"'printf "\033]2;its name\007\033]9;4;1;42\007"; echo u""p; read a'"#;
+    seat.types(&format!("$NERVE record -- sh -c {says}\r"));
+    seat.sees("up");
+    let title = || seat.shown.lock().unwrap().title().to_string();
+    let written = || String::from_utf8_lossy(&seat.written.lock().unwrap()).into_owned();
+    let said = || written().matches("\x1b]9;4;1;42\x1b\\").count();
+    assert!(wait_until(LIMIT, || title() == "its name" && said() == 1), "{:?} {}", title(), said());
+    let job = job(&seat);
+    for nth in 2..4 {
+        signal(job, Signal::TSTP);
+        seat.sees("Stopped");
+        assert!(wait_until(LIMIT, || title().is_empty()), "{:?}", title());
+        seat.types("clear; fg\r");
+        seat.sees("live");
+        assert!(wait_until(LIMIT, || title() == "its name" && said() == nth), "{:?} {}", title(), said());
+    }
+    seat.types("\r");
+    is_shells(&seat, 0);
+}
+
+#[test]
+fn a_viewer_that_is_stopped_takes_the_script_along_that_waits_for_it() {
+    let home = Home::new();
+    let path = home.hermetic.work().join("long.ahr");
+    let text: String = (1..=60).map(|n| format!("line {n}\r\n")).collect();
+    record(&path, &[(0, Body::Resize { cols: 40, rows: 10 }), (1, data(0, &text))]);
+    fs::write(home.hermetic.work().join("script"), "$NERVE view long.ahr\necho of the script $?\n").unwrap();
+    let seat = shell(&home);
+    for line in ["bash script", "(. ./script)", "bash script | cat"] {
+        // What is no terminal cannot show it.
+        let line = line.replace(" | cat", " 2>&1 >/dev/tty | cat");
+        seat.types(&format!("clear; {line}\r"));
+        seat.sees("│line 60");
+        for keys in ["\x1a", "\x1a"] {
+            seat.types(keys);
+            assert!(wait_until(LIMIT, || !seat.text().contains("│line")), "{line}: {}", seat.text());
+            is_raw(&seat, false);
+            seat.types("clear; echo shell''s own\r");
+            seat.sees("shells own");
+            seat.types("fg\r");
+            seat.sees("│line 60");
+            is_raw(&seat, true);
+        }
+        seat.types("\x1b");
+        seat.sees("Esc once more to leave");
+        seat.types("q");
+        seat.sees("of the script 0");
+        is_shells(&seat, 0);
+    }
+}
+
+#[test]
+fn what_goes_through_a_pipe_stands_in_lines() {
+    for command in ["exec -c", "record --plain -- sh -c"] {
+        let home = Home::new();
+        let seat = shell(&home);
+        // Whoever reads the pipe writes to the terminal while the keys are the program's.
+        seat.types(&format!(
+            "clear; $NERVE {command} 'printf \"o%s\\n\" ne two; read a; echo got $a' | cat\r"
+        ));
+        seat.sees("one\notwo");
+        let modes = tcgetattr(&seat.slave).unwrap();
+        assert!(modes.output_modes.contains(OutputModes::OPOST), "{command}");
+        assert!(!modes.local_modes.contains(LocalModes::ICANON), "{command}: its keys come one by one");
+        seat.types("yes\r");
+        seat.sees("\ngot yes\nshell>");
+        is_shells(&seat, 0);
+    }
 }
 
 /// Bash ends a loop or a script only if what it waited for was ended by the signal itself: an exit code says that a program has dealt with it.

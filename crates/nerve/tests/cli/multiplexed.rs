@@ -14,14 +14,19 @@ use crate::recordings::record;
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/recordings/claude");
 
 /// A window of a tmux server of the test's own, with `nerve` in it.
-struct Window<'a> {
+pub(crate) struct Window<'a> {
     home: &'a Home,
     socket: String,
 }
 
 impl<'a> Window<'a> {
     /// `None`, and noted as a skip of `test`, where there is no tmux.
-    fn open(test: &str, home: &'a Home, (cols, rows): (u16, u16), args: &[&str]) -> Option<Window<'a>> {
+    pub(crate) fn open(
+        test: &str,
+        home: &'a Home,
+        (cols, rows): (u16, u16),
+        args: &[&str],
+    ) -> Option<Window<'a>> {
         if Command::new("tmux").arg("-V").output().is_err() {
             skip(test, "tmux is not installed");
             return None;
@@ -44,26 +49,26 @@ impl<'a> Window<'a> {
         self.home.hermetic.command("tmux").args(["-S", &self.socket]).args(args).output().unwrap()
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.run(&["capture-pane", "-p"]).stdout).unwrap()
     }
 
     #[track_caller]
-    fn sees(&self, words: &str) {
+    pub(crate) fn sees(&self, words: &str) {
         assert!(wait_until(DEADLINE, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
     }
 
     /// Presses keys by tmux's names for them.
-    fn presses(&self, keys: &[&str]) {
+    pub(crate) fn presses(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    fn types(&self, text: &str) {
+    pub(crate) fn types(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
     }
 
     /// Waits until nothing runs in it any more.
-    fn is_left(&self) {
+    pub(crate) fn is_left(&self) {
         assert!(wait_until(DEADLINE, || !self.run(&["list-sessions"]).status.success()), "{}", self.text());
     }
 }
@@ -140,6 +145,35 @@ fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_it
 }
 
 #[test]
+fn a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from() {
+    let home = Home::new();
+    let path = home.hermetic.root().join("session.ahr").to_str().unwrap().to_string();
+    let test = "a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from";
+    let args = ["record", "--out-file", &path, "--", "sh"];
+    let Some(window) = Window::open(test, &home, (100, 30), &args) else { return };
+    window.sees("live");
+    window.types("echo o''ne");
+    window.presses(&["Enter"]);
+    window.sees("\none");
+    window.presses(&["C-]", "s"]);
+    window.sees("snapshot 1 taken");
+    let marked = || window.text().lines().any(|line| line.ends_with('▶'));
+    assert!(wait_until(DEADLINE, marked), "{}", window.text());
+    window.types("echo t''wo");
+    window.presses(&["Enter"]);
+    window.sees("\ntwo");
+    window.presses(&["C-S-Up"]);
+    window.sees("branch from snapshot 1");
+    window.presses(&["Escape"]);
+    window.sees("Esc once more: back to the program");
+    window.presses(&["q"]);
+    window.sees("live");
+    window.types("exit");
+    window.presses(&["Enter"]);
+    window.is_left();
+}
+
+#[test]
 fn an_agent_is_worked_with_through_the_viewer() {
     let home = Home::new();
     home.ok(&["server", "start"]);
@@ -165,7 +199,78 @@ fn an_agent_is_worked_with_through_the_viewer() {
     window.sees("ctrl+]");
     window.presses(&["q"]);
     window.sees("two");
+    window.presses(&["C-]", "s"]);
+    window.sees("snapshot 1 taken");
+    window.sees("1 snapshot");
     window.presses(&["C-]", "d"]);
     window.is_left();
     assert_eq!(home.info("me")["state"], "ready");
+}
+
+#[test]
+fn underlines_and_texts_for_the_clipboard_come_to_tmux() {
+    let home = Home::new();
+    let says = r"stty -echo; echo up; read n; printf '\033[4:3;58;5;9mcurls\033[m \033]52;c;aGVsbG8gdGhlcmU=\007'; echo said; read n";
+    let args = ["record", "--", "sh", "-c", says];
+    let test = "underlines_and_texts_for_the_clipboard_come_to_tmux";
+    let Some(window) = Window::open(test, &home, (60, 12), &args) else { return };
+    window.tmux(&["set-option", "-s", "set-clipboard", "on"]);
+    window.sees("up");
+    window.presses(&["Enter"]);
+    window.sees("curls said");
+    let copied = || window.run(&["show-buffer"]).stdout == b"hello there";
+    assert!(wait_until(DEADLINE, copied), "{:?}", window.run(&["show-buffer"]));
+    let drawn = window.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(drawn.contains("4:3") && drawn.contains("58"), "{drawn:?}");
+    window.presses(&["Enter"]);
+    window.is_left();
+}
+
+#[test]
+fn an_agent_is_recorded_gone_on_from_and_its_tools_are_looked_at() {
+    let home = Home::new();
+    let test = "an_agent_is_recorded_gone_on_from_and_its_tools_are_looked_at";
+    let claude = home.hermetic.root().join("claude");
+    fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
+    fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = home.hermetic.root().join("session.ahr").to_str().unwrap().to_string();
+    let id = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
+    let args = ["record", "--out-file", &path, "--", claude.to_str().unwrap(), "--session-id", id];
+    let Some(window) = Window::open(test, &home, (140, 30), &args) else { return };
+    // Cursor keys with modifiers come as they are.
+    window.tmux(&["set-option", "-s", "extended-keys", "on"]);
+    window.sees("ready");
+    for word in ["one", "two"] {
+        window.types(word);
+        window.presses(&["Enter"]);
+        window.sees(&format!("You said: {word}"));
+        window.sees("ready");
+        if word == "one" {
+            home.ok(&["snapshot", "--session", &path, "--label", "first"]);
+            window.sees("▶");
+        }
+    }
+    window.presses(&["C-S-Up"]);
+    window.sees("branch from snapshot 1");
+    window.types("RECALL");
+    window.sees("RECALL");
+    window.presses(&["Enter"]);
+    window.sees("has it now");
+    assert!(wait_until(DEADLINE, || home.read("claude-branch").contains("You said: one")));
+    assert!(!home.read("claude-branch").contains("one | two"));
+    window.presses(&["Escape"]);
+    window.sees("live");
+    // A tool with a terminal of its own, looked at.
+    let mut tool = home.command(&["exec", "--id", "t1", "-c", "seq 1 90; echo the end"]);
+    let tool = tool.env("NERVE_RECORDING", &path).stdin(std::process::Stdio::null());
+    assert!(tool.stdout(std::process::Stdio::null()).status().unwrap().success());
+    window.sees("1 tool ended");
+    window.presses(&["C-]", "t"]);
+    window.sees("tools");
+    window.presses(&["Enter"]);
+    window.sees("the end");
+    window.presses(&["C-]", "d"]);
+    window.is_left();
+    let id = home.hosts().into_iter().find(|host| host["recording"] == path).unwrap()["id"].clone();
+    home.ok(&["host", "stop", id.as_str().unwrap()]);
 }

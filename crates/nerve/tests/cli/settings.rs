@@ -9,6 +9,7 @@ use crate::harness::Home;
 use crate::recordings::{data, record};
 use crate::seat::Seat;
 use nerve_record::ahr::Body;
+use nerve_testkit::wait_until;
 
 fn write(home: &Home, settings: &str) -> PathBuf {
     let path = PathBuf::from(home.ok(&["config", "path"]).trim_end());
@@ -124,4 +125,39 @@ fn the_viewer_has_the_keys_and_the_gutter_that_are_set() {
     seat.sees("Esc once more");
     seat.types("E");
     assert_eq!(seat.left(), Some(0));
+}
+
+#[test]
+fn a_program_that_runs_is_left_by_the_keys_that_are_set_and_has_those_that_were_usual() {
+    let home = Home::new();
+    let keys = "[keys]\nprefix = \"ctrl+g\"\ndetach = \"ctrl+alt+d\"\nhalf-down = [\"d\", \"ctrl+d\"]\n";
+    write(&home, &format!("[agent.record]\ngutter = \"left\"\n\n{keys}"));
+    home.ok(&["server", "start"]);
+    let shows_keys = "sh -c 'stty -icanon -echo min 1; seq 1 60; echo up; exec cat -v'";
+    home.ok(&["server", "node", "create", "me", "-c", shows_keys]);
+    let attach = || Seat::new(&home, Size::new(100, 14), &["attach", "me"]);
+    let mut seat = attach();
+    seat.sees("\n up");
+    seat.sees("ctrl+g ? help");
+    // As terminals with the kitty keyboard protocol send them: ctrl+], and d.
+    seat.types("\x1b[93;5ud.");
+    seat.sees("^]d.");
+    // ctrl+g [: what was written before; from its start half a window down, which is six lines.
+    seat.types("\x1b[103;5u[");
+    seat.sees("scroll");
+    seat.types("g");
+    assert!(wait_until(crate::seat::LIMIT, || seat.text().starts_with(" 1\n")), "{}", seat.text());
+    seat.types("\x1b[100;5u");
+    assert!(wait_until(crate::seat::LIMIT, || seat.text().starts_with(" 7\n")), "{}", seat.text());
+    seat.types("q");
+    seat.sees("live");
+    // ctrl+alt+d.
+    seat.types("\x1b[100;7u");
+    assert_eq!(seat.left(), Some(0));
+    assert!(home.read("me").contains("^]d."), "{}", home.read("me"));
+    let mut seat = attach();
+    seat.sees("^]d.");
+    seat.types("\x1b[103;5ud");
+    assert_eq!(seat.left(), Some(0), "and after the prefix");
+    assert!(!home.read("me").contains("^G"), "{}", home.read("me"));
 }

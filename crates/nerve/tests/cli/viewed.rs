@@ -94,14 +94,14 @@ fn a_size_that_is_asked_for_counts_whatever_the_window() {
 fn it_is_left_and_come_back_to() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat = viewed(&home, &["--out-file", &file]);
+    let mut seat = viewed(&home, &["--session-id", "mine", "--out-file", &file]);
     let id = id(&home);
     prefixed(&seat, "d");
     assert_eq!(seat.left(), Some(0));
     seat.sees(&format!("detached; come back with 'nerve attach {id}'"));
     assert_eq!(host(&home)["alive"], true);
     // What it says meanwhile is there when somebody comes back.
-    home.ok(&["host", "write", &id, "--escape", "\\r"]);
+    home.ok(&["host", "write", "mine", "--escape", "\\r"]);
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("11 59")));
     let mut back = Seat::new(&home, SIZE, &["attach", &id]);
     back.sees("up\n11 59");

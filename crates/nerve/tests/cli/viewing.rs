@@ -148,12 +148,14 @@ fn another_window_another_frame() {
     close_entry(&seat);
     seat.types("g");
     seat.sees("│line 6 ");
-    let small = Size::new(20, 5);
-    seat.shown.lock().unwrap().resize(small);
-    resize(&seat.slave, small);
-    seat.signal(Signal::WINCH);
-    assert!(wait_until(LIMIT, || seat.text().starts_with(&"─".repeat(20))), "{}", seat.text());
-    assert!(!seat.text().contains('│'), "its sides would take columns from the lines: {}", seat.text());
+    for (rows, first) in [(9, "─".repeat(20)), (5, "line 1\nline 2\nline 3\nline 4\n".into())] {
+        let small = Size::new(20, rows);
+        seat.shown.lock().unwrap().resize(small);
+        resize(&seat.slave, small);
+        seat.signal(Signal::WINCH);
+        assert!(wait_until(LIMIT, || seat.text().starts_with(&first)), "{}", seat.text());
+        assert!(!seat.text().contains('│'), "its sides would take columns from the lines: {}", seat.text());
+    }
     let coloured = |run: &nerve_term::screen::StyleRun| run.style.fg != nerve_term::screen::Color::Default;
     assert!(!seat.shown.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
     seat.types("q");

@@ -34,6 +34,11 @@ impl Agent {
         })
     }
 
+    /// It tells what it runs as it happens.
+    pub(super) fn tells_tools(&self) -> bool {
+        self.driver.profile().transcript.is_some()
+    }
+
     /// It was ready when it was known last: what it did before that was read.
     pub(super) fn taken_over(&mut self, now: TsNs) {
         self.driver.taken_over(now);

@@ -1,33 +1,60 @@
-//! What goes on beside the terminal that is shown: tools that are followed, branches that are made.
+//! What goes on beside the terminal that is shown: tools that are followed, branches that are made, snapshots that are taken.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use nerve_core::host::registry::Entry;
 use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
 use nerve_view::viewer::{Submission, Viewer};
 
 use super::branching::{Branching, Step};
 use super::followers::{Followers, News, Taker};
+use super::listing::listed_at;
 use super::place::Place;
+use super::taking::{Taking, Told};
 
-/// The agent's tools and the branches of one session.
+/// The agent's tools, the branches and the snapshots of one session.
 pub(crate) struct Beside {
-    recording: Option<PathBuf>,
     followers: Followers,
     branching: Branching,
+    taking: Taking,
+}
+
+/// What is not done yet when the viewer is left.
+pub(crate) struct Unfinished {
+    branching: Branching,
+    taking: Taking,
+}
+
+impl Unfinished {
+    /// Waits for it, until this process is told to end, and tells what has become of it.
+    pub(crate) async fn finish(self) {
+        self.taking.finish().await;
+        self.branching.finish().await;
+    }
 }
 
 /// Something has happened there.
 pub(crate) enum Turn {
     Step(Step),
     News(News),
+    Snapshot(Told),
 }
 
 impl Beside {
     /// Of the session with this recording.
     pub(crate) fn of(recording: Option<&Path>) -> Beside {
-        let followers = Followers::of(recording);
-        Beside { recording: recording.map(Path::to_path_buf), followers, branching: Branching::default() }
+        Beside::with(recording, recording)
+    }
+
+    /// Of the session of this host.
+    pub(crate) fn of_host(entry: &Entry) -> Beside {
+        Beside::with(entry.session_file(), listed_at(entry).ok())
+    }
+
+    /// `file`: of the session that can be gone on from; `listed`: the one beside which its tools are listed.
+    fn with(file: Option<&Path>, listed: Option<&Path>) -> Beside {
+        Beside { followers: Followers::of(listed), branching: Branching::of(file), taking: Taking::default() }
     }
 
     /// What happens next. May be dropped and called again. Who has much to say lets the other speak: whose turn it is among those who could is
@@ -36,6 +63,7 @@ impl Beside {
         tokio::select! {
             step = self.branching.next() => Turn::Step(step),
             news = self.followers.next() => Turn::News(news),
+            taken = self.taking.next() => Turn::Snapshot(taken),
         }
     }
 
@@ -51,7 +79,13 @@ impl Beside {
             Turn::Step(Step::Refused(why)) => viewer.refused(&why),
             Turn::News(News::Tools(changes)) => viewer.change_tools(changes),
             Turn::News(News::Changed) => {}
+            Turn::News(News::Whole(by)) => viewer.renumber_tool(by),
             Turn::News(News::Fault(fault)) => viewer.tell(&fault),
+            Turn::News(News::Unlisted(fault)) => {
+                viewer.tell(&fault);
+                viewer.explain_no_tools(fault);
+            }
+            Turn::Snapshot(Ok(told) | Err(told)) => viewer.tell(&told),
         }
     }
 
@@ -59,9 +93,14 @@ impl Beside {
 
     /// Begins to make one.
     pub(crate) fn branch(&mut self, asked: Submission, viewer: &mut Viewer) {
-        if let Err(why) = self.branching.begin(self.recording.as_deref(), asked) {
+        if let Err(why) = self.branching.begin(asked) {
             viewer.refused(&why);
         }
+    }
+
+    /// A task is being written, at a session that is not recorded: what is known of it must not go with it.
+    pub(crate) fn keep_origin(&mut self) {
+        self.branching.keep();
     }
 
     /// The node of the one that was made last; or why there is none, in words.
@@ -69,9 +108,19 @@ impl Beside {
         self.branching.latest()
     }
 
-    /// The branches, when the viewer is left.
-    pub(crate) fn into_branching(self) -> Branching {
-        self.branching
+    // ---- Snapshots ----
+
+    /// Begins to take one of what runs in that host.
+    pub(crate) fn snapshot(&mut self, host: &Entry, viewer: &mut Viewer) {
+        match self.taking.begin(host) {
+            Ok(()) => viewer.tell("taking a snapshot …"),
+            Err(why) => viewer.tell(&why),
+        }
+    }
+
+    /// What is still being done, when the viewer is left.
+    pub(crate) fn into_unfinished(self) -> Unfinished {
+        Unfinished { branching: self.branching, taking: self.taking }
     }
 
     // ---- Tools ----

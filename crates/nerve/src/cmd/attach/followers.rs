@@ -2,8 +2,10 @@
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
+use nerve_core::host::registry::real;
 use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
 use nerve_view::tools::Changes;
@@ -18,8 +20,12 @@ pub(crate) enum News {
     Tools(Changes),
     /// The one that is shown has changed.
     Changed,
+    /// All lines of the one that is shown are there: those that were have numbers that are larger by so many.
+    Whole(i64),
     /// Something went wrong, in words.
     Fault(String),
+    /// There is nothing more to come of the list, and why.
+    Unlisted(String),
 }
 
 /// The tools of one session.
@@ -39,11 +45,27 @@ struct Follower {
 enum State {
     Opening(JoinHandle<Result<Shown>>),
     Live(Box<Source>),
-    Ended(Box<TerminalState>),
+    Ended(Box<TerminalState>, Option<Rest>),
     /// Its terminal is the agent's.
     Agent,
     /// It cannot be shown.
     Nothing,
+}
+
+/// All of a terminal's recording is read, whose end is shown already. Dropped, it is given up.
+struct Rest {
+    reading: JoinHandle<Result<TerminalState>>,
+    /// Whoever reads looks whether it is still there.
+    _wanted: Arc<()>,
+}
+
+impl Rest {
+    fn of(recording: PathBuf) -> Rest {
+        let wanted = Arc::new(());
+        let still = Arc::downgrade(&wanted);
+        let read = move || tools::whole(&recording, || still.strong_count() > 0);
+        Rest { reading: tokio::task::spawn_blocking(read), _wanted: wanted }
+    }
 }
 
 /// For whom something is that is typed into the one that is shown.
@@ -59,7 +81,7 @@ pub(crate) enum Taker {
 impl Followers {
     /// Of the session with this recording. The list is read beside whoever asks for it.
     pub(crate) fn of(recording: Option<&Path>) -> Followers {
-        let recording = recording.map(Path::to_path_buf);
+        let recording = recording.map(real);
         let list = recording.as_deref().map(Tools::of);
         Followers { recording, list, ..Followers::default() }
     }
@@ -75,7 +97,7 @@ impl Followers {
                 }
                 Err(error) => {
                     *list = None;
-                    News::Fault(format!("what the agent runs cannot be followed: {error:#}"))
+                    News::Unlisted(format!("what the agent runs cannot be followed: {error:#}"))
                 }
             },
             news = seen(shown) => news,
@@ -101,7 +123,7 @@ impl Followers {
     pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
         match &self.shown.as_ref()?.state {
             State::Live(source) => Some(source.terminal()),
-            State::Ended(terminal) => Some(terminal),
+            State::Ended(terminal, _) => Some(terminal),
             State::Agent => Some(agent),
             State::Opening(_) | State::Nothing => None,
         }
@@ -116,7 +138,7 @@ impl Followers {
             },
             Some(State::Agent) => Taker::Agent,
             Some(State::Opening(_)) => Taker::Nobody("it is being opened"),
-            Some(State::Ended(_) | State::Nothing) | None => Taker::Nobody("it has ended"),
+            Some(State::Ended(..) | State::Nothing) | None => Taker::Nobody("it has ended"),
         }
     }
 }
@@ -135,7 +157,9 @@ async fn seen(shown: &mut Option<Follower>) -> News {
             let opened = opening.await;
             let (next, news) = match opened {
                 Ok(Ok(Shown::Live(source))) => (State::Live(source), News::Changed),
-                Ok(Ok(Shown::Ended(terminal))) => (State::Ended(terminal), News::Changed),
+                Ok(Ok(Shown::Ended(terminal, rest))) => {
+                    (State::Ended(terminal, rest.map(Rest::of)), News::Changed)
+                }
                 Ok(Ok(Shown::Agent)) => (State::Agent, News::Changed),
                 Ok(Err(error)) => (State::Nothing, News::Fault(format!("it cannot be shown: {error:#}"))),
                 Err(_) => (State::Nothing, News::Fault("it cannot be shown: opening it failed".into())),
@@ -143,11 +167,33 @@ async fn seen(shown: &mut Option<Follower>) -> News {
             *state = next;
             news
         }
-        State::Live(source) => match source.next().await {
-            Ok(Seen::Fault(fault)) => News::Fault(fault),
-            Ok(Seen::Changed | Seen::Title | Seen::Bell | Seen::Ended(_)) => News::Changed,
-            Err(error) => News::Fault(format!("{error:#}")),
-        },
-        State::Ended(_) | State::Agent | State::Nothing => pending().await,
+        State::Live(source) => {
+            let news = match source.next().await {
+                Ok(Seen::Fault(fault)) => News::Fault(fault),
+                Ok(Seen::Changed | Seen::Title | Seen::Bell | Seen::Ended(_)) => News::Changed,
+                Err(error) => News::Fault(format!("{error:#}")),
+            };
+            if let Some(recording) = source.missed().map(Path::to_path_buf)
+                && let State::Live(source) = std::mem::replace(state, State::Nothing)
+            {
+                *state = State::Ended(Box::new(source.into_terminal()), Some(Rest::of(recording)));
+            }
+            news
+        }
+        State::Ended(terminal, rest) => {
+            let Some(Rest { reading, .. }) = rest else { return pending().await };
+            let read = reading.await;
+            *rest = None;
+            match read {
+                Ok(Ok(whole)) => {
+                    let (before, after) = (terminal.line_count(), whole.line_count());
+                    **terminal = whole;
+                    News::Whole(after.cast_signed() - before.cast_signed())
+                }
+                Ok(Err(error)) => News::Fault(format!("only its end is shown: {error:#}")),
+                Err(_) => News::Fault("only its end is shown: reading the rest failed".into()),
+            }
+        }
+        State::Agent | State::Nothing => pending().await,
     }
 }

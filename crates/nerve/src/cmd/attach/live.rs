@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nerve_core::host::EXECUTION;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::{Input, Key};
@@ -14,11 +14,15 @@ use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
 use tokio::time::Instant;
 
 use super::beside::{self, Beside};
+use super::branching::NOTHING_KEPT;
 use super::followers::Taker;
+use super::listing::why_empty;
 use super::place::Place;
+use super::said::{CLIPBOARD, Said};
 use super::showing::{Heard, Seat, Showing, heard};
 use super::source::{Seen, Source};
 use super::{Left, Options};
+use crate::cmd::show::again::{self, Again, Run};
 use crate::exit::FAILED;
 use crate::tty::{Tty, pacing};
 
@@ -45,6 +49,8 @@ pub(super) struct Live {
     pub(super) faults: Vec<String>,
     /// Where to go from here.
     pub(super) onward: Option<Place>,
+    /// What is shown when it has ended and runs once more.
+    again: Option<Again>,
 }
 
 /// What has happened elsewhere.
@@ -69,9 +75,14 @@ impl Live {
         }
         // Nothing goes on from a tool's terminal.
         let is_tool = is_tool(&source);
-        let viewer = if is_tool { viewer.without_entry() } else { viewer };
-        let viewer = if options.read_only { viewer.reading_only() } else { viewer };
-        let beside = Beside::of(source.entry().recording.as_deref());
+        let viewer = match source.entry().session_file() {
+            _ if is_tool => viewer.without_entry(),
+            Some(_) => viewer,
+            None => viewer.without_branches(NOTHING_KEPT),
+        };
+        let mut viewer = if options.read_only { viewer.reading_only() } else { viewer };
+        let beside = Beside::of_host(source.entry());
+        viewer.explain_no_tools(why_empty(source.entry(), source.tells_tools()));
         Live {
             showing: Showing::new(viewer, beside, options.gutter, options.coloured),
             source,
@@ -83,7 +94,13 @@ impl Live {
             ended: None,
             faults: Vec::new(),
             onward: None,
+            again: None,
         }
+    }
+
+    /// When it has ended, the next run is shown.
+    pub(super) fn with(self, again: Option<Again>) -> Live {
+        Live { again, ..self }
     }
 
     /// Until somebody leaves, or the program has ended.
@@ -94,6 +111,8 @@ impl Live {
         }
         loop {
             if let Some(exit) = self.over() {
+                // Its last frame is not drawn any more.
+                self.pass_said(&mut seat.tty);
                 return Ok(Left::Ended(exit));
             }
             let works = self.showing.works;
@@ -101,7 +120,7 @@ impl Live {
             tokio::select! {
                 biased;
                 heard = heard(pacing, seat) => match heard {
-                    Heard::Due => self.draw(&mut seat.tty)?,
+                    Heard::Due => self.draw(&mut seat.tty),
                     Heard::End(number) => return Ok(Left::Gone(128 + number)),
                     Heard::Gone => return Ok(Left::Gone(FAILED)),
                     Heard::Input(input) => if let Some(left) = self.typed(input, &mut seat.tty) {
@@ -112,28 +131,67 @@ impl Live {
                     self.size_due = None;
                     self.showing.changed();
                 }
-                turn = turn(&mut self.source, beside) => match turn {
-                    Turn::Seen(seen) => self.seen(seen?, &mut seat.tty),
-                    Turn::Beside(turn) => self.showing.turned(turn),
-                },
+                turn = turn(&mut self.source, beside) => {
+                    match turn {
+                        Turn::Seen(seen) => self.seen(seen?, &mut seat.tty),
+                        Turn::Beside(turn) => self.showing.turned(turn),
+                    }
+                    // Who is flooded never waits: what is opened, made or taken beside this has its turn too.
+                    tokio::task::yield_now().await;
+                }
+                run = again::next(&mut self.again), if self.ended.is_some() => self.runs_again(run, &mut seat.tty),
                 () = async {}, if works => self.showing.work(self.source.terminal()),
             }
         }
     }
 
+    /// The next run in place of the one that has ended.
+    fn runs_again(&mut self, run: Result<Run>, tty: &mut Tty) {
+        let Run { source, name, told } = match run {
+            Ok(run) => run,
+            Err(error) => {
+                self.again = None;
+                return self.tell(&format!("{error:#}"));
+            }
+        };
+        let options = Options { name, told, ..self.options.clone() };
+        let (again, faults) = (self.again.take(), std::mem::take(&mut self.faults));
+        tty.title(&options.name);
+        // That was the run before.
+        tty.progress(0, 0);
+        *self = Live { again, faults, ..Live::new(source, options) };
+    }
+
     /// Draws what there is to be seen, and tells the host what room there is for it.
-    fn draw(&mut self, tty: &mut Tty) -> Result<()> {
+    fn draw(&mut self, tty: &mut Tty) {
         let facts = self.facts(tty);
-        let drawn = self.showing.draw(tty, self.source.terminal(), None, &facts);
-        let window = drawn.context("cannot draw")?;
-        if std::mem::take(&mut self.rings) {
-            tty.ring();
-        }
+        let window = self.showing.draw(tty, self.source.terminal(), None, &facts);
+        self.pass_said(tty);
         let room = Layout::room(window.cols, window.rows, self.options.gutter);
         if self.room.replace(room) != Some(room) {
             self.source.view(room);
         }
-        Ok(())
+    }
+
+    /// Tells the terminal what the program says to it.
+    fn pass_said(&mut self, tty: &mut Tty) {
+        if std::mem::take(&mut self.rings) {
+            tty.ring();
+        }
+        let Said { clipboard, too_long, notifications, progress } = self.source.take_said();
+        notifications.iter().for_each(|notification| tty.notify(notification));
+        progress.into_iter().for_each(|(state, value)| tty.progress(state, value));
+        // Who only looks does not have the clipboard of somebody who types.
+        if !self.options.clipboard || self.options.read_only {
+            return;
+        }
+        clipboard.iter().for_each(|text| tty.clipboard(text));
+        if let Some(bytes) = too_long {
+            let (bytes, most) = (bytes / 1000, CLIPBOARD / 4 * 3 / 1000);
+            self.tell(&format!(
+                "the program has copied {bytes} kB, which is not passed on: more than {most} kB"
+            ));
+        }
     }
 
     fn facts(&self, tty: &Tty) -> Facts {
@@ -147,6 +205,7 @@ impl Live {
             fault: self.faults.last().cloned().or(ended).or(catching_up),
             state: Some((word.to_string(), evidence)),
             recorded,
+            unrecorded: recording.is_none() && !is_tool(&self.source),
             begin: Some(TsNs(self.source.entry().started)),
             abilities: tty.abilities(),
             ..Facts::default()
@@ -185,8 +244,12 @@ impl Live {
     }
 
     fn typed(&mut self, input: Input, tty: &mut Tty) -> Option<Left> {
-        let asked = self.showing.input(input, self.source.terminal(), None)?;
-        match asked {
+        let asked = self.showing.input(input, self.source.terminal(), None);
+        let may_be_lost = self.ended.is_none() && self.source.entry().recording.is_none();
+        if may_be_lost && *self.showing.viewer.mode() == Mode::Entry {
+            self.showing.beside.keep_origin();
+        }
+        match asked? {
             Asked::Input(input) => self.pass_on(&input),
             Asked::ToTool(input) => self.pass_on_to_tool(&input),
             Asked::Detach => return Some(Left::Detached),
@@ -196,6 +259,7 @@ impl Live {
             Asked::Branch(_) if self.options.read_only => {
                 self.showing.viewer.refused("attached for reading only: 'nerve branch' makes one");
             }
+            Asked::Snapshot => self.snapshot(),
             Asked::GoToBranch => match self.showing.beside.latest() {
                 Ok(place) => {
                     self.onward = Some(place);
@@ -207,6 +271,13 @@ impl Live {
             other => drop(self.showing.done(other, tty)),
         }
         None
+    }
+
+    fn snapshot(&mut self) {
+        match self.ended {
+            Some(_) => self.tell("the program has ended: it takes no snapshots any more"),
+            None => self.showing.beside.snapshot(self.source.entry(), &mut self.showing.viewer),
+        }
     }
 
     fn left(&self) -> Left {

@@ -107,11 +107,11 @@ fn ambiguous(args: &Place, several: &[&Entry]) -> Failure {
     let is_node = several.iter().all(|entry| text(entry, "node").is_some());
     let ids = |id: fn(&Entry) -> &str| -> Vec<&str> { several.iter().map(|entry| id(entry)).collect() };
     let (hosts, sessions) = (ids(|entry| &entry.id), ids(|entry| &entry.session_id));
-    let begins_all = sessions.iter().all(|id| id.starts_with(&args.target));
-    Failure::new(USAGE, message).hint(match (is_node, begins_all) {
+    let are_meant = sessions.iter().all(|id| id.starts_with(&args.target) && **id != args.target);
+    Failure::new(USAGE, message).hint(match (is_node, are_meant) {
         (true, _) => "name one of them by its session, with --session".to_string(),
-        (false, true) => longer(&sessions),
-        (false, false) => longer(&hosts),
+        (false, true) => longer(&args.target, &sessions),
+        (false, false) => longer(&args.target, &hosts),
     })
 }
 

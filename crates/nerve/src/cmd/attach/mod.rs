@@ -4,13 +4,16 @@ mod agent;
 pub(crate) mod beside;
 mod branching;
 pub(crate) mod followers;
+mod listing;
 mod live;
 mod look;
 pub(crate) mod onward;
 pub(crate) mod place;
+mod said;
 pub(crate) mod showing;
 pub(crate) mod size;
 pub(crate) mod source;
+mod taking;
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -40,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) read_only: bool,
     /// In colours.
     pub(crate) coloured: bool,
+    /// What the program copies goes to this terminal's clipboard.
+    pub(crate) clipboard: bool,
     /// When the program has ended its lines are still looked at.
     pub(crate) stay: bool,
     /// What is to be known at first.
@@ -105,6 +110,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         bindings: settings.bindings(),
         read_only: args.read_only,
         coloured,
+        clipboard: settings.clipboard,
         stay: args.stay,
         told: settings.unread,
     };

@@ -4,13 +4,14 @@ use anyhow::Result;
 use nerve_server::paths::Places;
 use nerve_view::layout::Layout;
 
-use super::branching::Branching;
+use super::beside::Unfinished;
 use super::live::Live;
 use super::place::Place;
 use super::showing::Seat;
 use super::size::SizeRule;
 use super::source::Source;
 use super::{Left, Options, Outcome, code, look, words};
+use crate::cmd::show::again::Again;
 use crate::{out, tty};
 
 /// On the way to another program.
@@ -26,38 +27,48 @@ pub(crate) struct Onward {
 struct Told {
     faults: Vec<String>,
     notes: Vec<String>,
-    branching: Vec<Branching>,
+    unfinished: Vec<Unfinished>,
 }
 
 impl Told {
     async fn tell(self) {
         self.faults.iter().for_each(out::warning);
         self.notes.iter().for_each(out::note);
-        for branching in self.branching {
-            branching.finish().await;
+        for unfinished in self.unfinished {
+            unfinished.finish().await;
         }
     }
 }
 
 /// Shows a program until somebody leaves it or it ends. The terminal is given back, unless it goes on to another one.
-pub(super) async fn shown(source: Source, options: Options, mut seat: Seat) -> Result<Outcome> {
-    let mut live = Live::new(source, options);
+pub(super) async fn shown(source: Source, options: Options, seat: Seat) -> Result<Outcome> {
+    shown_again(source, options, None, seat).await
+}
+
+/// The same; when it has ended, what runs `again` is shown in its place.
+pub(crate) async fn shown_again(
+    source: Source,
+    options: Options,
+    again: Option<Again>,
+    mut seat: Seat,
+) -> Result<Outcome> {
+    let mut live = Live::new(source, options).with(again);
     let left = live.run(&mut seat).await?;
     let (last, faults) = (live.last_lines(), std::mem::take(&mut live.faults));
     let interrupted = live.interrupted;
     let to = live.onward.take();
     let (mut source, beside, options) = live.into_parts();
-    let branching = beside.into_branching();
+    let unfinished = beside.into_unfinished();
     let Some(to) = to else {
         drop(seat);
         source.flush().await;
-        branching.finish().await;
+        unfinished.finish().await;
         return Ok(Outcome { left, faults, last, interrupted, onward: None });
     };
     source.flush().await;
     let mut onward = Onward::new(seat, to, options);
     onward.told.faults = faults;
-    onward.told.branching.push(branching);
+    onward.told.unfinished.push(unfinished);
     Ok(Outcome { left, faults: Vec::new(), last, interrupted, onward: Some(Box::new(onward)) })
 }
 
@@ -67,9 +78,9 @@ impl Onward {
     }
 
     /// From a recording, which is no program that could be left.
-    pub(crate) fn from_recording(seat: Seat, to: Place, options: Options, branching: Branching) -> Onward {
+    pub(crate) fn from_recording(seat: Seat, to: Place, options: Options, unfinished: Unfinished) -> Onward {
         let mut onward = Onward::new(seat, to, options);
-        onward.told.branching.push(branching);
+        onward.told.unfinished.push(unfinished);
         onward
     }
 
@@ -87,8 +98,9 @@ impl Onward {
     pub(crate) async fn go(self) -> Result<u8> {
         let Onward { mut seat, mut to, mut options, mut told } = self;
         loop {
-            // The name is the program's before.
+            // Name and progress are the program's before.
             seat.tty.title("");
+            seat.tty.progress(0, 0);
             options = Options { name: to.target.clone(), read_only: false, told: None, ..options };
             let source = opened(&to, &options).await;
             let shown = match source {
@@ -113,7 +125,7 @@ impl Onward {
                 return Ok(code(outcome.left));
             };
             told.faults.extend(onward.told.faults);
-            told.branching.extend(onward.told.branching);
+            told.unfinished.extend(onward.told.unfinished);
             (seat, to, options) = (onward.seat, onward.to, onward.options);
         }
     }

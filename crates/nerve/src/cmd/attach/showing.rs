@@ -1,8 +1,6 @@
 //! A viewer at work on the user's terminal: what it shows and when, what is typed into it, what goes on beside it. The same for a program
 //! that runs and for a recording.
 
-use std::io;
-
 use anyhow::Context;
 use nerve_term::event::Size;
 use nerve_term::keys::Input;
@@ -35,6 +33,16 @@ pub(crate) enum Heard {
     Gone,
     /// To draw.
     Due,
+}
+
+/// What a recording has besides what is shown of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) timeline: &'a Timeline,
+    /// Its end, while another moment is shown.
+    pub(crate) end: Option<&'a TerminalState>,
+    /// All of it is read: what was written before the first line of its end is known.
+    pub(crate) is_whole: bool,
 }
 
 /// See the module.
@@ -81,24 +89,22 @@ impl Showing {
     }
 
     /// Draws what there is to be seen; says how large the window is.
-    ///
-    /// # Errors
-    /// The terminal is gone.
     pub(crate) fn draw(
         &mut self,
         tty: &mut Tty,
         terminal: &TerminalState,
-        timeline: Option<&Timeline>,
+        recorded: Option<Recorded<'_>>,
         facts: &Facts,
-    ) -> io::Result<Size> {
+    ) -> Size {
         let Showing { viewer, beside, gutter, coloured, places, works, .. } = self;
         beside.keep(viewer);
         let kind = viewer.kind();
-        let document = document(kind, terminal);
+        let (timeline, end) = in_time(recorded);
+        let document = known_to(recorded, document(kind, terminal));
         let shown = beside.terminal(terminal);
         let tool = shown.map(Document::live);
         let mut window = Size::default();
-        tty.draw(*coloured, |buffer| {
+        tty.draw(*coloured, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
             let layout = Layout::of(kind, buffer.area, terminal.size(), *gutter);
             *places = layout.places(viewer, shown.map(TerminalState::size), facts.abilities);
@@ -109,17 +115,18 @@ impl Showing {
                 viewer.sees_tool(tool);
                 *works |= viewer.work_tool(tool);
             }
-            let scene = Scene { tool: tool.as_ref(), timeline, ..Scene::of(&document, *places) };
-            let drawn = draw(viewer, &scene, facts, &layout, buffer);
+            let scene =
+                Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, *places) };
+            let drawn = draw(viewer, &scene, facts, &layout, buffer, decorations);
             let style = match viewer.mode() {
                 Mode::Live => terminal.cursor_style(),
                 Mode::Tool => shown.map_or(0, TerminalState::cursor_style),
                 _ => 0,
             };
             drawn.cursor.map(|(col, row)| Cursor { col, row, style })
-        })?;
+        });
         self.pacing.drew(Instant::now());
-        Ok(window)
+        window
     }
 
     /// Takes what somebody does; what comes of it that the viewer cannot do.
@@ -127,12 +134,14 @@ impl Showing {
         &mut self,
         input: Input,
         terminal: &TerminalState,
-        timeline: Option<&Timeline>,
+        recorded: Option<Recorded<'_>>,
     ) -> Option<Asked> {
         let before = self.viewer.told();
-        let document = document(self.viewer.kind(), terminal);
+        let document = known_to(recorded, document(self.viewer.kind(), terminal));
         let tool = self.beside.terminal(terminal).map(Document::live);
-        let scene = Scene { tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
+        let (timeline, end) = in_time(recorded);
+        let scene =
+            Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
         let asked = self.viewer.input(input, &scene);
         // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
         if !matches!(asked, Some(Asked::Input(_))) || self.viewer.told() != before {
@@ -204,5 +213,22 @@ fn document(kind: Kind, terminal: &TerminalState) -> Document<'_> {
     match kind {
         Kind::Live => Document::live(terminal),
         Kind::After => Document::of(terminal),
+    }
+}
+
+fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
+    let Some(recorded) = recorded else { return (None, None) };
+    let end = recorded.end.map(Document::of).map(|end| match recorded.is_whole {
+        true => end,
+        false => end.without_begin(),
+    });
+    (Some(recorded.timeline), end)
+}
+
+/// What is shown, which is the end unless that is elsewhere.
+fn known_to<'a>(recorded: Option<Recorded<'_>>, document: Document<'a>) -> Document<'a> {
+    match recorded {
+        Some(Recorded { end: None, is_whole: false, .. }) => document.without_begin(),
+        _ => document,
     }
 }

@@ -12,11 +12,15 @@ use nerve_core::host::registry::Entry;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::Input;
 use nerve_term::terminal::{Notice, TerminalState};
+use tokio::time::Instant;
 
 use super::agent::Agent;
+use super::said::Said;
 use super::size::SizeRule;
 
-/// Output that is taken at once: more is shown with the next frame, so that keys are heard in between.
+/// How long output is taken without a pause, and how much at most: more is shown with the next frame, so that keys are heard in between
+/// and another terminal has its turn.
+const SLICE: Duration = Duration::from_millis(4);
 const AT_ONCE: usize = 512 * 1024;
 /// How long the last keys may take to the host.
 const LAST_KEYS: Duration = Duration::from_secs(1);
@@ -47,6 +51,9 @@ pub(crate) struct Source {
     terminal: TerminalState,
     agent: Agent,
     title: String,
+    said: Said,
+    /// Nothing was before we came: what the program said then is for us.
+    is_first: bool,
     /// What was before we came is still read.
     catching_up: bool,
     changed: bool,
@@ -54,6 +61,8 @@ pub(crate) struct Source {
     exit: Option<ExitStatus>,
     /// [`Seen::Ended`] was told, or waits to be.
     over: bool,
+    /// Some of its output is not in the terminal.
+    skipped: bool,
 }
 
 impl std::fmt::Debug for Source {
@@ -90,11 +99,14 @@ impl Source {
             terminal: TerminalState::new(Size::new(entry.cols, entry.rows)),
             agent,
             title: String::new(),
+            said: Said::default(),
+            is_first: false,
             catching_up: true,
             changed: false,
             told: errors.iter().map(|error| Seen::Fault(error.to_string())).collect(),
             exit: None,
             over: false,
+            skipped: false,
             entry,
         })
     }
@@ -103,6 +115,29 @@ impl Source {
     #[must_use]
     pub(crate) fn injecting(self) -> Source {
         Source { origin: Origin::Injected, ..self }
+    }
+
+    /// The same for whoever has started the program: all that it says is for him.
+    #[must_use]
+    pub(crate) fn heard_from_the_start(self) -> Source {
+        Source { is_first: true, ..self }
+    }
+
+    /// For a terminal that may have been flooded: what is now is shown before what was ([`Hosted::latest`]).
+    #[must_use]
+    pub(crate) fn latest(self) -> Source {
+        Source { host: self.host.latest(), ..self }
+    }
+
+    /// The recording of what is over, if the terminal does not have all of it.
+    pub(crate) fn missed(&self) -> Option<&Path> {
+        let is_told = self.over && !self.changed && self.told.is_empty();
+        self.entry.recording.as_deref().filter(|_| is_told && self.skipped)
+    }
+
+    /// What there was to be seen in the end.
+    pub(crate) fn into_terminal(self) -> TerminalState {
+        self.terminal
     }
 
     /// Waits for what is to be seen next; several outputs are one. May be dropped and called again: nothing is lost. Waits for ever
@@ -140,8 +175,8 @@ impl Source {
 
     /// What else has happened already, to a limit.
     async fn take_what_is_there(&mut self) {
-        let limit = self.terminal.offset() + AT_ONCE as u64;
-        while !self.over && self.terminal.offset() < limit {
+        let (limit, until) = (self.terminal.offset() + AT_ONCE as u64, Instant::now() + SLICE);
+        while !self.over && self.terminal.offset() < limit && Instant::now() < until {
             tokio::select! {
                 biased;
                 happened = self.host.next() => self.happened(happened),
@@ -163,7 +198,10 @@ impl Source {
                 self.changed = true;
             }
             Happened::CaughtUp => self.caught_up(),
-            Happened::Skipped(offset) => self.terminal.skip_to(offset),
+            Happened::Skipped(offset) => {
+                self.terminal.skip_to(offset);
+                self.skipped = true;
+            }
             Happened::Exited(exit) => {
                 self.exit = Some(exit);
                 self.agent.exited(self.clock.now(), exit);
@@ -185,8 +223,10 @@ impl Source {
         // Its questions are for whoever drives it.
         let changes = self.terminal.process_data(now, self.host.output());
         self.agent.output(now, self.terminal.offset(), &changes.notices);
-        // What rang before we came has been heard, or not.
-        let rings = !self.catching_up && changes.notices.contains(&Notice::Bell);
+        // What rang and was said before we came has been heard, or not.
+        let is_past = self.catching_up && !self.is_first;
+        self.said.take(&changes.notices, is_past);
+        let rings = !is_past && changes.notices.contains(&Notice::Bell);
         if rings && !self.told.contains(&Seen::Bell) {
             self.told.push_back(Seen::Bell);
         }
@@ -253,9 +293,19 @@ impl Source {
         self.catching_up
     }
 
+    /// What the program has said to the terminal since this was asked last.
+    pub(super) fn take_said(&mut self) -> Said {
+        std::mem::take(&mut self.said)
+    }
+
     /// What the agent does, and how that is known, in words.
     pub(crate) fn state(&self) -> (&'static str, String) {
         self.agent.state()
+    }
+
+    /// The program tells what it runs as it happens.
+    pub(crate) fn tells_tools(&self) -> bool {
+        self.agent.tells_tools()
     }
 
     /// What is known of the host.

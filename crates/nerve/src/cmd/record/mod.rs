@@ -38,7 +38,7 @@ use crate::{exit, out, tty};
 /// How long the last event is waited for after the program has ended.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
-/// Somebody sits in front of it: [`viewed`] is for that, [`record`] for everything else.
+/// Somebody sits in front of it: [`viewed()`] is for that, [`record`] for everything else.
 pub(crate) fn is_viewed(args: &RecordArgs) -> bool {
     full_screen::is_there() && !is_headless(args) && !args.plain
 }
@@ -74,11 +74,9 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     // Where no terminal answers the program's questions, ours does.
     let unseen = headless || !std::io::stdout().is_terminal();
     let relay = crate::own::path().ok();
-    // It also learns which conversation the agent has: what goes on from the recording has to know.
+    // It also learns what the agent runs, and which conversation it has: what goes on from the recording has to know.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
-    let watch = (wanted || spec.recording.is_some())
-        .then(|| Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen))
-        .flatten()
+    let watch = Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
         .filter(|watch| wanted || watch.knows_conversations());
     let untraced = match &watch {
         Some(watch) => watch.untraced(),

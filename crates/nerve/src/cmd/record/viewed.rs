@@ -39,13 +39,16 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         bindings: settings.bindings(),
         read_only: false,
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        clipboard: settings.clipboard,
         stay: args.stay,
         told: settings.unread,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
+    // The session's id may be a node's name, or several sessions'.
     let id = entry.id.clone();
     let shown = async {
         let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
+        let source = source.heard_from_the_start();
         attach::run(source, options).await
     };
     let outcome = match shown.await {

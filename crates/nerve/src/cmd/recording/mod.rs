@@ -115,8 +115,8 @@ fn unfound(error: StoreError) -> anyhow::Error {
         StoreError::Io { .. } => FAILED,
     };
     let hint = match &error {
-        StoreError::Ambiguous { paths, .. } => {
-            longer(&paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
+        StoreError::Ambiguous { what, paths } => {
+            longer(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
         }
         _ => "'nerve recordings list' shows what there is".to_string(),
     };

@@ -1,8 +1,13 @@
-//! Times, spans and sizes for people.
+//! Times, spans, sizes and names for people.
 
+use std::path::Path;
 use std::time::Duration;
 
+use nerve_record::store::id_of;
 use nerve_term::event::{ExitStatus, TsNs};
+
+/// Characters of an id that tell when a recording began, to the millisecond (RFC 9562 §5.7).
+const ID: usize = 13;
 
 /// `2025-10-09 08:53:20Z`.
 pub(super) fn time(at: TsNs) -> String {
@@ -48,6 +53,22 @@ pub(super) fn bytes(count: u64) -> String {
     if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") }
 }
 
+/// A recording by its file's name; by the beginning of its id, of which nobody reads all.
+pub(super) fn called(recording: &Path) -> String {
+    let name = recording.file_name().unwrap_or_default().to_string_lossy();
+    let is_uuid =
+        |id: &&str| id.len() == 36 && id.bytes().enumerate().all(|(at, byte)| part_of_uuid(at, byte));
+    match id_of(recording).filter(is_uuid) {
+        Some(id) => format!("{}…", &id[..ID]),
+        None => name.into_owned(),
+    }
+}
+
+/// The character of an id at that place may be this one (RFC 9562 §4).
+fn part_of_uuid(at: usize, byte: u8) -> bool {
+    if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+}
+
 /// A command as a shell would take it.
 pub(super) fn command(argv: &[String]) -> String {
     shell_words::join(argv)
@@ -91,5 +112,18 @@ mod tests {
             assert_eq!(bytes(count), words);
         }
         assert_eq!(time(TsNs(1_710_000_000_000_000_000)), "2024-03-09 16:00:00Z");
+    }
+
+    #[test]
+    fn an_id_is_called_by_its_beginning_and_a_name_as_it_is() {
+        for (file, name) in [
+            ("/r/0195e3a1-77aa-7bcd-8000-0123456789ab.ahr", "0195e3a1-77aa…"),
+            ("0195e3a1-77aa-7bcd-8000-0123456789xy.ahr", "0195e3a1-77aa-7bcd-8000-0123456789xy.ahr"),
+            ("a-name-that-is-as-long-as-an-id-would.ahr", "a-name-that-is-as-long-as-an-id-would.ahr"),
+            ("/r/run.ahr", "run.ahr"),
+            ("run.cast", "run.cast"),
+        ] {
+            assert_eq!(called(Path::new(file)), name);
+        }
     }
 }

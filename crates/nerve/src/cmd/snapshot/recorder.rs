@@ -120,7 +120,9 @@ impl Recorder {
     fn unreachable(&self, error: &io::Error) -> Unconfirmed {
         let failure = Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"));
         Unconfirmed::Not(
-            failure.hint("its recording has ended, or --socket is wrong; 'nerve host list' shows what runs"),
+            failure.hint(
+                "its recording has ended, or another socket is its own; 'nerve host list' shows what runs",
+            ),
         )
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nerve_core::host::OF;
 use nerve_core::host::registry::{Entry, entries};
+use nerve_core::host::{OF, UNRECORDED};
 use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub(super) struct Whose {
     pub(super) recorder: Recorder,
     /// Its id: files are kept under it.
     pub(super) session: String,
-    pub(super) recording: Option<PathBuf>,
+    /// Its recording, or what stands for one: its snapshots are listed beside it.
+    pub(super) file: Option<PathBuf>,
     /// Where its program was started, if it is not the session around this process.
     pub(super) dir: Option<PathBuf>,
 }
@@ -53,12 +54,13 @@ impl Whose {
             }
         }
         let session = around.unwrap_or_else(|| UNNAMED.to_string());
-        Ok(Whose { recorder, session, recording: variable(RECORDING).map(PathBuf::from), dir: None })
+        let file = variable(RECORDING).or_else(|| variable(UNRECORDED)).map(PathBuf::from);
+        Ok(Whose { recorder, session, file, dir: None })
     }
 
     fn of(entry: &Entry, recorder: Recorder) -> Whose {
         let session = entry.session_id.clone();
-        Whose { recorder, session, recording: entry.recording.clone(), dir: None }
+        Whose { recorder, session, file: entry.session_file().map(Path::to_path_buf), dir: None }
     }
 }
 
@@ -92,9 +94,9 @@ fn named<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
         _ => {
             let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
             let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
-            let begins_all = sessions.iter().all(|id| id.starts_with(wanted));
+            let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
             let message = format!("'{wanted}' is {} sessions that run", found.len());
-            Err(Failure::new(USAGE, message).hint(longer(if begins_all { &sessions } else { &ids })))
+            Err(Failure::new(USAGE, message).hint(longer(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
 }

@@ -7,10 +7,15 @@ use std::time::Duration;
 
 use nerve_client::NerveClient;
 use nerve_proto::params::SubscribeParams;
+use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
 
 use crate::harness::{DEADLINE, Home, alive, pid_in};
 use crate::recording::Recording;
+use crate::seat::Seat;
+
+/// Leaves a viewer, as terminals with the kitty keyboard protocol send it.
+const LEAVE: &str = "\x1b[93;5ud";
 
 /// A small file system in memory; it goes when this is dropped.
 struct Tmpfs(PathBuf);
@@ -111,6 +116,13 @@ fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
     })
 }
 
+/// Somebody who looks at the shell.
+fn viewer(home: &Home) -> Seat {
+    let seat = Seat::new(home, Size::new(240, 12), &["attach", "sh"]);
+    seat.sees("ready");
+    seat
+}
+
 fn lost_recordings(texts: &[String]) -> usize {
     texts
         .iter()
@@ -133,6 +145,11 @@ fn without_a_place_for_recordings_a_node_works_and_says_so_once() {
     assert!(faults.contains("recordings"), "it says where: {faults}");
     assert_eq!(errors.iter().filter(|error| error.contains("recordings")).count(), 1, "{errors:?}");
     assert_eq!(home.fact("sh", "recording"), "", "there is none");
+    let mut seat = viewer(&home);
+    seat.sees("! nothing is recorded: ");
+    seat.sees("not recorded");
+    seat.types(LEAVE);
+    assert_eq!(seat.left(), Some(0));
     let before = home.read("sh");
     home.kill_server("default");
     home.ok(&["server", "start"]);
@@ -166,6 +183,8 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
     };
     home.shell("sh");
     let recording = home.recording_of("sh");
+    let mut seat = viewer(&home);
+    seat.sees("● ");
     let errors = errors_of(&home, || {
         home.execute("sh", "echo the $((2-1))st");
         // A block of its own: the one that does not fit any more is lost with all that is in it.
@@ -175,6 +194,16 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
         assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()), "{:#}", home.info("sh"));
     });
     assert_eq!(lost_recordings(&errors), 1, "{errors:?}");
+    // Who looks is told what is wrong and where, and so is who comes later; keys are the program's as before.
+    let mut late = viewer(&home);
+    for seat in [&mut seat, &mut late] {
+        seat.sees("! tap 'recording' failed");
+        seat.sees("No space left");
+        seat.types("echo se$((1+1))n\r");
+        seat.sees("\nse2n");
+        seat.types(LEAVE);
+        assert_eq!(seat.left(), Some(0));
+    }
     let faults = home.fact("sh", "faults");
     assert_eq!(faults.matches("recording").count(), 1 + faults.matches("recordings/").count(), "{faults}");
     assert!(faults.contains("No space left"), "{faults}");

@@ -132,12 +132,13 @@ fn whoever_waits_on_a_server_that_dies_is_told_what_to_do() {
     let home = Home::with_server();
     home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
     home.ok(&["server", "node", "wait", "me"]);
+    let hangs = home.start(&["server", "node", "execute", "me", "HANG"]);
+    home.wait_for_state("me", "busy");
     let waits = [
-        home.start(&["server", "node", "execute", "me", "HANG"]),
+        hangs,
         home.start(&["server", "node", "wait", "me", "--until", "stopped"]),
         home.start(&["server", "node", "execute", "me", "second", "--stream"]),
     ];
-    home.wait_for_state("me", "busy");
     assert!(wait_until(DEADLINE, || home.fact("me", "queued") == "1"));
     home.kill_server("default");
     for wait in waits {

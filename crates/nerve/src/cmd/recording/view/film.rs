@@ -1,5 +1,7 @@
 //! The recording in the viewer: its end, with all lines as soon as they are read, or any moment of it, standing or playing.
 
+mod moment;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use nerve_view::timeline::Timeline;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use self::moment::{Goal, Moment};
 use super::super::replay::Pace;
 use super::super::size;
 use super::reading::{self, Marks, Whole};
@@ -37,21 +40,12 @@ pub(super) struct Film {
     /// Moments can be gone to at once.
     is_indexed: bool,
     /// A moment to go to as soon as they can be.
-    wanted: Option<TsNs>,
+    wanted: Option<Goal>,
     marks: Marks,
     /// A moment before the end, if one is looked at.
     moment: Option<Moment>,
     speed: f64,
     live: bool,
-}
-
-/// A moment of it.
-struct Moment {
-    play: Playback,
-    clock: TsNs,
-    plays: bool,
-    /// When what is next is due, while it plays.
-    due: Instant,
 }
 
 impl Film {
@@ -106,15 +100,25 @@ impl Film {
             }
             Err(_) => tracing::warn!("the reader of the recording failed: only its end is shown"),
         }
-        if let Some(time) = self.wanted.take() {
-            self.go_to(time)?;
+        if let Some(goal) = self.wanted.take() {
+            self.go_to(goal)?;
         }
         let after = self.last.fold().terminal.line_count();
         Ok(if is_seen { after.cast_signed() - before.cast_signed() } else { 0 })
     }
 
+    /// All lines are there.
+    pub(super) fn is_read(&self) -> bool {
+        self.whole.is_none()
+    }
+
     pub(super) fn terminal(&self) -> &TerminalState {
         &self.moment.as_ref().map_or(&self.last, |moment| &moment.play).fold().terminal
+    }
+
+    /// Its end, while another moment is shown.
+    pub(super) fn end(&self) -> Option<&TerminalState> {
+        self.moment.as_ref().map(|_| &self.last.fold().terminal)
     }
 
     /// Stretches that could not be read.
@@ -187,7 +191,7 @@ impl Film {
         match &mut self.moment {
             Some(moment) => moment.plays = !moment.plays,
             None => {
-                self.go_to(self.start)?;
+                self.go_to(Goal { time: self.start, offset: None })?;
                 self.moment.iter_mut().for_each(|moment| moment.plays = true);
             }
         }
@@ -196,7 +200,8 @@ impl Film {
 
     /// So many seconds on; back, if negative.
     pub(super) fn skip(&mut self, seconds: i64) -> Result<(), AhrError> {
-        let at = self.wanted.or(self.moment.as_ref().map(|moment| moment.clock)).unwrap_or(self.end);
+        let at = self.wanted.map(|goal| goal.time).or(self.moment.as_ref().map(|moment| moment.clock));
+        let at = at.unwrap_or(self.end);
         let nanoseconds = seconds.saturating_mul(1_000_000_000);
         let to = TsNs(at.0.saturating_add_signed(nanoseconds)).max(self.start);
         self.seek(to.since(self.start))
@@ -206,10 +211,32 @@ impl Film {
     pub(super) fn seek(&mut self, to: Duration) -> Result<(), AhrError> {
         let to = self.start + to;
         if to >= self.end {
-            (self.moment, self.wanted) = (None, None);
+            self.go_to_end();
             return Ok(());
         }
-        self.go_to(to)
+        self.go_to(Goal { time: to, offset: None })
+    }
+
+    /// To its end.
+    pub(super) fn go_to_end(&mut self) {
+        (self.moment, self.wanted) = (None, None);
+    }
+
+    /// To the moment at which the snapshot with this id was taken, and stands there. Of one that is not known nothing can be shown.
+    pub(super) fn visit(&mut self, id: u64) -> Result<(), AhrError> {
+        let terminal = &self.last.fold().terminal;
+        let Some((_, taken)) = terminal.snapshots_by_line().find(|(_, snapshot)| snapshot.id == id) else {
+            return Ok(());
+        };
+        let marked = self.marks.snapshots.iter().find(|marked| marked.id == id);
+        let time = marked.map_or(taken.at, |marked| self.start + marked.at).clamp(self.start, self.end);
+        if taken.offset >= terminal.offset() {
+            self.go_to_end();
+            return Ok(());
+        }
+        self.go_to(Goal { time, offset: Some(taken.offset) })?;
+        self.moment.iter_mut().for_each(|moment| moment.plays = false);
+        Ok(())
     }
 
     pub(super) fn change_speed(&mut self, faster: bool) -> Result<(), AhrError> {
@@ -218,10 +245,10 @@ impl Film {
         self.plan()
     }
 
-    fn go_to(&mut self, time: TsNs) -> Result<(), AhrError> {
-        let is_start = time <= self.start;
+    fn go_to(&mut self, goal: Goal) -> Result<(), AhrError> {
+        let is_start = goal.time <= self.start;
         if !is_start && !self.is_indexed {
-            self.wanted = Some(time);
+            self.wanted = Some(goal);
             return Ok(());
         }
         self.wanted = None;
@@ -229,17 +256,12 @@ impl Film {
             Some(moment) if !is_start => moment,
             old => Moment {
                 play: Playback::open(&self.path, self.size)?,
-                clock: time,
+                clock: goal.time,
                 plays: old.is_some_and(|moment| moment.plays),
                 due: Instant::now(),
             },
         };
-        if is_start {
-            moment.reach(time)?;
-        } else {
-            moment.play.seek(Position::Time(time))?;
-        }
-        moment.clock = time;
+        moment.go_to(goal, is_start)?;
         self.moment = Some(moment);
         self.plan()
     }
@@ -255,24 +277,6 @@ impl Film {
 
     fn pace(&self) -> Pace {
         Pace { speed: self.speed, idle: Some(IDLE) }
-    }
-}
-
-impl Moment {
-    /// Sets when what is next is due, counted from `from`; false at the end.
-    fn plan(&mut self, from: Instant, pace: Pace) -> Result<bool, AhrError> {
-        let next = self.play.next_at()?;
-        let wait = pace.wait(self.clock, next.unwrap_or(self.clock).max(self.clock));
-        self.due = from.checked_add(wait).unwrap_or(from);
-        Ok(next.is_some())
-    }
-
-    /// Applies everything up to this recorded time.
-    fn reach(&mut self, time: TsNs) -> Result<(), AhrError> {
-        self.play.play(|record| record.at <= time, |_| {})?;
-        self.play.fold_mut().wait_until(time);
-        self.clock = self.clock.max(time);
-        Ok(())
     }
 }
 

@@ -8,21 +8,24 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use nerve_record::shelf::is_live;
+use nerve_server::paths::Places;
 use nerve_term::keys::{Input, Key};
 use nerve_view::draw::{Facts, Gutter};
+use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Kind, Viewer};
 
 use self::film::Film;
 use super::player::Left;
-use super::{Losses, check, facts, find, unreadable, unwritten};
+use super::{Losses, check, facts, find, unreadable, words};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::Options;
 use crate::cmd::attach::beside::Beside;
 use crate::cmd::attach::followers::Taker;
 use crate::cmd::attach::onward::Onward;
 use crate::cmd::attach::place::Place;
-use crate::cmd::attach::showing::{Heard, Seat, Showing, heard};
-use crate::cmd::full_screen;
+use crate::cmd::attach::showing::{Heard, Recorded, Seat, Showing, heard};
+use crate::cmd::show::again::{self, Again, Run};
+use crate::cmd::{self, full_screen};
 use crate::exit::INTERRUPTED;
 use crate::settings::Settings;
 use crate::tty::Tty;
@@ -30,22 +33,21 @@ use crate::tty::pacing::until;
 
 /// Shows a recording until the user leaves.
 pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
-    show(args, None)
+    show(args, None, None)
 }
 
-/// The same for what a tool did, by its command: from there nothing can go on.
-pub(crate) fn view_tool(args: &ViewArgs, command: &str) -> Result<u8> {
-    show(args, Some(command))
+/// The same for what a tool did, by its command: from there nothing can go on. What runs under the id `again` is shown in its place.
+pub(crate) fn view_tool(args: &ViewArgs, command: &str, again: Option<&str>) -> Result<u8> {
+    show(args, Some(command), again)
 }
 
-fn show(args: &ViewArgs, tool: Option<&str>) -> Result<u8> {
+fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> {
     let recording = find(&args.of)?;
     check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::of_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let file = || recording.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = tool.map_or_else(file, str::to_string);
+    let name = tool.map_or_else(|| words::called(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
@@ -60,25 +62,30 @@ fn show(args: &ViewArgs, tool: Option<&str>) -> Result<u8> {
         bindings: settings.bindings(),
         read_only: false,
         coloured,
+        clipboard: settings.clipboard,
         stay: false,
         told: None,
     };
     let (code, film) = runtime.block_on(async {
         let beside = Beside::of(Some(&recording));
         let showing = Showing::new(viewer, beside, gutter, coloured);
-        let mut show = Show { recording, film, name, showing, onward: None };
+        let again = again.map(|id| Again::of(id, &Places::from_env())).transpose()?;
+        let mut show = Show { recording, film, name, showing, onward: None, again, run: None };
         let mut seat = Seat::take()?;
         tool.iter().for_each(|command| seat.tty.title(command));
         let left = show.run(&mut seat).await?;
-        let Show { film, showing, onward, .. } = show;
-        let branching = showing.beside.into_branching();
+        let Show { film, showing, onward, again, run, .. } = show;
+        let unfinished = showing.beside.into_unfinished();
         if let Some(to) = onward {
-            let code = Onward::from_recording(seat, to, options, branching).go().await?;
+            let code = Onward::from_recording(seat, to, options, unfinished).go().await?;
             return Ok((code, film));
+        }
+        if let Some(run) = run {
+            return Ok((cmd::show::shown(run, again, true, seat).await?, film));
         }
         // The terminal is given back before anything is told.
         drop(seat);
-        branching.finish().await;
+        unfinished.finish().await;
         anyhow::Ok((left.code(), film))
     })?;
     film.lost().iter().for_each(|lost| losses.note(lost));
@@ -94,6 +101,9 @@ struct Show {
     showing: Showing,
     /// Where to go from here.
     onward: Option<Place>,
+    /// What is shown as soon as it runs.
+    again: Option<Again>,
+    run: Option<Run>,
 }
 
 impl Show {
@@ -115,7 +125,21 @@ impl Show {
                     self.showing.viewer.renumber(whole.map_err(unreadable)?);
                     self.showing.changed();
                 }
-                turn = beside.turn() => self.showing.turned(turn),
+                turn = beside.turn() => {
+                    self.showing.turned(turn);
+                    // A tool that floods keeps nothing else from its turn.
+                    tokio::task::yield_now().await;
+                }
+                run = again::next(&mut self.again) => match run {
+                    Ok(run) => {
+                        self.run = Some(run);
+                        return Ok(Left::Quit);
+                    }
+                    Err(error) => {
+                        self.again = None;
+                        self.showing.tell(&format!("{error:#}"));
+                    }
+                },
                 () = async {}, if works => self.showing.work(self.film.terminal()),
                 () = until(due) => {
                     self.film.advance().map_err(unreadable)?;
@@ -139,7 +163,21 @@ impl Show {
             ..Facts::default()
         };
         let timeline = film.timeline();
-        self.showing.draw(tty, film.terminal(), timeline.as_ref(), &facts).map_err(unwritten)?;
+        let recorded = timeline.as_ref().map(|timeline| recorded(film, timeline));
+        self.showing.draw(tty, film.terminal(), recorded, &facts);
+        if let Some(Asked::Visit(snapshot)) = self.showing.viewer.asks() {
+            self.visit(snapshot)?;
+            self.showing.changed();
+        }
+        Ok(())
+    }
+
+    /// To the moment of a snapshot, or to the end.
+    fn visit(&mut self, snapshot: Option<u64>) -> Result<()> {
+        match snapshot {
+            Some(id) => self.film.visit(id).map_err(unreadable)?,
+            None => self.film.go_to_end(),
+        }
         Ok(())
     }
 
@@ -151,12 +189,14 @@ impl Show {
             return Ok(None);
         }
         let timeline = self.film.timeline();
-        let Some(asked) = self.showing.input(input, self.film.terminal(), timeline.as_ref()) else {
+        let recorded = timeline.as_ref().map(|timeline| recorded(&self.film, timeline));
+        let Some(asked) = self.showing.input(input, self.film.terminal(), recorded) else {
             return Ok(None);
         };
         match asked {
             Asked::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
             Asked::Quit => return Ok(Some(Left::Quit)),
+            Asked::Visit(snapshot) => self.visit(snapshot)?,
             Asked::Play => self.film.play_or_stop().map_err(unreadable)?,
             Asked::Skip(seconds) => self.film.skip(seconds).map_err(unreadable)?,
             Asked::Seek(to) => self.film.seek(to).map_err(unreadable)?,
@@ -178,4 +218,8 @@ impl Show {
         }
         Ok(None)
     }
+}
+
+fn recorded<'a>(film: &'a Film, timeline: &'a Timeline) -> Recorded<'a> {
+    Recorded { timeline, end: film.end(), is_whole: film.is_read() }
 }

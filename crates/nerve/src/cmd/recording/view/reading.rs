@@ -9,6 +9,7 @@ use nerve_record::ahr::{AhrError, Body, Record};
 use nerve_record::index::Index;
 use nerve_record::playback::Playback;
 use nerve_term::event::{Size, TsNs};
+use nerve_view::timeline::Taken;
 use tokio::sync::oneshot;
 
 use super::film::IDLE;
@@ -26,8 +27,8 @@ pub(super) struct Whole {
 /// What there is to be found in a recording's time, counted from its begin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Marks {
-    /// When snapshots were taken, ascending.
-    pub(super) snapshots: Vec<Duration>,
+    /// Snapshots, in the order they were taken.
+    pub(super) snapshots: Vec<Taken>,
     /// Stretches of more than [`IDLE`] in which nothing happened, ascending.
     pub(super) idle: Vec<Range<Duration>>,
     /// Times of the first and the latest record.
@@ -41,10 +42,10 @@ impl Marks {
         let now = record.at.max(last);
         self.times = Some((begin, now));
         self.rest(begin, last, now);
-        if let Body::Snapshot { .. } = record.body
+        if let Body::Snapshot { id, .. } = record.body
             && self.snapshots.len() < MARKS
         {
-            self.snapshots.push(now.since(begin));
+            self.snapshots.push(Taken { at: now.since(begin), id });
         }
     }
 
@@ -124,14 +125,14 @@ mod tests {
     fn snapshots_and_what_playing_cuts() {
         let records = [(0, DATA), (2000, DATA), (2500, SNAPSHOT), (9000, SNAPSHOT), (9100, DATA)];
         let marks = seen(&records, 12_000);
-        assert_eq!(marks.snapshots, [millis(2500), millis(9000)]);
+        assert_eq!(marks.snapshots, [2500, 9000].map(|at| Taken { at: millis(at), id: 1 }));
         assert_eq!(marks.idle, [millis(2500)..millis(9000), millis(9100)..millis(12_000)]);
     }
 
     #[test]
     fn a_clock_that_steps_back_stands_still() {
         let marks = seen(&[(0, DATA), (5000, DATA), (1000, SNAPSHOT), (6000, DATA), (8000, DATA)], 0);
-        assert_eq!(marks.snapshots, [millis(5000)]);
+        assert_eq!(marks.snapshots, [Taken { at: millis(5000), id: 1 }]);
         assert_eq!(marks.idle, [millis(0)..millis(5000)]);
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nerve_record::ahr::{Body, Record, Segment, Writer};
 use nerve_term::terminal::LineIndex;
+use nerve_view::timeline::Taken;
 use tempfile::TempDir;
 
 use super::*;
@@ -62,7 +63,9 @@ async fn its_end_is_there_before_it_is_read() {
     let fault = film.fault().unwrap();
     assert!(fault.contains("its end alone"), "{fault}");
     // As it will be seen then, in the numbers of then.
+    assert!(!film.is_read());
     let moved = film.is_whole().await.unwrap();
+    assert!(film.is_read());
     assert_eq!(last_line(&film), (LINES - 1, text));
     assert_eq!(number.saturating_add_signed(moved), LINES - 1);
     assert_eq!((film.fault(), film.is_indexed), (None, true));
@@ -99,8 +102,66 @@ async fn the_timeline_knows_snapshots_and_pauses() {
     film.is_whole().await.unwrap();
     let timeline = film.timeline().unwrap();
     let end = Duration::from_millis(LINES) + PAUSE;
-    assert_eq!((timeline.at, timeline.of, timeline.snapshots), (end, end, vec![end]));
+    assert_eq!((timeline.at, timeline.of, timeline.snapshots), (end, end, vec![Taken { at: end, id: 1 }]));
     assert_eq!(timeline.idle, [Duration::from_millis(LINES - 1)..end]);
     film.seek(Duration::from_secs(1_000_000)).unwrap();
     assert_eq!(film.time(), Some((end, end)));
+}
+
+#[tokio::test]
+async fn a_snapshots_moment_waits_for_the_index_and_is_exact() {
+    let (_folder, path) = recording();
+    let mut film = Film::open(&path, &Meta::default()).unwrap();
+    film.visit(1).unwrap();
+    assert!(film.end().is_none() && is_last(&last_line(&film).1), "the end is still shown");
+    assert!(film.fault().unwrap().contains("that moment"));
+    film.is_whole().await.unwrap();
+    // The line after it was written at the same time.
+    let (number, text) = last_line(&film);
+    assert!(number == LINES - 2 && text.starts_with(&format!("line {number} ")), "{number}: {text}");
+    let end = film.end().unwrap();
+    assert_eq!(end.line_count(), film.terminal().line_count() + 1);
+    film.visit(404).unwrap();
+    assert_eq!(last_line(&film).0, number, "of one that is not known nothing can be shown");
+    film.go_to_end();
+    assert!(film.end().is_none() && is_last(&last_line(&film).1));
+}
+
+/// A full-screen program's recording: at those milliseconds it writes these, and snapshots with these ids are taken.
+fn screens(steps: &[(u64, &str, u64)]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("screens.ahr");
+    let (mut writer, mut segment) = (Writer::create(&path).unwrap(), Segment::new(0));
+    segment.push(&Record { at: START, body: Body::Resize { cols: 40, rows: 5 } }).unwrap();
+    for (millis, name, id) in steps {
+        let at = START + Duration::from_millis(*millis);
+        let text = format!("\x1b[?1049h\x1b[2J\x1b[H{name}");
+        let body = Body::Data { off: segment.end(), bytes: text.as_bytes() };
+        segment.push(&Record { at, body }).unwrap();
+        let body = Body::Snapshot { id: *id, anchor: segment.end(), label: b"" };
+        segment.push(&Record { at, body }).unwrap();
+    }
+    writer.append(&segment.seal(1, true)).unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn each_snapshot_shows_its_screen_and_stands_there() {
+    // The clock steps back after the second one.
+    let steps = [(1000, "first", 7), (5000, "second", 8), (2000, "third", 9), (9000, "fourth", 10)];
+    let (_folder, path) = screens(&steps);
+    let mut film = Film::open(&path, &Meta::default()).unwrap();
+    film.is_whole().await.unwrap();
+    film.play_or_stop().unwrap();
+    let mut shown = |id| {
+        film.visit(id).unwrap();
+        assert_eq!(film.speed(), None, "it does not play");
+        (film.terminal().screen().rows[0].text.clone(), film.time().unwrap().0.as_millis())
+    };
+    assert_eq!(shown(9), ("third".to_string(), 5000));
+    assert_eq!(shown(8), ("second".to_string(), 5000), "time stood still then");
+    assert_eq!(shown(7), ("first".to_string(), 1000));
+    assert_eq!(shown(8), ("second".to_string(), 5000));
+    assert_eq!(shown(10), ("fourth".to_string(), 9000));
+    assert!(film.end().is_none(), "that is the end");
 }
