@@ -5,16 +5,11 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use nerve_record::executions::{self, ExecutionLine};
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
-use rustix::process::Signal;
 
-use crate::harness::{Home, NERVE, signal};
+use crate::harness::{Home, NERVE};
 use crate::seat::{LIMIT, Seat};
-
-/// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
-const TOOLS: &str = "\x1b[93;5ut";
-const SIZE: Size = Size { cols: 100, rows: 20 };
+use crate::tools::{SIZE, Session, TOOLS};
 
 /// A shell in the viewer, to type `$NERVE` into.
 fn shell(home: &Home, record: &[&str]) -> Seat {
@@ -90,7 +85,7 @@ fn a_node_that_is_not_recorded_lists_what_runs() {
 #[test]
 fn the_terminal_of_a_tool_says_who_lists() {
     let session = Session::of("cat");
-    let mut run = session.run("tool", "exec sleep 1000");
+    let mut run = run(&session, "tool", "exec sleep 1000");
     let shown = Seat::new(&session.home, SIZE, &["show-sandbox-execution", "--id", "tool"]);
     shown.sees("sleep 1000");
     shown.types(TOOLS);
@@ -120,7 +115,7 @@ fn of_a_tool_that_has_written_much_its_screen_is_shown_first_and_all_lines_when_
     let session = Session::of("cat");
     let line = "stty -echo; seq -f '%.0f is one of very many lines that a tool has written' 300000; \
                 echo at the end; read a; echo got $a";
-    let mut run = session.run("much", line);
+    let mut run = run(&session, "much", line);
     let own = executions::recording_of(&session.recording, "much").unwrap();
     let seat = session.viewer();
     seat.sees("1 running: much");
@@ -218,44 +213,11 @@ fn with_follow_the_next_run_is_shown_whatever_session_it_is_a_part_of() {
     assert_eq!(named.left(), Some(0));
 }
 
-/// A session that goes on, recorded without a window.
-struct Session {
-    home: Home,
-    recording: PathBuf,
-    recorder: Child,
-}
-
-impl Session {
-    fn of(script: &str) -> Session {
-        let home = Home::new();
-        let recording = home.hermetic.work().join("session.ahr");
-        let file = recording.to_str().unwrap();
-        let mut command =
-            home.command(&["record", "--headless", "--out-file", file, "--", "sh", "-c", script]);
-        let recorder = command.stdin(Stdio::null()).spawn().unwrap();
-        assert!(wait_until(LIMIT, || home.hosts().iter().any(|host| host["recording"] == file)));
-        Session { home, recording, recorder }
-    }
-
-    fn viewer(&self) -> Seat {
-        let host = self.home.hosts()[0]["id"].as_str().unwrap().to_string();
-        Seat::new(&self.home, SIZE, &["attach", &host])
-    }
-
-    fn run(&self, id: &str, line: &str) -> Child {
-        let mut command = self.home.command(&["exec", "--interactive", "--id", id, "-c", line]);
-        command.env("NERVE_RECORDING", &self.recording).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().unwrap();
-        assert!(wait_until(LIMIT, || self.home.hosts().len() > 1));
-        child
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        signal(self.recorder.id(), Signal::TERM);
-        let _ = self.recorder.wait();
-    }
+/// Runs a line as an execution; returns when its terminal is there.
+fn run(session: &Session, id: &str, line: &str) -> Child {
+    let child = session.run(id, line);
+    assert!(wait_until(LIMIT, || session.home.hosts().len() > 1));
+    child
 }
 
 fn end(run: &mut Child) {

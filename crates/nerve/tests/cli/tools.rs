@@ -15,18 +15,18 @@ use crate::harness::{Home, NERVE, signal};
 use crate::seat::{LIMIT, Seat};
 
 /// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
-const TOOLS: &str = "\x1b[93;5ut";
-const SIZE: Size = Size { cols: 100, rows: 20 };
+pub(crate) const TOOLS: &str = "\x1b[93;5ut";
+pub(crate) const SIZE: Size = Size { cols: 100, rows: 20 };
 
 /// A session that goes on, recorded without a window.
-struct Session {
-    home: Home,
-    recording: PathBuf,
+pub(crate) struct Session {
+    pub(crate) home: Home,
+    pub(crate) recording: PathBuf,
     recorder: Child,
 }
 
 impl Session {
-    fn of(script: &str) -> Session {
+    pub(crate) fn of(script: &str) -> Session {
         let home = Home::new();
         let recording = home.hermetic.work().join("session.ahr");
         let file = recording.to_str().unwrap();
@@ -46,12 +46,12 @@ impl Session {
     }
 
     /// Its viewer.
-    fn viewer(&self) -> Seat {
+    pub(crate) fn viewer(&self) -> Seat {
         Seat::new(&self.home, SIZE, &["attach", &self.host()])
     }
 
     /// Runs a line as an execution.
-    fn run(&self, id: &str, line: &str) -> Child {
+    pub(crate) fn run(&self, id: &str, line: &str) -> Child {
         let mut command = self.home.command(&["exec", "--interactive", "--id", id, "-c", line]);
         command.env("NERVE_RECORDING", &self.recording).stdin(Stdio::null()).stdout(Stdio::null());
         command.spawn().unwrap()
