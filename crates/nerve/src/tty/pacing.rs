@@ -1,16 +1,20 @@
-//! When frames are drawn: the first change at once, those that follow it together, 125 times a second at most.
+//! When frames are drawn: the first change at once, the rest of what was written with it soon, what follows them together; about 140 times a
+//! second at most.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// The shortest time between two frames. What comes as often as screens show something, 60 times a second, waits for none.
-pub(crate) const FRAME: Duration = Duration::from_millis(8);
+/// Two frames are drawn in this time at most. What comes as often as screens show something, 60 times a second, waits for none.
+const PAIR: Duration = Duration::from_millis(14);
+/// The shortest time between two frames: what was written at once is often read in two pieces.
+const GAP: Duration = Duration::from_millis(4);
 
 /// What is to be drawn when. It reads no clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pacing {
-    drawn: Option<Instant>,
+    /// The last frame, and the one before it.
+    drawn: [Option<Instant>; 2],
     is_changed: bool,
 }
 
@@ -22,12 +26,14 @@ impl Pacing {
 
     /// When the next frame is due: not later than `now` if nothing was drawn lately; `None` as long as nothing has changed.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
-        self.is_changed.then(|| self.drawn.map_or(now, |drawn| drawn + FRAME))
+        let [last, before] = self.drawn;
+        let due = last.map(|last| last + GAP).max(before.map(|before| before + PAIR));
+        self.is_changed.then(|| due.unwrap_or(now))
     }
 
     /// All that has changed up to `now` was drawn.
     pub(crate) fn drew(&mut self, now: Instant) {
-        (self.drawn, self.is_changed) = (Some(now), false);
+        (self.drawn, self.is_changed) = ([Some(now), self.drawn[0]], false);
     }
 }
 
@@ -55,11 +61,14 @@ mod tests {
         assert_eq!(pacing.due(at(5)), None, "nothing has changed since");
         pacing.change();
         pacing.change();
-        assert_eq!(pacing.due(at(5)), Some(at(0) + FRAME), "not so soon after the last one");
-        assert_eq!(pacing.due(at(100)), Some(at(0) + FRAME), "it is late");
+        assert_eq!(pacing.due(at(1)), Some(at(4)), "the rest of it, not so soon after the last one");
+        pacing.drew(at(4));
+        pacing.change();
+        assert_eq!(pacing.due(at(5)), Some(at(14)), "two were drawn");
+        assert_eq!(pacing.due(at(100)), Some(at(14)), "it is late");
         pacing.drew(at(100));
         pacing.change();
-        assert_eq!(pacing.due(at(500)), Some(at(100) + FRAME), "in the past: at once");
+        assert_eq!(pacing.due(at(500)), Some(at(104)), "in the past: at once");
         pacing.drew(at(500));
     }
 
@@ -71,12 +80,17 @@ mod tests {
             let now = begin + Duration::from_secs(1) * nth / 60;
             pacing.change();
             assert!(pacing.due(now).is_some_and(|due| due <= now), "{nth}");
-            pacing.drew(now + Duration::from_millis(2));
+            pacing.drew(now + Duration::from_millis(1));
+            // It was read in two pieces.
+            pacing.change();
+            let rest = now + Duration::from_millis(5);
+            assert_eq!(pacing.due(now), Some(rest), "{nth}");
+            pacing.drew(rest);
         }
     }
 
     #[test]
-    fn a_second_of_changes_is_125_frames() {
+    fn a_second_of_changes_is_144_frames() {
         let begin = Instant::now();
         let (mut pacing, mut frames) = (Pacing::default(), 0);
         for microseconds in (0..1_000_000).step_by(100) {
@@ -87,6 +101,6 @@ mod tests {
                 frames += 1;
             }
         }
-        assert_eq!(frames, 125);
+        assert_eq!(frames, 144, "two in each 14 ms");
     }
 }
