@@ -107,9 +107,9 @@ copy of the conversation: Claude Code, Codex, and where the conversation's id is
 The source has to be ready, and is left as it is.
 
 EXAMPLES
-  nerve server node fork me              as me-fork, or me-fork-2 if that is taken
+  nerve server node fork me              as me-fork, else me-fork-2
   nerve server node fork me other
-  nerve server node fork me back --at 2  as it was after the second turn (Claude Code)")]
+  nerve server node fork me back --at 2  after its second turn (Claude Code)")]
 pub(crate) struct ForkArgs {
     /// The node to go on from
     #[arg(id = "node", value_name = "SRC")]
