@@ -219,6 +219,21 @@ async fn a_session_that_was_recorded_without_a_server_is_gone_on_with() {
     stage.ok(&["server", "stop"]).await;
 }
 
+impl Stage {
+    /// A snapshot 'first' of the node 'c', and then another file. Gives back the node's recording.
+    async fn snapshot_and_change(&self) -> PathBuf {
+        let info = self.json(&["server", "node", "info", "c"]).await;
+        let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
+        let socket =
+            self.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
+        let mut snapshot = self.command(&["snapshot", "--label", "first"]);
+        snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
+        Stage::succeeds(snapshot).await;
+        fs::write(self.project().join("file.txt"), "changed later\n").unwrap();
+        recording
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn codex_goes_on_with_all_that_was_said_and_the_files_of_then() {
     let Some(stage) = Stage::of("codex", |home, url, _| home.codex(url, Renderer::Classic)).await else {
@@ -230,13 +245,7 @@ async fn codex_goes_on_with_all_that_was_said_and_the_files_of_then() {
     stage.ok(&["server", "node", "wait", "c", "--until", "blocked", "--timeout", "60"]).await;
     stage.ok(&["server", "node", "answer", "c", "1"]).await;
     stage.ok(&["server", "node", "execute", "c", "wordalpha"]).await;
-    let info = stage.json(&["server", "node", "info", "c"]).await;
-    let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
-    let socket = stage.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
-    let mut snapshot = stage.command(&["snapshot", "--label", "first"]);
-    snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
-    Stage::succeeds(snapshot).await;
-    fs::write(stage.project().join("file.txt"), "changed later\n").unwrap();
+    let recording = stage.snapshot_and_change().await;
     stage.ok(&["server", "node", "execute", "c", "wordbeta"]).await;
     stage.ok(&["server", "node", "stop", "c"]).await;
     assert!(Meta::load(&recording).unwrap().unwrap().agent_session.is_some(), "its rollout file told it");
@@ -258,13 +267,7 @@ async fn goes_on_as_it_was(stage: &Stage) -> String {
     stage.ok(&["server", "start"]).await;
     stage.ok(&["server", "node", "create", "c", "--command", &stage.recipe.argv.join(" ")]).await;
     stage.ok(&["server", "node", "execute", "c", "wordalpha", "--timeout", "90"]).await;
-    let info = stage.json(&["server", "node", "info", "c"]).await;
-    let recording = PathBuf::from(info["metadata"]["recording"].as_str().unwrap());
-    let socket = stage.home.nerve_home().join("run/hosts").join(info["metadata"]["host"].as_str().unwrap());
-    let mut snapshot = stage.command(&["snapshot", "--label", "first"]);
-    snapshot.env("NERVE_RECORDER_SOCKET", socket.join("snapshot")).env("NERVE_RECORDING", &recording);
-    Stage::succeeds(snapshot).await;
-    fs::write(stage.project().join("file.txt"), "changed later\n").unwrap();
+    let recording = stage.snapshot_and_change().await;
     // Some think of a title after their answer.
     stage.ok(&["server", "node", "wait", "c", "--timeout", "90"]).await;
     stage.ok(&["server", "node", "execute", "c", "wordbeta", "--timeout", "90"]).await;

@@ -270,7 +270,7 @@ mod tests {
         let transcript = write(&home, &format!(".claude/projects/-x-y/{A}.jsonl"), "{}\n");
         assert_eq!(records.transcript(A), Some(transcript));
         assert_eq!(records.transcript(B), None);
-        let name = ".gemini/tmp/work/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
+        let name = ".gemini/tmp/project/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
         let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
         assert_eq!(records.chat(A), Some(chat));
         assert_eq!(records.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "another one that begins so");
@@ -283,15 +283,19 @@ mod tests {
         let chat = |project: &str, name: &str, text: &str| {
             write(&home, &format!(".gemini/tmp/{project}/chats/session-{name}.jsonl"), text)
         };
-        write(&home, ".gemini/tmp/work/.project_root", "/x/work");
+        write(&home, ".gemini/tmp/project/.project_root", "/x/project");
         write(&home, ".gemini/tmp/other/.project_root", "/x/other");
         let begun = line(A, "1970-01-01T00:00:10Z");
-        let whole = chat("work", "1-aaaaaaaa", &format!("{begun}{{}}\n"));
-        chat("work", "2-aaaaaaaa", &begun);
-        chat("work", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
+        let whole = chat("project", "1-aaaaaaaa", &format!("{begun}{{}}\n"));
+        chat("project", "2-aaaaaaaa", &begun);
+        chat("project", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
         chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
         let seconds = |from: u64, to: u64| {
-            records.chats_begun_in(Path::new("/x/work"), TsNs(from * 1_000_000_000), TsNs(to * 1_000_000_000))
+            records.chats_begun_in(
+                Path::new("/x/project"),
+                TsNs(from * 1_000_000_000),
+                TsNs(to * 1_000_000_000),
+            )
         };
         assert_eq!(seconds(5, 20), [A], "once, though it has two files");
         assert_eq!(seconds(5, 40), [A, B]);
