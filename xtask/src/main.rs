@@ -18,6 +18,7 @@ mod scripts;
 mod suite;
 mod test;
 mod tools;
+mod words;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ cargo xtask COMMAND
   agents [--versions AGENT=VERSION[,…]] [--package NAME=VERSION …] [--bin DIR] [--only AGENT]
               try what nerve does with the real agents and write the table in
               docs/agents.md; with other versions, a folder or one agent: print it
+  words       lower the counts in xtask/words.txt to what the files contain now
   help        this text
 
 Environment of `test`:
@@ -63,6 +65,7 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
         "setup" => test::setup(&project::Project::find()?),
         "generate" => reference::generate(&project::Project::find()?),
         "agents" => compatibility::run(&project::Project::find()?, rest),
+        "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -5,7 +5,7 @@ use anyhow::bail;
 use crate::project::{Project, cargo_program};
 use crate::report::{Outcome, Report};
 use crate::suite::Suite;
-use crate::{agents, debian, foreign, lockfile, project, pypi, python, readme, reference, scripts, tools};
+use crate::{agents, debian, foreign, lockfile, project, pypi, python, readme, reference, scripts, tools, words};
 
 /// Options of the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,11 +17,12 @@ pub(crate) struct Options {
 /// What is built, linted and tested has everything in it. All of it is built with the same features, so nothing is built twice.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "setup",
     "fmt",
     "lock",
     "no-foreign",
+    "words",
     "clippy",
     "build",
     "test",
@@ -66,6 +67,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     report.step("fmt", || cargo(project, &["fmt", "--all", "--check"]));
     report.step("lock", || lockfile::check(project));
     report.step("no-foreign", || foreign::check(project));
+    report.step("words", || words::check(project));
     report.step("clippy", || clippy(project));
     if report
         .step("build", || cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])))
