@@ -1,5 +1,4 @@
-//! The real agents the end-to-end tests drive, pinned by `xtask/agents/package-lock.json`, installed under
-//! `target/agents`.
+//! Installs the real agents for the end-to-end tests under `target/agents`, as pinned by `xtask/agents/package-lock.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +7,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use crate::hermetic::Hermetic;
+use crate::programs;
 use crate::project::{self, Project};
-use crate::tools;
 
-/// Commands the lockfile gives.
+/// Commands that the locked packages provide.
 const COMMANDS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// Each agent and the package it comes in.
+/// Agents and their npm packages.
 pub(crate) const PACKAGES: [(&str, &str); 4] = [
     ("claude", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
@@ -22,15 +21,15 @@ pub(crate) const PACKAGES: [(&str, &str); 4] = [
     ("opencode", "opencode-ai"),
 ];
 
-/// Packages whose install script we run: it links the platform's binary, which npm has brought, into place. All other
-/// install scripts stay off (they would compile optional add-ons).
+/// Packages whose install script runs: it links the platform's binary, which npm has downloaded. Other install scripts would compile
+/// optional add-ons and do not run.
 const LINKERS: [(&str, &str); 2] =
     [("@anthropic-ai/claude-code", "install.cjs"), ("opencode-ai", "postinstall.mjs")];
 
-/// A copy of the lockfile, written when all agents answered.
+/// A copy of the lockfile, written after all agents have printed their version.
 const STAMP: &str = "installed.lock";
 
-/// Installs the agents unless the same lockfile is installed already.
+/// Installs the agents unless the same lockfile is already installed.
 pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     let folder = project.target.join("agents");
     let source = project.root.join("xtask/agents");
@@ -56,11 +55,11 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs other versions into a folder of their own; gives the folder of their programs.
+/// Installs other versions into a separate folder and returns the folder of their programs.
 pub(crate) fn install_others(project: &Project, packages: &[(String, String)]) -> anyhow::Result<PathBuf> {
     check_npm()?;
     let folder = project.target.join("agents-other");
-    // What an earlier call left there is another selection.
+    // An earlier call may have installed other packages.
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => fs::create_dir_all(&folder)?,
@@ -77,7 +76,7 @@ pub(crate) fn install_others(project: &Project, packages: &[(String, String)]) -
 }
 
 fn check_npm() -> anyhow::Result<()> {
-    if tools::find("npm").is_none() || tools::find("node").is_none() {
+    if programs::find("npm").is_none() || programs::find("node").is_none() {
         bail!("node and npm are missing; the real agents come from the npm registry");
     }
     Ok(())
@@ -87,14 +86,14 @@ fn link_binaries(folder: &Path, has: impl Fn(&str) -> bool) -> anyhow::Result<()
     for (package, script) in LINKERS.into_iter().filter(|(package, _)| has(package)) {
         let mut node = Command::new("node");
         node.current_dir(folder.join("node_modules").join(package)).arg(script);
-        // A linker that finds no binary would fetch one; it must say so instead.
+        // Without its binary a linker would download one; offline it fails with an error.
         node.env("npm_config_offline", "true");
         project::run(&mut node).with_context(|| format!("cannot link the binary of {package}"))?;
     }
     Ok(())
 }
 
-/// Every agent starts and is the one that `package.json` pins.
+/// Checks that every agent starts and has the version pinned in `package.json`.
 fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
     let pins = fs::read_to_string(folder.join("package.json"))?;
     let home = Hermetic::new("agents")?;
@@ -113,7 +112,7 @@ fn check_versions(project: &Project, folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first word that looks like `1.2.3`.
+/// Returns the first word that looks like `1.2.3`.
 fn version_in(text: &str) -> Option<String> {
     text.split_whitespace()
         .find(|word| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u64>().is_ok()))
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_version_out_of_what_each_agent_prints() {
+    fn finds_version_in_each_agents_output() {
         for (text, version) in [
             ("2.1.330 (Claude Code)\n", "2.1.330"),
             ("codex-cli 0.169.0\n", "0.169.0"),

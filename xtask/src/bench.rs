@@ -1,4 +1,4 @@
-//! The benchmarks: builds them once, runs them one after the other, and writes what they say to `docs/benchmarks.md`.
+//! Builds the benchmarks, runs them one after another and writes their output to `docs/benchmarks.md`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::project::{self, Project, cargo_program, string_field};
 
-/// In the order they run; each is in `crates/nerve/benches`.
+/// Benchmarks in `crates/nerve/benches`, in the order in which they run.
 const BENCHES: [&str; 16] = [
     "turns",
     "answers",
@@ -30,10 +30,10 @@ const BENCHES: [&str; 16] = [
 
 const PAGE: &str = "docs/benchmarks.md";
 
-/// What a benchmark writes into a row whose goal was not reached.
+/// Marks a row whose goal was missed.
 const MISSED: &str = "**MISSED**";
 
-/// Runs all benchmarks and rewrites the page, or runs those named and only prints. `false` if a goal was missed.
+/// Runs all benchmarks and writes the page, or runs the named ones and prints their output. Returns `false` if a goal was missed.
 pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     if let Some(unknown) = names.iter().find(|name| !BENCHES.contains(&name.as_str())) {
         bail!("unknown benchmark '{unknown}'; there are: {}", BENCHES.join(", "));
@@ -59,7 +59,7 @@ pub(crate) fn run(project: &Project, names: &[String]) -> anyhow::Result<bool> {
     Ok(missed.is_empty())
 }
 
-/// Builds one; gives what cargo says of its artifacts.
+/// Builds one benchmark and returns cargo's artifact messages.
 pub(crate) fn build_only(project: &Project, name: &str) -> anyhow::Result<String> {
     let mut command = project.command(cargo_program());
     command.args(["bench", "--package", "nerve", "--bench", name, "--no-run", "--locked"]);
@@ -67,7 +67,7 @@ pub(crate) fn build_only(project: &Project, name: &str) -> anyhow::Result<String
     Ok(String::from_utf8(artifacts)?)
 }
 
-/// Builds them all, so that what is edited while they run does not matter; gives what cargo says of its artifacts.
+/// Builds all benchmarks before any runs, so that edits during the run have no effect. Returns cargo's artifact messages.
 fn build(project: &Project) -> anyhow::Result<String> {
     let mut command = project.command(cargo_program());
     command.args(["bench", "--package", "nerve", "--benches", "--no-run", "--locked"]);
@@ -75,7 +75,7 @@ fn build(project: &Project) -> anyhow::Result<String> {
     Ok(String::from_utf8(artifacts)?)
 }
 
-/// Runs one; it prints its section of the page.
+/// Runs one benchmark and returns the section of the page that it prints.
 fn section(project: &Project, artifacts: &str, name: &str) -> anyhow::Result<String> {
     let program = program(artifacts, name).context("cargo built no such program")?;
     let output = project::output(project.command(program).arg("--bench"))?;
@@ -86,7 +86,7 @@ fn section(project: &Project, artifacts: &str, name: &str) -> anyhow::Result<Str
     Ok(format!("{}\n\n`cargo bench -p nerve --bench {name}`\n", text.trim_end()))
 }
 
-/// The path of a benchmark's program. The first name in an artifact's line is its target's.
+/// Returns the path of a benchmark's program. The first `name` in an artifact message is the target's.
 pub(crate) fn program<'a>(artifacts: &'a str, name: &str) -> Option<&'a str> {
     let is_bench =
         |line: &&str| line.contains("\"kind\":[\"bench\"]") && string_field(line, "name") == Some(name);
@@ -116,7 +116,7 @@ fn page(machine: &str, sections: &[String], missed: &[String]) -> String {
     page
 }
 
-/// The rows whose goals were missed, as `what: median (goal)`.
+/// Returns the rows with missed goals as `what: median (goal)`.
 fn missed(sections: &[String]) -> Vec<String> {
     let rows = sections.iter().flat_map(|section| section.lines()).filter(|line| line.contains(MISSED));
     rows.map(|row| {
@@ -128,7 +128,7 @@ fn missed(sections: &[String]) -> Vec<String> {
     .collect()
 }
 
-/// Where and when this ran, as a table.
+/// Returns a table with machine, date and versions.
 fn machine(project: &Project) -> String {
     let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |path: &str, name: &str| {
@@ -161,7 +161,7 @@ fn machine(project: &Project) -> String {
     table
 }
 
-/// The first line a command prints; empty if it cannot run or fails.
+/// Returns the first line of a command's output; empty if the command fails.
 fn first_line(command: &mut Command) -> String {
     let Ok(output) = command.output() else { return String::new() };
     let text = String::from_utf8_lossy(&output.stdout);
@@ -176,7 +176,7 @@ mod tests {
         | fast | 1 ms | 1 – 2 | ≤ 3 ms | met |\n| slow | 9 ms | 8 – 9 | ≤ 3 ms | **MISSED** |\n";
 
     #[test]
-    fn missed_goals_stand_at_the_top_of_the_page() {
+    fn page_begins_with_missed_goals() {
         let sections = [SECTION.to_string()];
         let missed = missed(&sections);
         assert_eq!(missed, ["slow: 9 ms (goal ≤ 3 ms)"]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_described() {
+    fn machine_table_has_date_and_kernel() {
         let machine = machine(&Project::find().unwrap());
         assert!(machine.contains("| date | 2") && machine.contains("| kernel | "), "{machine}");
     }

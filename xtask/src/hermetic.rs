@@ -1,4 +1,4 @@
-//! A home of its own for what the steps run: nothing of the user's is read or written.
+//! An isolated home folder for the steps, so that nothing of the user's is read or written.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use anyhow::Context;
 
-/// A fresh folder that is removed at the end.
+/// A temporary home folder, removed on drop.
 pub(crate) struct Hermetic {
     root: PathBuf,
 }
 
-/// What a build needs of the outer environment, and nothing else.
+/// The only variables passed on from the outer environment.
 const KEPT: [&str; 6] =
     ["PATH", "CARGO_TARGET_DIR", "RUSTUP_TOOLCHAIN", "RUSTUP_AUTO_INSTALL", "LD_LIBRARY_PATH", "CI"];
 
 impl Hermetic {
-    /// Makes the folder. Its path is short, because a socket's path may not be long.
+    /// Creates the folder. Its path is short because socket paths are limited to about 100 bytes.
     pub(crate) fn new(name: &str) -> anyhow::Result<Hermetic> {
         let root = std::env::temp_dir().join(format!("nerve-{name}-{}", std::process::id()));
         let mut builder = fs::DirBuilder::new();
@@ -30,12 +30,12 @@ impl Hermetic {
         Ok(hermetic)
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Replaces the environment of a command.
+    /// Replaces a command's environment.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.env_clear();
         for name in KEPT {
@@ -43,7 +43,7 @@ impl Hermetic {
                 command.env(name, value);
             }
         }
-        // Cargo and rustup find their things from the home folder, which we are about to move.
+        // Cargo and rustup locate their files through HOME, which changes below.
         for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
             let default = || std::env::home_dir().map(|home| home.join(folder).into_os_string());
             if let Some(value) = std::env::var_os(name).or_else(default) {
@@ -59,7 +59,7 @@ impl Hermetic {
 
 impl Drop for Hermetic {
     fn drop(&mut self) {
-        // A folder that stays behind under the temporary folder harms nobody.
+        // A leftover folder below the temporary folder is harmless.
         let _ = fs::remove_dir_all(&self.root);
     }
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_sees_its_own_home_and_no_key() {
+    fn command_gets_isolated_home_and_no_keys() {
         let hermetic = Hermetic::new("xtask-test").unwrap();
         let mut command = Command::new("/bin/sh");
         command.env("ANTHROPIC_API_KEY", "secret");

@@ -1,4 +1,4 @@
-//! The budget of `Cargo.lock`.
+//! Checks that `Cargo.lock` is current and within its package budget.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project, cargo_program};
 use crate::report::Outcome;
 
-/// More packages than this and someone has to say why.
+/// Maximum number of packages; raising it needs a reason.
 const BUDGET: usize = 350;
 
-/// The lockfile is up to date and within its budget.
+/// Checks the lockfile.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let file = project.root.join("Cargo.lock");
     let text = fs::read_to_string(&file).context("cannot read Cargo.lock")?;
@@ -21,7 +21,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let tree = ["tree", "--locked", "--workspace", "--depth", "0", "--quiet"];
     project::output(project.command(cargo_program()).args(tree))?;
     if project.ci {
-        // The cargo that built this xtask may have mended an outdated lockfile: then it differs from the commit.
+        // Building xtask may have updated an outdated lockfile, which then differs from the commit.
         project::run(project.command("git").args(["diff", "--exit-code", "--stat", "--", "Cargo.lock"]))
             .context("Cargo.lock is not the committed one")?;
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_packages_and_nothing_else() {
+    fn counts_packages_only() {
         let text = "version = 4\n\n[[package]]\nname = \"a\"\n\n[[package]]\nname = \"b\"\ndependencies = [\n \"a\",\n]\n";
         assert_eq!(packages(text), 2);
     }

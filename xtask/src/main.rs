@@ -1,23 +1,23 @@
 //! The project's own chores. `cargo xtask help` lists them.
 #![expect(clippy::print_stdout, reason = "a command line tool talks on stdout")]
 
+mod agent_matrix;
 mod agents;
 mod bench;
-mod compatibility;
-mod debian;
-mod foreign;
+mod debian_packages;
+mod generated_pages;
 mod hermetic;
 mod lockfile;
+mod machine_paths;
+mod programs;
 mod project;
-mod pypi;
-mod python;
-mod readme;
-mod reference;
+mod pypi_packages;
+mod python_tests;
+mod readme_blocks;
 mod report;
-mod scripts;
-mod suite;
+mod rust_tests;
+mod shell_scripts;
 mod test;
-mod tools;
 mod words;
 
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one chore; `false` means that it ran and found something wrong.
+/// Runs one chore. Returns `false` if it found problems.
 fn dispatch(args: &[String]) -> anyhow::Result<bool> {
     let (command, rest) = match args.split_first() {
         Some((command, rest)) => (command.as_str(), rest),
@@ -63,8 +63,8 @@ fn dispatch(args: &[String]) -> anyhow::Result<bool> {
     match command {
         "test" => test::run(&test::Options::parse(rest)?),
         "setup" => test::setup(&project::Project::find()?),
-        "generate" => reference::generate(&project::Project::find()?),
-        "agents" => compatibility::run(&project::Project::find()?, rest),
+        "generate" => generated_pages::generate(&project::Project::find()?),
+        "agents" => agent_matrix::run(&project::Project::find()?, rest),
         "words" => words::update(&project::Project::find()?),
         "bench" => bench::run(&project::Project::find()?, rest),
         "help" | "--help" | "-h" => {

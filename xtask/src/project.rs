@@ -1,4 +1,4 @@
-//! Where the project is, and commands that run in it.
+//! The checkout, its target folder, and commands that run in it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use anyhow::{Context, bail};
 
 /// The checkout and its target folder.
 pub(crate) struct Project {
-    /// The folder of the workspace's `Cargo.toml`.
+    /// Folder of the workspace's `Cargo.toml`.
     pub(crate) root: PathBuf,
-    /// Where cargo puts what it builds.
+    /// Cargo's target folder.
     pub(crate) target: PathBuf,
-    /// Nothing may be skipped or missing (`CI=true`).
+    /// `CI=true`: no test may be skipped and no tool missing.
     pub(crate) ci: bool,
 }
 
@@ -25,7 +25,7 @@ impl Project {
         Ok(Project { root, target, ci: std::env::var("CI").is_ok_and(|value| value == "true") })
     }
 
-    /// A command that starts in the root of the checkout.
+    /// Returns a command that starts in the root of the checkout.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root);
@@ -37,28 +37,28 @@ impl Project {
         run(self.command(cargo_program()).args(args))
     }
 
-    /// The program as the `build` step leaves it.
+    /// Returns the path of the program that the `build` step creates.
     pub(crate) fn nerve(&self) -> PathBuf {
         self.target.join("debug/nerve")
     }
 
-    /// Where the packages of PyPI are.
+    /// Returns the virtual environment of the PyPI packages.
     pub(crate) fn pypi(&self) -> PathBuf {
         self.target.join("pypi")
     }
 
-    /// Where npm puts the commands of the pinned agents.
+    /// Returns the folder of the pinned agents' commands.
     pub(crate) fn agents_bin(&self) -> PathBuf {
         self.target.join("agents/node_modules/.bin")
     }
 }
 
-/// The cargo that runs us, so that a `+toolchain` chosen by the caller stays chosen.
+/// Returns the cargo that runs xtask, which keeps a `+toolchain` chosen by the caller.
 pub(crate) fn cargo_program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Runs a command to its end; an error names the command when it cannot start or fails.
+/// Runs a command to its end. The error names the command.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("cannot start {}", words(command)))?;
     if !status.success() {
@@ -67,7 +67,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives its standard output; its standard error is passed through.
+/// Runs a command and returns its standard output; its standard error is passed through.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let output = command
         .stderr(std::process::Stdio::inherit())
@@ -79,7 +79,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// A command as a person would type it.
+/// Returns the command line as typed in a shell.
 fn words(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
@@ -89,7 +89,7 @@ fn words(command: &Command) -> String {
         .join(" ")
 }
 
-/// Asks cargo, because `CARGO_TARGET_DIR` and configuration files can move the folder.
+/// Asks cargo for the target folder, because `CARGO_TARGET_DIR` and configuration files can move it.
 fn target_directory(root: &Path) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(cargo_program());
     command.current_dir(root).args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -99,8 +99,7 @@ fn target_directory(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(found))
 }
 
-/// The value of a top-level string field. A path with a quote or a backslash is not understood; neither exists in a
-/// target folder anyone has.
+/// Returns the value of a top-level string field. Values with quotes or backslashes are not supported.
 pub(crate) fn string_field<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let key = format!("\"{name}\":\"");
     let start = json.find(&key)? + key.len();
@@ -113,14 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_a_field_among_others() {
+    fn finds_field_among_others() {
         let json = r#"{"packages":[],"target_directory":"/a/target","version":1}"#;
         assert_eq!(string_field(json, "target_directory"), Some("/a/target"));
         assert_eq!(string_field(json, "root"), None);
     }
 
     #[test]
-    fn a_failed_command_is_named_with_its_arguments() {
+    fn error_names_failed_command_with_arguments() {
         let error = run(Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err().to_string();
         assert!(error.contains("sh -c exit 3") && error.contains('3'), "{error}");
         let error = run(Command::new("/nonexistent/tool").arg("x")).unwrap_err().to_string();

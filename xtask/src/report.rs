@@ -1,24 +1,24 @@
-//! Runs steps one after the other, times them, and tells at the end how each went.
+//! Runs and times steps, and prints a table of their results.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// What a step that did not fail has to say.
+/// Result of a step that did not fail.
 pub(crate) enum Outcome {
-    /// It passed; the text is a detail for the table, often empty.
+    /// Passed; the text is a detail for the table, often empty.
     Passed(String),
-    /// It did not run, for this reason.
+    /// Not run, with the reason.
     LeftOut(String),
 }
 
 impl Outcome {
-    /// Passed, nothing to add.
+    /// Passed without details.
     pub(crate) fn passed() -> Outcome {
         Outcome::Passed(String::new())
     }
 }
 
-/// The steps so far.
+/// Results of the steps so far.
 pub(crate) struct Report {
     only: Vec<String>,
     lines: Vec<Line>,
@@ -34,12 +34,12 @@ struct Line {
 const FAILED: &str = "FAILED";
 
 impl Report {
-    /// An empty report. Where `only` is not empty, other steps are passed over silently.
+    /// Creates an empty report. If `only` is not empty, other steps are skipped silently.
     pub(crate) fn new(only: &[String]) -> Report {
         Report { only: only.to_vec(), lines: Vec::new() }
     }
 
-    /// Runs a step and notes how it went. `true` unless it failed.
+    /// Runs a step and stores its result. Returns `true` unless it failed.
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> anyhow::Result<Outcome>) -> bool {
         if !self.only.is_empty() && !self.only.iter().any(|wanted| wanted == name) {
             return true;
@@ -59,12 +59,12 @@ impl Report {
         verdict != FAILED
     }
 
-    /// No step failed.
+    /// Returns true if no step failed.
     pub(crate) fn all_passed(&self) -> bool {
         self.lines.iter().all(|line| line.verdict != FAILED)
     }
 
-    /// One row a step: name, seconds, result.
+    /// Returns a table with a row per step: name, seconds, result.
     pub(crate) fn table(&self) -> String {
         let mut table = format!("{:<14} {:>8}  result\n", "step", "seconds");
         for line in &self.lines {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_noted_and_the_next_step_still_runs() {
+    fn next_step_runs_after_a_failure() {
         let mut report = Report::new(&[]);
         assert!(!report.step("first", || anyhow::bail!("broken\nin two lines")));
         assert!(report.step("second", || Ok(Outcome::Passed("3 files".into()))));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wanted_steps_run() {
+    fn runs_only_selected_steps() {
         let mut report = Report::new(&["second".to_string()]);
         assert!(report.step("first", || anyhow::bail!("must not run")));
         assert!(report.step("second", || Ok(Outcome::passed())));

@@ -1,20 +1,23 @@
-//! `cargo xtask test`: what a contributor runs and what CI runs.
+//! `cargo xtask test`: the steps that contributors and CI run.
 
 use anyhow::bail;
 
 use crate::project::{Project, cargo_program};
 use crate::report::{Outcome, Report};
-use crate::suite::Suite;
-use crate::{agents, debian, foreign, lockfile, project, pypi, python, readme, reference, scripts, tools, words};
+use crate::rust_tests::Suite;
+use crate::{
+    agents, debian_packages, generated_pages, lockfile, machine_paths, programs, project, pypi_packages,
+    python_tests, readme_blocks, shell_scripts, words,
+};
 
-/// Options of the command line.
+/// Options of `cargo xtask test`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     quick: bool,
     only: Vec<String>,
 }
 
-/// What is built, linted and tested has everything in it. All of it is built with the same features, so nothing is built twice.
+/// Features of all builds. Using the same features everywhere avoids building crates twice.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
 const STEPS: [&str; 14] = [
@@ -35,7 +38,7 @@ const STEPS: [&str; 14] = [
 ];
 
 impl Options {
-    /// Reads `--quick` and `--only STEP,STEP`.
+    /// Parses `--quick` and `--only STEP,STEP`.
     pub(crate) fn parse(args: &[String]) -> anyhow::Result<Options> {
         let mut options = Options::default();
         let mut args = args.iter();
@@ -56,8 +59,7 @@ impl Options {
     }
 }
 
-/// Runs the steps; `true` if none failed. A failed step does not stop the others, except that nothing can run what was
-/// not built.
+/// Runs the steps and returns `true` if none failed. After a failed step the others still run, except those that need the build.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let project = &Project::find()?;
     let mut report = Report::new(&options.only);
@@ -66,7 +68,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     report.step("setup", || if options.quick { quick() } else { install(project) });
     report.step("fmt", || cargo(project, &["fmt", "--all", "--check"]));
     report.step("lock", || lockfile::check(project));
-    report.step("no-foreign", || foreign::check(project));
+    report.step("no-foreign", || machine_paths::check(project));
     report.step("words", || words::check(project));
     report.step("clippy", || clippy(project));
     if report
@@ -76,16 +78,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         let doc_tests = with_all(&["test", "--doc", "--workspace", "--locked"]);
         report.step("doc-tests", || cargo(project, &doc_tests));
         report.step("docs", || docs(project));
-        report.step("cli-reference", || reference::check(project));
-        report.step("readme", || readme::check(project));
-        report.step("examples", || scripts::examples(project));
-        report.step("python", || python::test(project));
+        report.step("cli-reference", || generated_pages::check(project));
+        report.step("readme", || readme_blocks::check(project));
+        report.step("examples", || shell_scripts::examples(project));
+        report.step("python", || python_tests::test(project));
     }
     conclude(&report, &suite);
     Ok(report.all_passed())
 }
 
-/// `cargo xtask setup`: only the first step.
+/// Runs `cargo xtask setup`: only the first step.
 pub(crate) fn setup(project: &Project) -> anyhow::Result<bool> {
     let mut report = Report::new(&[]);
     report.step("setup", || install(project));
@@ -93,7 +95,7 @@ pub(crate) fn setup(project: &Project) -> anyhow::Result<bool> {
     Ok(report.all_passed())
 }
 
-/// The table, what was skipped and why, and as the last line the runner's own counts.
+/// Prints the table, the skipped tests, and as the last line the test counts.
 fn conclude(report: &Report, suite: &Suite) {
     print!("\n{}", report.table());
     for skip in &suite.skips {
@@ -108,14 +110,14 @@ fn quick() -> anyhow::Result<Outcome> {
     Ok(Outcome::LeftOut("--quick".to_string()))
 }
 
-/// Installs what is missing. What cannot be had is told; the tests that need it are skipped. In CI that is a failure.
+/// Installs missing tools. Lists those that cannot be installed, whose tests are skipped; in CI this fails.
 fn install(project: &Project) -> anyhow::Result<Outcome> {
     let mut missing = missing_rust_tools();
-    missing.extend(debian::install_missing());
+    missing.extend(debian_packages::install_missing());
     if let Err(error) = agents::install(project) {
         missing.push(format!("{error:#}"));
     }
-    if let Err(error) = pypi::install(project) {
+    if let Err(error) = pypi_packages::install(project) {
         missing.push(format!("{error:#}"));
     }
     for line in &missing {
@@ -130,15 +132,15 @@ fn install(project: &Project) -> anyhow::Result<Outcome> {
     }
 }
 
-/// rustfmt and clippy come with the toolchain; without nextest cargo's own runner is used, which is no lack.
+/// Returns missing rustup components. nextest is optional: without it `cargo test` runs the tests.
 fn missing_rust_tools() -> Vec<String> {
-    if tools::find("cargo-nextest").is_none() {
+    if programs::find("cargo-nextest").is_none() {
         println!("cargo-nextest: not there, so cargo test runs the tests and a hang is not cut off");
     }
     let cargo = cargo_program();
     [("fmt", "rustfmt"), ("clippy", "clippy")]
         .iter()
-        .filter(|(command, _)| !tools::succeeds(&cargo.to_string_lossy(), &[command, "--version"]))
+        .filter(|(command, _)| !programs::succeeds(&cargo.to_string_lossy(), &[command, "--version"]))
         .map(|(_, component)| format!("{component}; rustup component add {component}"))
         .collect()
 }
@@ -148,7 +150,7 @@ fn cargo(project: &Project, args: &[&str]) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
-/// Of the program as people build it, and of the one with everything in it: they differ in one small crate.
+/// Runs clippy with and without the optional features, which affect only one small crate.
 fn clippy(project: &Project) -> anyhow::Result<Outcome> {
     let lints = ["clippy", "--workspace", "--all-targets", "--locked"];
     for lints in [with_all(&lints), lints.to_vec()] {
@@ -157,7 +159,7 @@ fn clippy(project: &Project) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
-/// A command of cargo, with all features.
+/// Returns a cargo command with the features added.
 fn with_all<'a>(command: &[&'a str]) -> Vec<&'a str> {
     command.iter().copied().chain(FEATURES).collect()
 }
@@ -181,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn parses_options() {
         assert_eq!(parse(&[]).unwrap(), Options::default());
         let options = parse(&["--quick", "--only", "fmt,clippy"]).unwrap();
         assert_eq!(options, Options { quick: true, only: vec!["fmt".into(), "clippy".into()] });
     }
 
     #[test]
-    fn what_is_misspelt_is_named() {
+    fn error_names_unknown_option_or_step() {
         assert!(parse(&["--fast"]).unwrap_err().to_string().contains("--fast"));
         assert!(parse(&["--only", "clipy"]).unwrap_err().to_string().contains("clipy"));
         assert!(parse(&["--only"]).unwrap_err().to_string().contains("needs a step"));

@@ -1,4 +1,4 @@
-//! The workspace's tests: runs them, passes their output through, and reads the counts off the runner's own summary.
+//! Runs the workspace's tests, passes their output through and parses the runner's summary.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::programs;
 use crate::project::{Project, cargo_program};
 use crate::report::Outcome;
 use crate::test::FEATURES;
-use crate::tools;
 
-/// How many tests ended how, as the runner says.
+/// Test counts from the runner's summary.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -20,17 +20,17 @@ pub(crate) struct Counts {
     pub(crate) skipped: u64,
 }
 
-/// What a run left behind, for the end of the report.
+/// Counts and skipped tests of a run.
 #[derive(Default)]
 pub(crate) struct Suite {
-    /// `None` if the runner printed no summary.
+    /// Counts; `None` if the runner printed no summary.
     pub(crate) counts: Option<Counts>,
-    /// Lines `test: reason` of tests that found a tool missing.
+    /// Lines `test: reason` of skipped tests.
     pub(crate) skips: Vec<String>,
 }
 
 impl Suite {
-    /// Runs all tests. `quick` leaves out those with real agents.
+    /// Runs all tests, with `quick` all except those with real agents.
     pub(crate) fn run(&mut self, project: &Project, quick: bool) -> anyhow::Result<Outcome> {
         let skips = project.target.join("skips.txt");
         fs::create_dir_all(&project.target)?;
@@ -53,20 +53,20 @@ impl Suite {
     }
 }
 
-/// Reads the counts off a line of a runner's output, if it is one of its summaries.
+/// Parses the counts of a summary line.
 type Summary = fn(&str) -> Option<Counts>;
 
-/// cargo-nextest where it is installed, else cargo's own runner. nextest repeats what a failed test program printed, and
-/// that has cargo's summaries in it: only the runner's own count.
+/// Returns the test command and its summary parser: cargo-nextest if installed, otherwise `cargo test`. nextest repeats the output of failed
+/// test programs, which may contain summaries of cargo, so only the runner's own format counts.
 fn runner(project: &Project, quick: bool) -> (Command, Summary) {
     let mut command = project.command(cargo_program());
-    if tools::find("cargo-nextest").is_none() {
+    if programs::find("cargo-nextest").is_none() {
         command.args(["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
         command.args(FEATURES);
         return (command, cargo_summary);
     }
     command.args(["nextest", "run", "--workspace", "--locked", "--profile", "ci"]).args(FEATURES);
-    // nextest refuses a rule or a filter that matches no binary.
+    // nextest rejects rules and filters that match no binary.
     if has_real_agent_tests(project) {
         let rules = project.root.join(".config/nextest-agents.toml");
         command.arg("--tool-config-file").arg(format!("xtask:{}", rules.display()));
@@ -77,7 +77,7 @@ fn runner(project: &Project, quick: bool) -> (Command, Summary) {
     (command, nextest_summary)
 }
 
-/// A crate has a file or a folder `tests/real_agent*`.
+/// Returns true if a crate has tests named `tests/real_agent*`.
 fn has_real_agent_tests(project: &Project) -> bool {
     let names = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -92,7 +92,7 @@ fn has_real_agent_tests(project: &Project) -> bool {
 
 fn environment(project: &Project, quick: bool, skips: &Path, command: &mut Command) {
     command.env("NERVE_TEST_SKIPS", skips);
-    // Tests find nothing in a folder that does not exist, and say that they were skipped.
+    // The folder does not exist, so tests with real agents are skipped.
     let agents = if quick { project.target.join("no-agents") } else { project.agents_bin() };
     command.env("NERVE_TEST_AGENTS", agents);
     command.env("NERVE_TEST_PYPI", project.pypi());
@@ -101,7 +101,7 @@ fn environment(project: &Project, quick: bool, skips: &Path, command: &mut Comma
     }
 }
 
-/// Runs the tests; both streams pass through line by line, unchanged.
+/// Runs the tests and passes both streams through unchanged, line by line.
 fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(bool, Option<Counts>)> {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("cannot start cargo")?;
@@ -115,7 +115,7 @@ fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(boo
         if let Some(stderr) = stderr {
             counts = pass_through(stderr, io::stderr(), summary)?;
         }
-        // nextest sums up on standard error, cargo's own runner on standard output.
+        // nextest prints its summary on stderr, cargo on stdout.
         let from_stdout =
             other.join().map_err(|_| anyhow::anyhow!("the reader of the tests' output panicked"))??;
         counts = counts.or(from_stdout);
@@ -124,7 +124,7 @@ fn run_and_count(command: &mut Command, summary: Summary) -> anyhow::Result<(boo
     Ok((child.wait()?.success(), counts))
 }
 
-/// Copies, and adds up the summaries: nextest prints one, cargo's own runner one for each program.
+/// Copies a stream and adds up its summaries: one from nextest, one per program from cargo.
 fn pass_through(from: impl io::Read, mut to: impl Write, summary: Summary) -> io::Result<Option<Counts>> {
     let mut counts: Option<Counts> = None;
     let mut from = BufReader::new(from);
@@ -180,7 +180,7 @@ fn cargo_summary(line: &str) -> Option<Counts> {
     Some(counts)
 }
 
-/// The text without colours (`ESC [ … m`), which a runner writes when told to.
+/// Removes colours (`ESC [ … m`).
 fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -198,7 +198,7 @@ fn read_skips(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(skip_lines(&text))
 }
 
-/// Lines `test<TAB>reason` as people read them, each once.
+/// Converts lines `test<TAB>reason` to `test: reason` without duplicates.
 fn skip_lines(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut skips: Vec<String> = lines.map(|line| line.replacen('\t', ": ", 1)).collect();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn adds_up_cargos_own_summaries() {
+    fn adds_up_cargo_summaries() {
         let text = "running 3 tests\n\
             test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
             test result: FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.01s\n";
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_tests_printed_does_not_count() {
+    fn ignores_summaries_in_test_output() {
         let text = "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0s\n\
             Summary [ 1s] 10 tests run: 9 passed, 1 failed, 2 skipped\n\
             test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0s\n";
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn skips_are_listed_once() {
+    fn lists_each_skipped_test_once() {
         assert_eq!(skip_lines("b\tno tool\n\na\tno key\nb\tno tool\n"), ["a: no key", "b: no tool"]);
     }
 
     #[test]
-    fn bytes_that_are_no_text_pass_unchanged() {
+    fn passes_invalid_utf8_unchanged() {
         let bytes = b"\xff\xfe\nno end of line";
         let mut copy = Vec::new();
         assert_eq!(pass_through(&bytes[..], &mut copy, nextest_summary).unwrap(), None);

@@ -1,22 +1,22 @@
-//! Packages of PyPI that the tests use as clients, pinned by `xtask/pypi/requirements.txt`, installed into a virtual environment under
-//! `target/pypi`.
+//! Installs the PyPI packages that tests use as clients into a virtual environment under `target/pypi`, as pinned by
+//! `xtask/pypi/requirements.txt`.
 
 use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
+use crate::programs;
 use crate::project::{self, Project};
-use crate::tools;
 
-/// Interpreters that may do. Debian's own has what Debian brings; a `python3` from elsewhere may shadow it.
+/// Candidate interpreters. Debian's own has Debian's packages; another `python3` may come first in `PATH`.
 const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
-/// What the packages need of one.
+/// A program that succeeds if the interpreter can create the environment.
 const NEEDS: &str = "import sys, venv, ensurepip; assert sys.version_info >= (3, 10)";
-/// A copy of the list, written when all are there.
+/// A copy of the requirements, written after a successful installation.
 const STAMP: &str = "installed.txt";
 
-/// Installs them unless the same list is installed already.
+/// Installs the packages unless the same requirements are already installed.
 pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
     let folder = project.pypi();
     let list = project.root.join("xtask/pypi/requirements.txt");
@@ -25,7 +25,8 @@ pub(crate) fn install(project: &Project) -> anyhow::Result<()> {
         println!("packages of PyPI: all there");
         return Ok(());
     }
-    let Some(python) = INTERPRETERS.into_iter().find(|python| tools::succeeds(python, &["-c", NEEDS])) else {
+    let Some(python) = INTERPRETERS.into_iter().find(|python| programs::succeeds(python, &["-c", NEEDS]))
+    else {
         bail!("python3 (3.10 or newer) with venv is missing; apt-get install python3-venv");
     };
     println!("packages of PyPI: installing those of {}", list.display());

@@ -1,19 +1,19 @@
-//! The Python SDK's tests, against the program as the `build` step leaves it.
+//! Runs the Python client's tests against the program that the `build` step creates.
 
 use anyhow::bail;
 
 use crate::hermetic::Hermetic;
+use crate::programs;
 use crate::project::{self, Project};
 use crate::report::Outcome;
-use crate::tools;
 
-/// The longest the tests may take, in seconds.
+/// Time limit in seconds.
 const LIMIT: &str = "900";
 
-/// Interpreters that may have pytest. Debian's own has Debian's packages; a `python3` from elsewhere may shadow it.
+/// Candidate interpreters with pytest. Debian's own has Debian's packages; another `python3` may come first in `PATH`.
 const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
 
-/// Runs them with pytest; left out where there is none, which in CI is a failure.
+/// Runs the tests with pytest. Skips them if pytest is missing; in CI this fails.
 pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
     let Some(python) = interpreter() else {
         let missing = "pytest is missing; apt-get install python3-pytest";
@@ -28,7 +28,7 @@ pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
     let home = Hermetic::new("python")?;
     let mut command = project.command("timeout");
     home.apply(&mut command);
-    // Nothing is written into the checkout.
+    // Keeps bytecode and caches out of the checkout.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("NERVE_BIN", project.nerve());
     command.current_dir(project.root.join("python"));
     command.args(["--kill-after=30", LIMIT, python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
@@ -36,14 +36,14 @@ pub(crate) fn test(project: &Project) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
-/// The first interpreter that is new enough and has pytest.
+/// Returns the first interpreter that is new enough and has pytest.
 fn interpreter() -> Option<&'static str> {
     INTERPRETERS.into_iter().find(|python| has_pytest(python))
 }
 
 fn has_pytest(python: &str) -> bool {
-    tools::find(python).is_some()
-        && tools::succeeds(python, &["-c", "import sys, pytest; assert sys.version_info >= (3, 9)"])
+    programs::find(python).is_some()
+        && programs::succeeds(python, &["-c", "import sys, pytest; assert sys.version_info >= (3, 9)"])
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interpreter_that_is_none_has_no_pytest() {
+    fn nonexistent_interpreter_has_no_pytest() {
         assert!(!has_pytest("/nonexistent/python3"));
         assert!(!has_pytest("/bin/false"));
     }

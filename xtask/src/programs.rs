@@ -1,16 +1,16 @@
-//! Programs on this machine: is it there, and where.
+//! Looks up installed programs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The program of this name in `PATH`.
+/// Returns the path of a program in `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// The command ends with success; its output is thrown away.
+/// Returns true if the command succeeds; discards its output.
 pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
     Command::new(program)
         .args(args)
@@ -21,9 +21,9 @@ pub(crate) fn succeeds(program: &str, args: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// We may write to the whole system.
+/// Returns true if the process runs as root.
 pub(crate) fn is_root() -> bool {
-    // The standard library has no geteuid; `id` is on every Debian.
+    // The standard library has no geteuid.
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_shell_and_not_a_made_up_name() {
+    fn finds_only_existing_programs() {
         assert!(find("sh").is_some());
         assert!(find("no-such-program-in-any-path").is_none());
         assert!(!is_executable(Path::new("/etc/passwd")));

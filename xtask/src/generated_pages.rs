@@ -1,4 +1,4 @@
-//! Pages that the program writes itself; CI compares them.
+//! Committed pages that the program generates; CI compares them.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project};
 use crate::report::Outcome;
 
-/// A committed file and the command that prints it.
+/// A committed page and the command that prints it.
 struct Page {
     file: &'static str,
     command: &'static [&'static str],
@@ -20,7 +20,7 @@ const PAGES: [Page; 3] = [
     Page { file: "docs/openapi.json", command: &["openapi"] },
 ];
 
-/// Builds the program and writes the pages.
+/// Builds the program and writes all generated pages.
 pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
     project.cargo(&["build", "--workspace", "--bins", "--locked"])?;
     for page in PAGES {
@@ -33,7 +33,7 @@ pub(crate) fn generate(project: &Project) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Makes the pictures of the viewer anew: the test that compares the committed ones writes them then.
+/// Redraws the pictures of the viewer with the test that otherwise compares them.
 fn pictures(project: &Project) -> anyhow::Result<()> {
     let mut command = project.command(project::cargo_program());
     command.args(["test", "--package", "nerve-view", "--test", "it", "--locked", "--", "pictures::"]);
@@ -42,7 +42,7 @@ fn pictures(project: &Project) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The committed pages are what the program prints.
+/// Fails if a committed page differs from the program's output.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let mut lines = 0;
     let mut old = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed(format!("{lines} lines")))
 }
 
-/// What the page's command prints.
+/// Returns the output of the page's command.
 fn printed(project: &Project, page: &Page) -> anyhow::Result<String> {
     let mut command = project.command(project.nerve());
     command.args(page.command).stdin(Stdio::null());
@@ -73,7 +73,7 @@ fn printed(project: &Project, page: &Page) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Number of the first line that differs, from 1, and both versions of it.
+/// Returns the 1-based number of the first differing line and both versions of it.
 fn first_difference<'a>(found: &'a str, wanted: &'a str) -> Option<(usize, &'a str, &'a str)> {
     if found == wanted {
         return None;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_the_first_line_that_differs() {
+    fn finds_first_differing_line() {
         assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
         assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some((2, "b", "c")));
         assert_eq!(first_difference("a\n", "a\nb\n"), Some((2, "", "b")));

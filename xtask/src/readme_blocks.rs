@@ -1,4 +1,4 @@
-//! The commands of README.md are run as they stand.
+//! Runs the shell blocks of README.md.
 
 use std::fs;
 
@@ -6,21 +6,21 @@ use anyhow::{Context, bail};
 
 use crate::project::Project;
 use crate::report::Outcome;
-use crate::scripts;
+use crate::shell_scripts;
 
 /// A fenced `sh` block.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Block {
-    /// Line of its first command, from 1.
+    /// 1-based line of its first command.
     line: usize,
     text: String,
-    /// Why it is not run, from a comment `<!-- not run: reason -->` above it.
+    /// Reason not to run it, from a comment `<!-- not run: reason -->` above it.
     not_run: Option<String>,
-    /// What it must print, from comments `<!-- prints: text -->` above it.
+    /// Texts that it must print, from comments `<!-- prints: text -->` above it.
     prints: Vec<String>,
 }
 
-/// All blocks run in one shell, one after the other, as a reader would type them.
+/// Runs all blocks in one shell, one after another, as a reader would type them.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let readme = fs::read_to_string(project.root.join("README.md")).context("cannot read README.md")?;
     let blocks = blocks(&readme)?;
@@ -40,11 +40,11 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     if tried == 0 {
         bail!("README.md has no block that can be run");
     }
-    scripts::run(project, "readme", &script, &project.target.join("release"), &prints)?;
+    shell_scripts::run(project, "readme", &script, &project.target.join("release"), &prints)?;
     Ok(Outcome::Passed(format!("{tried} blocks run, {} not run", blocks.len() - tried)))
 }
 
-/// The `sh` blocks of a Markdown text. Comments count for the block they stand above, blank lines between or not.
+/// Returns the `sh` blocks of a Markdown text. A comment applies to the next block.
 fn blocks(markdown: &str) -> anyhow::Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let mut next = Block::default();
@@ -79,7 +79,7 @@ fn blocks(markdown: &str) -> anyhow::Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// The text of a line `<!-- name: text -->`.
+/// Returns the text of a line `<!-- name: text -->`.
 fn comment(line: &str, name: &str) -> Option<String> {
     let text = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?;
     Some(text.trim().strip_prefix(name)?.strip_prefix(':')?.trim().to_string())
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_sh_blocks_and_their_reasons() {
+    fn finds_sh_blocks_and_their_reasons() {
         let markdown = "# T\n```sh\na\nb\n```\ntext\n```text\n```\n<!-- not run: needs a key -->\n\n```sh\nc\n```\n\
             <!-- not run: too far away -->\nwords between\n```sh\nd\n```\n";
         let block = |line, text: &str, not_run: Option<&str>| Block {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_block_prints_stands_above_it() {
+    fn prints_comments_apply_to_next_block() {
         let markdown = "<!-- prints: one -->\n<!-- prints: two words -->\n```sh\na\n```\n```sh\nb\n```\n";
         let prints: Vec<Vec<String>> =
             blocks(markdown).unwrap().into_iter().map(|block| block.prints).collect();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_block_is_an_error() {
+    fn unclosed_block_is_an_error() {
         assert!(blocks("```sh\nls\n").is_err());
     }
 }

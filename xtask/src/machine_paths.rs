@@ -1,4 +1,4 @@
-//! Absolute paths of somebody's machine in the project's files.
+//! Finds absolute paths of a developer's machine in the project's files.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project};
 use crate::report::Outcome;
 
-/// Folders that exist on a developer's machine only. Put together here so that this file does not name them.
+/// Folders that exist only on a developer's machine, concatenated so that this file does not contain them.
 const FOREIGN: [&str; 3] = [concat!("/wo", "rk/"), concat!("/tmp/", "agents"), concat!("/home/", "runner/")];
 
-/// No file of the project, tracked or about to be, names such a folder.
+/// Fails if a tracked or untracked file of the project names such a folder.
 pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let list =
@@ -20,7 +20,7 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     let mut found = Vec::new();
     for name in list.split('\0').filter(|name| !name.is_empty()) {
         let path = project.root.join(name);
-        // A file may be listed and deleted, or be a link or a submodule.
+        // A listed file may be deleted, a link or a submodule.
         if !path.symlink_metadata().is_ok_and(|data| data.is_file()) {
             continue;
         }
@@ -30,12 +30,12 @@ pub(crate) fn check(project: &Project) -> anyhow::Result<Outcome> {
     }
     if !found.is_empty() {
         eprintln!("{}", found.join("\n"));
-        bail!("{} lines name a folder of somebody's machine", found.len());
+        bail!("{} lines name a folder of a developer's machine", found.len());
     }
     Ok(Outcome::Passed(format!("{files} files")))
 }
 
-/// Numbers of the lines that hold a foreign path, from 1.
+/// Returns the 1-based numbers of lines with such a path.
 fn foreign_lines(bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes
         .split(|byte| *byte == b'\n')
@@ -44,7 +44,7 @@ fn foreign_lines(bytes: &[u8]) -> impl Iterator<Item = usize> {
         .map(|(index, _)| index + 1)
 }
 
-/// The line holds the path from its root on, not as the end of a longer one (`~/x/` inside `/home/me/x/`).
+/// Returns true if the line contains the path from its root, not as the end of a longer path (`~/x/` in `/home/me/x/`).
 fn holds_path(line: &[u8], path: &[u8]) -> bool {
     line.windows(path.len()).enumerate().any(|(at, window)| {
         let before = at.checked_sub(1).and_then(|before| line.get(before));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_root_of_a_path_only() {
+    fn finds_paths_only_from_their_root() {
         let root = FOREIGN[0];
         let text = format!("fine\ncd {root}main\nmy~{root}x and /home/me{root}x\n\"{root}a\"\n");
         assert_eq!(foreign_lines(text.as_bytes()).collect::<Vec<_>>(), [2, 4]);

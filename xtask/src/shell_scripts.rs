@@ -1,4 +1,4 @@
-//! Runs shell scripts a reader might type: the blocks of the README, the files in `examples/`.
+//! Runs the shell scripts of the documentation: README blocks and the files in `examples/`.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::hermetic::Hermetic;
 use crate::project::Project;
 use crate::report::Outcome;
 
-/// The longest a script may take, in seconds. The README's first block may have to build the release.
+/// Time limit of a script in seconds. The README's first block may have to build the release.
 const LIMIT: &str = "900";
 
-/// Ends the servers a script left behind, also when it fails halfway.
+/// Stops servers that a script left running, even if it failed.
 const CLEAN_UP: &str = "trap 'nerve server stop --all --force >/dev/null 2>&1 || true' EXIT\n";
 
-/// Runs a script with bash in the root of the checkout, in a home of its own, with `nerve` of the folder `bin` in `PATH`.
-/// What it prints must hold each of the texts `prints`.
+/// Runs a script with bash in the root of the checkout, with an isolated home and `nerve` from the folder `bin` in `PATH`. Its output must
+/// contain each text of `prints`.
 pub(crate) fn run(
     project: &Project,
     name: &str,
@@ -28,7 +28,7 @@ pub(crate) fn run(
     let hermetic = Hermetic::new(name)?;
     let file = hermetic.root().join("script.sh");
     fs::write(&file, format!("set -euo pipefail\n{CLEAN_UP}{script}"))?;
-    // A file and not a pipe: whatever a script leaves behind could hold a pipe open.
+    // A file, because a leftover process could keep a pipe open.
     let printed = hermetic.root().join("stdout");
     let mut command = project.command("timeout");
     hermetic.apply(&mut command);
@@ -51,7 +51,7 @@ pub(crate) fn run(
     }
 }
 
-/// Every script in `examples/` runs to its end, and prints what its lines `# prints: …` say.
+/// Runs every script in `examples/`; each must print the texts of its `# prints: …` lines.
 pub(crate) fn examples(project: &Project) -> anyhow::Result<Outcome> {
     let folder = project.root.join("examples");
     let mut files = Vec::new();
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_script_starts_in_the_root_with_a_home_and_programs_of_its_own() {
+    fn script_gets_isolated_home_and_built_program() {
         let script = "test -f Cargo.toml\ntest -z \"$(ls -A \"$HOME\")\"\ncase $PATH in /our/bin:*) ;; *) exit 9 ;; esac\n";
         run(&project(), "script-ok", script, Path::new("/our/bin"), &[]).unwrap();
     }
 
     #[test]
-    fn what_a_script_must_print_is_looked_for() {
+    fn missing_output_fails() {
         let prints = |text: &str| {
             run(&project(), "script-prints", "echo one two\n", Path::new("/our/bin"), &[text.into()])
         };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failing_command_ends_a_script() {
+    fn first_failing_command_ends_script() {
         let error = run(&project(), "script-bad", "false\nexit 0\n", Path::new("/our/bin"), &[]).unwrap_err();
         assert!(error.to_string().contains("script-bad"), "{error}");
         let error = run(&project(), "script-pipe", "false | true\n", Path::new("/our/bin"), &[]).unwrap_err();

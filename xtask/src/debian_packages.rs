@@ -1,11 +1,11 @@
-//! Debian packages the tests and benches use: installs those that are missing.
+//! Installs missing Debian packages that tests and benchmarks use.
 
 use std::process::Command;
 
+use crate::programs;
 use crate::project;
-use crate::tools;
 
-/// A package and how to see that it is not needed any more.
+/// A Debian package and the check that shows whether it is installed.
 struct Package {
     name: &'static str,
     what_for: &'static str,
@@ -16,35 +16,35 @@ const PACKAGES: &[Package] = &[
     Package {
         name: "git",
         what_for: "listing the project's files",
-        present: || tools::find("git").is_some(),
+        present: || programs::find("git").is_some(),
     },
-    Package { name: "procps", what_for: "looking at processes", present: || tools::find("ps").is_some() },
-    Package { name: "tmux", what_for: "comparing with tmux", present: || tools::find("tmux").is_some() },
+    Package { name: "procps", what_for: "looking at processes", present: || programs::find("ps").is_some() },
+    Package { name: "tmux", what_for: "comparing with tmux", present: || programs::find("tmux").is_some() },
     Package {
         name: "util-linux",
         what_for: "a network without the world",
-        present: || tools::find("unshare").is_some(),
+        present: || programs::find("unshare").is_some(),
     },
     Package {
         name: "iproute2",
         what_for: "a network without the world",
-        present: || tools::find("ip").is_some(),
+        present: || programs::find("ip").is_some(),
     },
     Package {
         name: "asciinema",
         what_for: "reading exported recordings",
-        present: || tools::find("asciinema").is_some(),
+        present: || programs::find("asciinema").is_some(),
     },
-    Package { name: "jq", what_for: "the README's examples", present: || tools::find("jq").is_some() },
-    Package { name: "curl", what_for: "HTTP/2 from outside", present: || tools::find("curl").is_some() },
-    Package { name: "wrk", what_for: "measuring HTTP", present: || tools::find("wrk").is_some() },
-    Package { name: "python3", what_for: "driving a REPL", present: || tools::find("python3").is_some() },
+    Package { name: "jq", what_for: "the README's examples", present: || programs::find("jq").is_some() },
+    Package { name: "curl", what_for: "HTTP/2 from outside", present: || programs::find("curl").is_some() },
+    Package { name: "wrk", what_for: "measuring HTTP", present: || programs::find("wrk").is_some() },
+    Package { name: "python3", what_for: "driving a REPL", present: || programs::find("python3").is_some() },
     Package { name: "python3-venv", what_for: "packages of PyPI", present: || has_module("venv, ensurepip") },
     Package { name: "python3-pytest", what_for: "testing the Python SDK", present: || has_module("pytest") },
     Package {
         name: "openssl",
         what_for: "certificates for tests",
-        present: || tools::find("openssl").is_some(),
+        present: || programs::find("openssl").is_some(),
     },
     Package {
         name: "python3-pexpect",
@@ -58,7 +58,7 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Installs what is missing, where we may. Gives one line for each package that is still missing.
+/// Installs missing packages if run as root. Returns one line for each package that is still missing.
 pub(crate) fn install_missing() -> Vec<String> {
     let missing = missing();
     if missing.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn install_missing() -> Vec<String> {
         return Vec::new();
     }
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
-    if tools::is_root() && tools::find("apt-get").is_some() {
+    if programs::is_root() && programs::find("apt-get").is_some() {
         println!("Debian packages: installing {}", names.join(" "));
         if let Err(error) = install(&names) {
             eprintln!("{error:#}");
@@ -93,8 +93,8 @@ fn apt_get() -> Command {
     command
 }
 
-/// Debian's own interpreter has Debian's packages; a `python3` from elsewhere may shadow it.
+/// Checks Debian's own interpreter, which has Debian's packages; another `python3` may come first in `PATH`.
 fn has_module(name: &str) -> bool {
     let import = format!("import {name}");
-    ["python3", "/usr/bin/python3"].iter().any(|python| tools::succeeds(python, &["-c", &import]))
+    ["python3", "/usr/bin/python3"].iter().any(|python| programs::succeeds(python, &["-c", &import]))
 }

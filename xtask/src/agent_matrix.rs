@@ -1,4 +1,4 @@
-//! `cargo xtask agents`: the table of what nerve does with which version of which agent.
+//! `cargo xtask agents`: generates the compatibility table of agents and versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use anyhow::{Context, bail};
 use crate::project::{self, Project};
 use crate::{agents, bench};
 
-/// Where the table goes.
+/// Page that contains the table.
 const PAGE: &str = "docs/agents.md";
-/// The table is between these.
+/// Line before the table.
 const BEGIN: &str = "<!-- agents: written by `cargo xtask agents`; changes by hand are lost -->";
 const END: &str = "<!-- agents: end -->";
 
-/// What the command line asks for.
+/// Options of `cargo xtask agents`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    /// Packages and versions to be tried instead of the pinned ones.
+    /// Packages and versions to test instead of the pinned ones.
     packages: Vec<(String, String)>,
-    /// A folder with the programs.
+    /// Folder of installed programs to test.
     bin: Option<PathBuf>,
-    /// Only the agent of that name.
+    /// Tests only this agent.
     only: Option<String>,
 }
 
@@ -45,13 +45,15 @@ impl Options {
             }
         }
         if options.bin.is_some() && !options.packages.is_empty() {
-            bail!("--bin names programs that are there, --package some to be installed: give one of them");
+            bail!(
+                "--bin and --package exclude each other: --bin tests installed programs, --package installs some"
+            );
         }
         Ok(options)
     }
 }
 
-/// `NAME=VERSION`, where the name is a package's or an agent's.
+/// Parses `NAME=VERSION`; NAME is an npm package or an agent.
 fn package(pair: &str) -> anyhow::Result<(String, String)> {
     let (name, version) = pair.split_once('=').with_context(|| format!("'{pair}' is not NAME=VERSION"))?;
     let known = agents::PACKAGES.iter().find(|(agent, package)| name == *agent || name == *package);
@@ -59,7 +61,7 @@ fn package(pair: &str) -> anyhow::Result<(String, String)> {
         let names: Vec<&str> = agents::PACKAGES.iter().map(|(agent, _)| *agent).collect();
         bail!("unknown agent '{name}'; there are {}", names.join(", "));
     };
-    // It becomes part of a file that npm reads.
+    // The version is written into a JSON file for npm.
     let is_version = |c: char| c.is_ascii_alphanumeric() || ".-+".contains(c);
     if version.is_empty() || !version.chars().all(is_version) {
         bail!("'{version}' is no version");
@@ -67,7 +69,7 @@ fn package(pair: &str) -> anyhow::Result<(String, String)> {
     Ok((package.to_string(), version.to_string()))
 }
 
-/// Tries the agents. Of the pinned ones the table is written, of others printed.
+/// Tests the agents. Writes the table for the pinned versions, prints it for others.
 pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     let options = Options::parse(args)?;
     let is_pinned = options.bin.is_none() && options.packages.is_empty();
@@ -90,7 +92,7 @@ pub(crate) fn run(project: &Project, args: &[String]) -> anyhow::Result<bool> {
     Ok(!table.contains('✗') && !table.contains("| – |"))
 }
 
-/// The benchmark `agents` is the program that tries them.
+/// Runs the benchmark program `agents`, which tests the agents.
 fn tried(project: &Project, bin: &Path, only: Option<&str>) -> anyhow::Result<String> {
     let artifacts = bench::build_only(project, "agents")?;
     let program = bench::program(&artifacts, "agents").context("cargo built no such program")?;
@@ -106,7 +108,7 @@ fn tried(project: &Project, bin: &Path, only: Option<&str>) -> anyhow::Result<St
     Ok(table.trim_end().to_string())
 }
 
-/// The page with the table in its place.
+/// Returns the page with the table replaced.
 fn with_table(page: &str, table: &str) -> anyhow::Result<String> {
     let missing = || format!("{PAGE} has no place for the table: `{BEGIN}` and `{END}`");
     let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_named_by_agent_or_package() {
+    fn package_option_accepts_agent_or_package_name() {
         let options =
             parse(&["--versions", "codex=0.160.0,gemini=0.60.0", "--package", "opencode-ai=1.18.0-rc.1"])
                 .unwrap();
@@ -146,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_takes_the_place_of_the_old_one() {
+    fn replaces_old_table() {
         let page = format!("# A\n\n{BEGIN}\n\nold\n\n{END}\n\nmore\n");
         assert_eq!(with_table(&page, "new").unwrap(), format!("# A\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore\n"));
         assert!(with_table("# A\n", "new").is_err());
     }
 
     #[test]
-    fn the_page_has_a_place_for_it() {
+    fn committed_page_has_table_markers() {
         let project = Project::find().unwrap();
         let page = fs::read_to_string(project.root.join(PAGE)).unwrap();
         assert!(with_table(&page, "x").is_ok());
