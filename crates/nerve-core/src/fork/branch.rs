@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nerve_term::event::TsNs;
-use nerve_term::parse::past::{NewSession, cut_gemini, cut_opencode};
+use nerve_term::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_term::parse::transcript::{CutAt, cut_at};
 use nerve_term::profile::session::{Learn, PastKind, SessionForms, Told};
 use nerve_term::profile::{Profile, TranscriptKind};

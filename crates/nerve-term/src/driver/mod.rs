@@ -5,22 +5,22 @@
 //! look again. States are evidence, weighed: see [`Source`]. A stale screen never counts: whatever ends a turn must have
 //! been seen at a later byte offset than the turn's prompt.
 
-mod answer;
-mod departure;
+mod dialog_answer;
+mod foreign_input;
 mod hook;
-mod limit;
-mod line;
-mod reading;
+mod observation;
+mod prompt_line;
+mod reset_time;
 mod state;
 mod turn;
-mod until;
+mod usage_limit;
 mod verdict;
 
 pub use hook::Hook;
-pub use limit::LimitNotice;
-pub use reading::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
+pub use observation::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
 pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
 pub use turn::{Outcome, Refused, Span, TurnEnd};
+pub use usage_limit::LimitNotice;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
-use line::PromptEnd;
-use reading::look_past;
+use observation::look_past;
+use prompt_line::PromptEnd;
 use turn::Turn;
 use verdict::Verdict;
 
@@ -97,7 +97,7 @@ pub struct Driver {
     /// The prompt of a line-based program as it was drawn, and the line it stands on: what follows it there was typed by somebody.
     prompt_at: Option<PromptEnd>,
     /// Somebody's line that it left its prompt for.
-    departure: Option<departure::Departure>,
+    departure: Option<foreign_input::Departure>,
     /// Somebody's half a line behind that prompt.
     line_draft: Option<String>,
     /// Offset of the last title that said busy: titles between two looks are not missed.
@@ -107,10 +107,10 @@ pub struct Driver {
     /// A prompt that may stand in the composer again: it did not arrive, or was interrupted.
     returned_prompt: Option<String>,
     /// The dialog that the agent is blocked by.
-    asked: answer::Asked,
-    answer: Option<answer::Answer>,
+    asked: dialog_answer::Asked,
+    answer: Option<dialog_answer::Answer>,
     hooks: hook::Hooks,
-    limits: limit::Limits,
+    limits: usage_limit::Limits,
     /// When the interrupt is sent again, and how often still.
     repeat_interrupt: Option<(TsNs, u32)>,
     /// When the agent was last sent the interrupt it had asked for once more.
@@ -164,10 +164,10 @@ impl Driver {
             turn: None,
             turns: 0,
             returned_prompt: None,
-            asked: answer::Asked::default(),
+            asked: dialog_answer::Asked::default(),
             answer: None,
             hooks: hook::Hooks::default(),
-            limits: limit::Limits::default(),
+            limits: usage_limit::Limits::default(),
             repeat_interrupt: None,
             confirmed: TsNs(0),
         }
@@ -482,9 +482,9 @@ impl Driver {
             return None;
         }
         let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
-        let draft = mark.and_then(|mark| line::typed(view, mark.line.0, mark.col)).or_else(|| {
+        let draft = mark.and_then(|mark| prompt_line::typed(view, mark.line.0, mark.col)).or_else(|| {
             let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_there(view))?;
-            line::typed(view, prompt.line, prompt.col)
+            prompt_line::typed(view, prompt.line, prompt.col)
         })?;
         Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reading::{Says, echoes};
+use super::observation::{Says, echoes};
 use super::state::{AgentState, Delivery, Source};
 use super::{Driver, Effect, View};
 use crate::event::{ExitStatus, TsNs};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::line::{columns, width};
+use super::prompt_line::{columns, width};
 use super::state::{Foreground, Source};
 use super::{Driver, LimitNotice, Says, View};
 use crate::driver::AgentState;

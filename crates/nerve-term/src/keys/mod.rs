@@ -1,16 +1,16 @@
 //! Keys, pastes, escapes typed by people and the mouse, as the bytes a program expects from its terminal.
 
-mod bytes;
 mod input;
 mod kitty;
 mod mouse;
 mod names;
-mod text;
+mod paste;
+mod xterm;
 
 pub use self::input::Input;
 pub use self::mouse::{Button, Mouse, MouseAct, Wheel};
 pub use self::names::KeyError;
-pub use self::text::{EscapeError, paste, unescape};
+pub use self::paste::{EscapeError, paste, unescape};
 
 /// A key with its modifiers.
 ///

@@ -3,8 +3,8 @@
 //! Only column 0 tells markers from text: the answer's own rows are indented by two, so a quoted `● not a bullet` or
 //! `esc to interrupt` never reaches the rules. What the live region means is in [`live`], how a turn is taken apart in `turn`.
 
-mod live;
-mod marks;
+mod live_region;
+mod row_kind;
 mod turn;
 
 use super::conversation::{Layout, SURE};
@@ -12,8 +12,8 @@ use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::rows::{compact, is_blank, is_right_aligned, is_rule};
 use super::{Parsed, Parser, TurnText};
 use crate::screen::Screen;
-use live::Composer;
-use marks::Mark;
+use live_region::Composer;
+use row_kind::Mark;
 
 /// Reads Claude Code 2.x.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,7 +27,7 @@ impl Parser for ClaudeParser {
         let Some(composer) = Composer::find(&rows) else { return false };
         composer.holds(screen.cursor.row)
             && !composer.is_busy(&rows)
-            && !screen.title.starts_with(live::BUSY_TITLES)
+            && !screen.title.starts_with(live_region::BUSY_TITLES)
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> Parsed {
@@ -50,13 +50,13 @@ pub(super) static LAYOUT: Layout = Layout {
     echo: |rows, row| {
         // Below a rule it is a composer.
         let after_rule = row > 0 && is_rule(rows[row - 1], '─');
-        if after_rule { None } else { marks::prompt(rows[row]) }
+        if after_rule { None } else { row_kind::prompt(rows[row]) }
     },
     indent: 2,
     ends_echo: |rows, row| match Mark::of(rows[row]) {
         Mark::Result(_) => true,
         Mark::Indented if is_right_aligned(rows[row]) => true,
-        Mark::Indented => is_blank(rows[row - 1]) && marks::fold(rows[row].trim_start()).is_some(),
+        Mark::Indented => is_blank(rows[row - 1]) && row_kind::fold(rows[row].trim_start()).is_some(),
         _ => false,
     },
     is_answer: |row| matches!(Mark::of(row), Mark::Head(_) | Mark::Thinking(_) | Mark::Result(_) | Mark::End),
@@ -74,7 +74,7 @@ fn answer_start(turn: &TurnText<'_>, composer: Option<&Composer>) -> usize {
     let lines = &turn.lines[..composer.map_or(turn.lines.len(), |composer| composer.top)];
     let head = |row: usize| {
         let after_rule = row > 0 && is_rule(&lines[row - 1], '─');
-        if after_rule { None } else { marks::prompt(&lines[row]) }
+        if after_rule { None } else { row_kind::prompt(&lines[row]) }
     };
     if let Some(end) = end_of_last_echo(lines, turn.prompt, &EchoStyle { head: &head, indent: 2 }) {
         return end;

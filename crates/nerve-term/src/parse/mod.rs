@@ -3,7 +3,7 @@
 //! Parsers see what a person would see: rows of text taken from the terminal model, never raw bytes. They hold no state.
 
 pub mod conversation;
-pub mod past;
+pub mod session_files;
 pub mod transcript;
 
 mod claude;

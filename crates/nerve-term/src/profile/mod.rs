@@ -4,11 +4,11 @@
 //! live region (composer, footer, status rows, dialog), never at quoted conversation text.
 
 mod pattern;
+mod registry;
 pub mod session;
-mod set;
 
 pub use pattern::Pattern;
-pub use set::{ProfileError, Profiles};
+pub use registry::{ProfileError, Profiles};
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::pattern::Pattern;
-use super::set::{file_name, program_at};
+use super::registry::{file_name, program_at};
 
 /// How a program is given the id of a conversation, how it goes on with one, how it forks one.
 #[derive(Debug, Clone, Deserialize)]
@@ -120,7 +120,7 @@ pub enum Learn {
     Codex,
 }
 
-/// In which form a program keeps a conversation (see [`crate::parse::past`]).
+/// In which form a program keeps a conversation (see [`crate::parse::session_files`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PastKind {

@@ -23,32 +23,32 @@
 //! finished frame; everything else is live. The caller calls [`TerminalState::expire_frame`] at
 //! [`TerminalState::frame_deadline`].
 
-mod anchors;
 mod ansi;
 mod cells;
 mod csi;
 mod dispatch;
 mod dump;
-mod extents;
 mod frame;
 mod keyboard;
 mod keyframe;
-mod left;
+mod last_alt_screen;
 pub mod line;
 mod model;
 mod modes;
 mod notice;
+mod notifications;
 mod osc;
+mod osc_guard;
 mod palette;
-mod partial;
+mod partial_char;
 mod print;
 mod reflow;
 mod replies;
-mod saying;
+mod row_extents;
+mod screens;
 mod scroll;
 mod sgr;
-mod strings;
-mod switch;
+mod snapshot_index;
 #[cfg(test)]
 mod tests;
 
@@ -62,17 +62,17 @@ use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Row, Screen};
 use crate::store::Store;
 
-pub use anchors::Snapshot;
 pub use keyframe::{Between, Hidden, Keyframe};
 pub use line::Cell;
 pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
+pub use snapshot_index::Snapshot;
 
-use anchors::Anchors;
 use ansi::AnsiWriter;
 use line::Line;
 use model::Model;
-use partial::Partial;
-use strings::StringGuard;
+use osc_guard::StringGuard;
+use partial_char::Partial;
+use snapshot_index::Anchors;
 
 /// Absolute line number: 0 is the first line the terminal ever had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

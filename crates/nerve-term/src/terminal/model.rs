@@ -14,16 +14,16 @@ use alacritty_terminal::term::{Config, Term};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, NamedMode, NamedPrivateMode};
 
 use super::cells;
-use super::extents::Extents;
 use super::frame::Frames;
 use super::keyboard::Keyboard;
-use super::left::Left;
+use super::last_alt_screen::Left;
 use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::Changes;
 use super::palette::Palette;
 use super::print::RUN;
 use super::replies::Replies;
+use super::row_extents::Extents;
 use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Screen};
 use crate::store::Store;

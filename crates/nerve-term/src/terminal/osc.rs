@@ -5,8 +5,8 @@ use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 use super::LineIndex;
 use super::model::Model;
 use super::notice::{Mark, MarkKind, Notice};
+use super::notifications;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
-use super::saying;
 
 /// Characters of a title or directory that are kept.
 const TEXT: usize = 4096;
@@ -32,9 +32,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.changes.notices_of(saying::clipboard(args).map(Notice::Clipboard)),
-            b"99" => self.changes.notices_of(saying::piece(args).map(Notice::Notify)),
-            b"777" => self.changes.notices_of(saying::titled(args).map(Notice::Notify)),
+            b"52" => self.changes.notices_of(notifications::clipboard(args).map(Notice::Clipboard)),
+            b"99" => self.changes.notices_of(notifications::piece(args).map(Notice::Notify)),
+            b"777" => self.changes.notices_of(notifications::titled(args).map(Notice::Notify)),
             b"1337" => {
                 if let Some(path) = text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -107,7 +107,7 @@ impl Model {
                 }
             }
             [b"9", path @ ..] => self.directory(text(path).trim_matches('"').to_string()),
-            _ => self.changes.notices_of(saying::text(args).map(Notice::Notify)),
+            _ => self.changes.notices_of(notifications::text(args).map(Notice::Notify)),
         }
     }
 

@@ -3,7 +3,7 @@
 use nerve_term::driver::AgentState;
 use nerve_term::profile::BlockKind;
 
-use crate::bench::Bench;
+use crate::harness::Bench;
 
 const CHOICES: [&str; 3] = ["Allow once", "Allow for this session", "No, suggest changes (esc)"];
 

@@ -6,7 +6,7 @@ use nerve_term::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Refuse
 use nerve_term::event::ExitStatus;
 use nerve_term::profile::BlockKind;
 
-use crate::bench::{Bench, RULE};
+use crate::harness::{Bench, RULE};
 
 #[test]
 fn a_drawn_composer_is_ready_only_after_it_held_for_a_moment() {

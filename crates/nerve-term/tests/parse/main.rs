@@ -1,6 +1,6 @@
 //! The parsers over saved screens of the real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at 120×40).
 
-mod any_text;
+mod arbitrary_text;
 mod claude;
 mod codex;
 mod conversation;

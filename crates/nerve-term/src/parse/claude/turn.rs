@@ -1,7 +1,7 @@
 //! Claude's rows below the echo of a prompt, to sections.
 
-use super::live::Composer;
-use super::marks::{Mark, fold, is_interruption};
+use super::live_region::Composer;
+use super::row_kind::{Mark, fold, is_interruption};
 use crate::parse::rows::{dedent, is_blank, join, token_count};
 use crate::parse::{Parsed, Section, SectionKind, Tokens};
 

@@ -5,14 +5,14 @@ use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::Handler;
 
-use super::anchors::Anchors;
 use super::cells;
-use super::extents::Extents;
 use super::keyboard::Keyboard;
 use super::model::{Dims, Model, default_tabs, shrink_spare};
 use super::notice::{Changes, Notice};
 use super::reflow::Layout;
 use super::replies::Replies;
+use super::row_extents::Extents;
+use super::snapshot_index::Anchors;
 use crate::event::{Size, TsNs};
 use crate::store::Store;
 

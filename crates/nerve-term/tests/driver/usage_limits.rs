@@ -8,7 +8,7 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::BlockKind;
 use nerve_term::terminal::TerminalState;
 
-use crate::bench::{Bench, RULE};
+use crate::harness::{Bench, RULE};
 
 /// 2026-11-22 02:00 UTC, and what is named on the screens.
 const NIGHT: TsNs = TsNs(1_795_312_800 * SECOND);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::until::named_time;
+use super::reset_time::named_time;
 use crate::event::TsNs;
 
 /// What an agent writes when it has hit a usage limit.

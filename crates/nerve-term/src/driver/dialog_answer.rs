@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::reading::Says;
+use super::observation::Says;
 use super::state::{AgentState, Evidence, Source};
 use super::{Driver, Effect};
 use crate::event::TsNs;

@@ -1,6 +1,6 @@
 //! Claude's live region: the composer between its two rules, and the status rows around it.
 
-use super::marks::{self, Mark};
+use super::row_kind::{self, Mark};
 use crate::parse::rows::{dedent, indent, is_blank, is_right_aligned};
 
 /// The window title starts with one of these while a turn runs (not inside tmux).
@@ -45,7 +45,7 @@ impl Composer {
     pub(super) fn draft(&self, rows: &[&str]) -> String {
         let typed = rows[self.top + 1..self.bottom].iter().enumerate();
         let typed: Vec<&str> = typed
-            .map(|(i, row)| if i == 0 { marks::prompt(row).unwrap_or(row) } else { dedent(row, 2) })
+            .map(|(i, row)| if i == 0 { row_kind::prompt(row).unwrap_or(row) } else { dedent(row, 2) })
             .collect();
         typed.join("\n")
     }

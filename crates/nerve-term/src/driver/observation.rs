@@ -1,7 +1,7 @@
 //! One look at the screen: where the composer is, what it holds, and what the live region says.
 
-use super::limit::LimitNotice;
 use super::state::Source;
+use super::usage_limit::LimitNotice;
 use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
 use crate::screen::{Row, Screen};
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::line::{PromptEnd, first_row};
+use super::prompt_line::{PromptEnd, first_row};
 use super::verdict::{Verdict, before_cursor};
 use super::{AgentState, Driver, Foreground, Source, View};
 use crate::event::TsNs;

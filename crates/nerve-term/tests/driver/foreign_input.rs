@@ -2,7 +2,7 @@
 
 use nerve_term::driver::{AgentState, Foreground, Outcome, Refused, Source};
 
-use crate::bench::Bench;
+use crate::harness::Bench;
 
 fn ready(profile: &str, foreground: Foreground, greeting: &str) -> Bench {
     let mut bench = Bench::new(profile);
