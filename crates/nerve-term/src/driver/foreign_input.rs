@@ -1,72 +1,78 @@
-//! A line-based program that was ready and works again, though no input of ours says so: somebody else entered a line.
+//! Detects input that someone else entered into a line-based program: the program was ready and works again.
 //!
-//! A weak claim, for what is drawn below a prompt may be a background job's as well. So it needs a line that was seen to be typed
-//! and left, and it ends with the program's silence, whoever has the terminal. What is written by others in the background may never
-//! fall silent, and the prompt may be another one: so it ends as well when the program sleeps for long, or long after what may be a prompt.
+//! The evidence is weak because a background job can also write below a prompt. Detection therefore requires a line
+//! that was typed and then left behind, and it ends when the program falls silent. Background output may never fall
+//! silent and the next prompt may look different, so it also ends after a long sleep, or some time after a possible
+//! prompt.
 
 use std::time::Duration;
 
 use super::prompt_line::{PromptEnd, first_row};
-use super::verdict::{Verdict, before_cursor};
+use super::verdict::{Verdict, text_before_cursor};
 use super::{AgentState, Driver, Foreground, Source, View};
 use crate::event::TsNs;
 
-/// The longest prompt that is looked for in front of what somebody types, in characters.
-const PROMPT: usize = 80;
-/// A program that was asleep for so many of its silences waits for a line, whatever is written. One that waits for its reader sleeps
-/// too, but is seen awake in between.
-const ASLEEP: u32 = 5;
-/// Where nobody knows whether it sleeps, nor what its prompts look like, a line is no reason any more so many after something was seen that
-/// may be another prompt: as long as a prompt is waited for that was seen once.
-const WRITING: u32 = 50;
+/// Longest prompt to look for before typed text, in characters.
+const MAX_PROMPT_CHARS: usize = 80;
+/// A program asleep for this many quiet periods waits for a line, even if background jobs write. A program that waits
+/// for its reader also sleeps, but is seen awake in between.
+const SLEEP_QUIETS: u32 = 5;
+/// Limit in quiet periods after a possible prompt, for programs whose sleep and prompts are both unknown. Equal to the
+/// patience for a learned prompt.
+const POSSIBLE_PROMPT_QUIETS: u32 = 50;
 
-/// It has left the place where it waited.
+/// A line that was entered by someone else and is being processed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Departure {
+pub(super) struct ForeignInput {
     since: TsNs,
     source: Source,
     text: &'static str,
-    /// When something was first seen since that may be a prompt, of a program whose prompts nobody knows.
-    prompted: Option<TsNs>,
+    /// When a possible prompt was first drawn, if the program's prompts are unknown.
+    possible_prompt_at: Option<TsNs>,
 }
 
 impl Driver {
-    /// Looks whether somebody's line was entered, and whether what follows from that still holds.
-    pub(super) fn note_departure(&mut self, now: TsNs, view: &View<'_>) {
-        self.departure = match self.state {
-            AgentState::Ready => self.sign_of_work(view).map(|(source, text)| {
-                let since = self.departure.map_or(now, |known| known.since);
-                Departure { since, source, text, prompted: None }
+    /// Detects a newly entered line, and drops an earlier one that no longer explains the state.
+    pub(super) fn track_foreign_input(&mut self, now: TsNs, view: &View<'_>) {
+        self.foreign_input = match self.state {
+            AgentState::Ready => self.detect_foreign_input(view).map(|(source, text)| {
+                let since = self.foreign_input.map_or(now, |known| known.since);
+                ForeignInput { since, source, text, possible_prompt_at: None }
             }),
-            // What has the terminal is better evidence, and so is its end.
+            // A foreground process is stronger evidence, and so is its end.
             _ if view.foreground == Foreground::Other => None,
-            _ => self.departure.filter(|_| self.has_departed()).map(|mut departure| {
-                if departure.prompted.is_none() && self.may_be_prompt(view) {
-                    departure.prompted = Some(now);
+            _ => self.foreign_input.filter(|_| self.is_busy_by_foreign_input()).map(|mut foreign_input| {
+                if foreign_input.possible_prompt_at.is_none() && self.is_possible_prompt(view) {
+                    foreign_input.possible_prompt_at = Some(now);
                 }
-                departure
+                foreign_input
             }),
         };
     }
 
-    /// Busy, once that has held for a moment: between a line's end and the next prompt nothing is said of either. Ready again with
-    /// the prompt, whatever is typed there, or with silence.
-    pub(super) fn judge_departure(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
-        let Departure { since, source, text, prompted } = self.departure?;
+    /// Returns busy, or ready once the prompt is back or the program is silent. Undecided for a moment after a line was
+    /// entered.
+    pub(super) fn judge_foreign_input(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
+        let ForeignInput { since, source, text, possible_prompt_at } = self.foreign_input?;
         let timing = &self.profile.timing;
-        if !self.has_departed() && now < since + timing.settle() {
+        if !self.is_busy_by_foreign_input() && now < since + timing.settle() {
             return Some(Verdict::Unknown { recheck: Some(since + timing.settle()) });
         }
-        let is_back = self.has_departed() && self.is_at_prompt(view);
+        let is_back = self.is_busy_by_foreign_input() && self.is_cursor_at_prompt(view);
         if is_back && view.foreground != Foreground::Awake {
-            return Some(self.at_rest(now, Source::Screen, "its prompt is back".into(), timing.settle()));
+            return Some(self.ready_when_silent(
+                now,
+                Source::Screen,
+                "the prompt is back".into(),
+                timing.settle(),
+            ));
         }
         let last_output = self.last_output.max(since);
         let silent = last_output + timing.quiet();
         let idle_since = self.idle_since.unwrap_or(now).max(since);
         let believed = match view.foreground {
-            Foreground::Idle => Some(idle_since + timing.quiet() * ASLEEP),
-            Foreground::Unknown => prompted.map(|at| at + timing.quiet() * WRITING),
+            Foreground::Idle => Some(idle_since + timing.quiet() * SLEEP_QUIETS),
+            Foreground::Unknown => possible_prompt_at.map(|at| at + timing.quiet() * POSSIBLE_PROMPT_QUIETS),
             Foreground::Awake | Foreground::Other => None,
         };
         let due = believed.map_or(silent, |believed| believed.min(silent));
@@ -78,64 +84,65 @@ impl Driver {
                 (Source::Quiet, format!("silent for {} ms", now.since(last_output).as_millis()))
             }
             Foreground::Idle => {
-                let text = format!("asleep for {} ms, whoever writes", now.since(idle_since).as_millis());
+                let text =
+                    format!("asleep for {} ms despite background output", now.since(idle_since).as_millis());
                 (Source::Foreground, text)
             }
             _ => {
-                let ago = now.since(prompted.unwrap_or(since)).as_secs();
-                let text = format!("what may be a prompt came {ago} s ago: others may write since");
+                let ago = now.since(possible_prompt_at.unwrap_or(since)).as_secs();
+                let text = format!("possible prompt {ago} s ago; later output may come from the background");
                 (Source::Quiet, text)
             }
         };
         Some(Verdict::Ready { source, text, hold: Duration::ZERO })
     }
 
-    /// It is busy for no better reason.
-    pub(super) fn has_departed(&self) -> bool {
+    /// Returns true if nothing but foreign input explains the busy state.
+    pub(super) fn is_busy_by_foreign_input(&self) -> bool {
         self.state == AgentState::Busy
-            && self.departure.is_some_and(|departure| self.evidence.text == departure.text)
+            && self.foreign_input.is_some_and(|foreign_input| self.evidence.text == foreign_input.text)
     }
 
-    fn sign_of_work(&self, view: &View<'_>) -> Option<(Source, &'static str)> {
-        // A full-screen program's cursor is where it likes.
+    fn detect_foreign_input(&self, view: &View<'_>) -> Option<(Source, &'static str)> {
+        // The cursor position means nothing in a full-screen program.
         let is_line_based = self.profile.composer.is_none() && !view.screen.modes.alternate;
-        // What a search in the history draws instead of the prompt stands in the prompt's own line.
+        // A history search replaces the prompt in the prompt's own line.
         let is_below = self.prompt_at.as_ref().is_some_and(|prompt| view.cursor_line > prompt.line);
-        let entered = self.departure.is_some() || self.line_draft.is_some();
-        if !is_line_based || !is_below || !entered || self.is_at_prompt(view) {
+        let entered = self.foreign_input.is_some() || self.line_draft.is_some();
+        if !is_line_based || !is_below || !entered || self.is_cursor_at_prompt(view) {
             return None;
         }
         match view.foreground {
-            Foreground::Awake => Some((Source::Foreground, "it runs, and its prompt is gone")),
-            Foreground::Unknown => Some((Source::Screen, "a line was entered, and its prompt is gone")),
-            // It sleeps, or another program's work was told before this is asked.
+            Foreground::Awake => Some((Source::Foreground, "running, and the prompt is gone")),
+            Foreground::Unknown => Some((Source::Screen, "a line was entered, and the prompt is gone")),
+            // Asleep, or busy with another program, which was handled before.
             Foreground::Idle | Foreground::Other => None,
         }
     }
 
-    /// The cursor is behind a prompt, or behind what somebody types there.
-    fn is_at_prompt(&self, view: &View<'_>) -> bool {
-        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_there(view)) {
+    /// Returns true if the cursor is behind a prompt or behind text typed at one.
+    fn is_cursor_at_prompt(&self, view: &View<'_>) -> bool {
+        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_visible(view)) {
             return true;
         }
-        if self.is_prompt(&before_cursor(view.screen)) {
+        if self.is_prompt(&text_before_cursor(view.screen)) {
             return true;
         }
-        // Drawn anew, in a window of another size or below a list of completions.
-        self.prompt_of_line(view).is_some()
+        // The prompt was redrawn after a resize or below a list of completions.
+        self.find_prompt_in_line(view).is_some()
     }
 
-    /// The cursor is behind a blank behind a text, in a program whose prompts nobody knows.
-    fn may_be_prompt(&self, view: &View<'_>) -> bool {
-        let before = before_cursor(view.screen);
+    /// Returns true if the text before the cursor ends with a blank and the program's prompts are unknown.
+    fn is_possible_prompt(&self, view: &View<'_>) -> bool {
+        let before = text_before_cursor(view.screen);
         self.profile.prompt.is_none() && before.ends_with(' ') && !before.trim().is_empty()
     }
 
-    /// The prompt that the cursor's line begins with, whatever is typed behind it.
-    pub(super) fn prompt_of_line(&self, view: &View<'_>) -> Option<PromptEnd> {
+    /// Finds the prompt at the beginning of the cursor's line, whatever is typed behind it.
+    pub(super) fn find_prompt_in_line(&self, view: &View<'_>) -> Option<PromptEnd> {
         let row = first_row(view);
-        let mut ends = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(PROMPT);
-        let end = ends.find(|end| self.is_prompt(&row[..*end]))?;
+        let mut expires_at = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
+        let end = expires_at.find(|end| self.is_prompt(&row[..*end]))?;
         Some(PromptEnd::of_line(view, &row[..end]))
     }
 }

@@ -53,7 +53,7 @@ fn answered(above: &str) -> Bench {
 }
 
 #[test]
-fn a_title_that_is_a_frame_behind_is_no_second_dialog() {
+fn late_title_is_not_a_second_dialog() {
     let mut bench = answered("");
     // Half of the next frame: the dialog is erased, the composer not drawn yet.
     bench.feed("\x1b[H\x1b[2J⊶ Shell");
@@ -68,7 +68,7 @@ fn a_title_that_is_a_frame_behind_is_no_second_dialog() {
 }
 
 #[test]
-fn a_dialog_that_is_drawn_anew_is_still_the_same() {
+fn redrawn_dialog_is_the_same() {
     let mut bench = answered("✦ I will look. 1 s");
     // Row by row, as a read can end anywhere: erased, half of it, all of it with the cursor not drawn yet.
     bench.feed("\x1b[H\x1b[2J");
@@ -89,7 +89,7 @@ fn a_dialog_that_is_drawn_anew_is_still_the_same() {
 }
 
 #[test]
-fn choices_that_are_read_in_pieces_are_told_as_a_whole() {
+fn choices_read_in_pieces_are_reported_together() {
     let mut bench = Bench::new("gemini");
     bench.feed(" >   Type your message or @path/to/file\x1b[3G");
     bench.pass(2000);
@@ -104,7 +104,7 @@ fn choices_that_are_read_in_pieces_are_told_as_a_whole() {
 }
 
 #[test]
-fn a_second_dialog_that_offers_the_same_is_told_and_gets_no_key() {
+fn second_dialog_is_reported_and_gets_no_key() {
     let mut bench = answered("");
     bench.feed(&dialog("", "rm -r .", 0));
     bench.pass(99);
@@ -135,7 +135,7 @@ fn dialog_across(selected: usize) -> String {
 }
 
 #[test]
-fn choices_in_one_row_are_reached_sideways() {
+fn horizontal_choices_use_left_and_right() {
     let mut bench = Bench::new("opencode");
     bench.feed("┃  Ask anything\r\n╹▀▀▀\x1b[1;4H");
     bench.pass(4000);
@@ -161,7 +161,7 @@ fn choices_in_one_row_are_reached_sideways() {
 }
 
 #[test]
-fn a_second_dialog_that_looks_just_the_same_is_told_once_the_agent_was_seen_working() {
+fn identical_dialog_is_reported_after_work_on_screen() {
     let mut bench = answered("");
     bench.feed(WORKING);
     assert_eq!(bench.take_answered(), [true]);
@@ -171,7 +171,7 @@ fn a_second_dialog_that_looks_just_the_same_is_told_once_the_agent_was_seen_work
 }
 
 #[test]
-fn a_second_dialog_that_looks_just_the_same_is_told_though_work_showed_only_in_a_title() {
+fn identical_dialog_is_reported_after_work_in_title() {
     let mut bench = answered("");
     bench.feed(&format!("\x1b]0;✦  Working… (work)\x07{}{ACTION}", dialog("", "ls", 0)));
     bench.pass(5000);
@@ -180,7 +180,7 @@ fn a_second_dialog_that_looks_just_the_same_is_told_though_work_showed_only_in_a
 }
 
 #[test]
-fn a_second_dialog_that_looks_just_the_same_is_told_where_the_answer_brought_something() {
+fn identical_dialog_is_reported_below_new_output() {
     let mut bench = answered("✦ I will look.");
     bench.feed(&dialog("✦ I will look.\r\n✓ Shell ls\r\n  a.txt\r\n", "ls", 0));
     bench.pass(5000);
@@ -189,7 +189,7 @@ fn a_second_dialog_that_looks_just_the_same_is_told_where_the_answer_brought_som
 }
 
 #[test]
-fn a_dialog_that_takes_no_key_is_told_in_the_end() {
+fn unanswerable_dialog_is_reported() {
     let mut bench = answered("");
     bench.pass(10_000);
     assert_eq!(bench.take_answered(), [false]);
@@ -197,7 +197,7 @@ fn a_dialog_that_takes_no_key_is_told_in_the_end() {
 }
 
 #[test]
-fn leaving_an_unknown_dialog_ends_with_the_composer() {
+fn unknown_dialog_is_closed_once_composer_is_back() {
     let mut bench = Bench::ready_claude();
     bench.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
     bench.pass(3000);

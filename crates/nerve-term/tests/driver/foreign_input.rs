@@ -1,6 +1,6 @@
 //! Programs that were ready and work again, though none of our prompts made them: their keyboard is somebody else's too.
 
-use nerve_term::driver::{AgentState, Foreground, Outcome, Refused, Source};
+use nerve_term::driver::{AgentState, Foreground, Outcome, Source, SubmitError};
 
 use crate::harness::Bench;
 
@@ -39,7 +39,7 @@ fn enter(bench: &mut Bench, line: &str) {
 }
 
 #[test]
-fn a_loop_of_the_shell_itself_is_work_until_its_prompt_is_back() {
+fn shell_loop_is_busy_until_prompt_returns() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
     bench.feed("for i in {1..9}; do echo $i; done");
     bench.foreground = Foreground::Awake;
@@ -58,7 +58,7 @@ fn a_loop_of_the_shell_itself_is_work_until_its_prompt_is_back() {
 }
 
 #[test]
-fn a_loop_that_falls_silent_is_believed_no_longer() {
+fn silent_loop_counts_as_ready() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
     bench.feed("while :; do :; done");
     bench.foreground = Foreground::Awake;
@@ -69,7 +69,7 @@ fn a_loop_that_falls_silent_is_believed_no_longer() {
 }
 
 #[test]
-fn a_glimpse_between_a_line_and_the_next_prompt_is_none() {
+fn moment_between_line_and_prompt_is_undecided() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
     for _ in 0..5 {
         bench.foreground = Foreground::Awake;
@@ -83,14 +83,14 @@ fn a_glimpse_between_a_line_and_the_next_prompt_is_none() {
 }
 
 #[test]
-fn what_a_job_in_the_background_writes_is_not_the_shells_work() {
+fn background_output_does_not_make_shell_busy() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
     writes(&mut bench, 200);
     assert_eq!(*bench.driver.state(), AgentState::Ready);
 }
 
 #[test]
-fn a_repl_works_while_its_prompt_is_gone_until_it_falls_silent() {
+fn repl_is_busy_without_prompt_until_silent() {
     let mut bench = ready("python", Foreground::Unknown, "Python 3\r\n>>> ");
     bench.feed("sleep(9)");
     bench.pass(500);
@@ -120,11 +120,11 @@ fn a_repl_works_while_its_prompt_is_gone_until_it_falls_silent() {
     bench.feed(">>> ");
     bench.pass(500);
     bench.feed("half");
-    assert!(matches!(bench.submit("1+1"), Err(Refused::Line(half)) if half == "half"));
+    assert!(matches!(bench.submit("1+1"), Err(SubmitError::Line(half)) if half == "half"));
 }
 
 #[test]
-fn a_thread_that_writes_behind_the_prompt_does_not_keep_a_repl_from_its_turn() {
+fn output_behind_prompt_does_not_block_repl() {
     for parts in [&["background\r\n"][..], &["background", "\r\n"]] {
         let mut bench = ready("python", Foreground::Unknown, "Python 3\r\n>>> ");
         for part in parts {
@@ -142,7 +142,7 @@ fn a_thread_that_writes_behind_the_prompt_does_not_keep_a_repl_from_its_turn() {
 }
 
 #[test]
-fn a_thread_that_writes_on_and_on_is_not_the_repls_work() {
+fn endless_thread_output_does_not_keep_repl_busy() {
     for greeting in ["Python 3\r\n>>> ", "Python 3\r\nanother> "] {
         let mut bench = Bench::new("python");
         bench.feed(greeting);
@@ -157,7 +157,7 @@ fn a_thread_that_writes_on_and_on_is_not_the_repls_work() {
 }
 
 #[test]
-fn a_line_recalled_from_the_history_stands_at_the_prompt() {
+fn history_line_counts_as_unfinished_input() {
     for profile in ["shell", "generic"] {
         for foreground in [Foreground::Idle, Foreground::Unknown, Foreground::Awake] {
             let mut bench = ready(profile, Foreground::Idle, "$ ");
@@ -172,7 +172,7 @@ fn a_line_recalled_from_the_history_stands_at_the_prompt() {
 }
 
 #[test]
-fn a_job_in_the_background_that_writes_often_leaves_the_shell_ready() {
+fn frequent_background_output_leaves_shell_ready() {
     for profile in ["shell", "generic"] {
         let mut bench = ready(profile, Foreground::Unknown, "$ ");
         for round in 0..60 {
@@ -186,7 +186,7 @@ fn a_job_in_the_background_that_writes_often_leaves_the_shell_ready() {
 }
 
 #[test]
-fn a_program_of_which_nothing_is_known_works_from_a_line_to_its_silence() {
+fn unknown_program_is_busy_from_line_to_silence() {
     let mut bench = ready("generic", Foreground::Unknown, "? ");
     bench.feed("typed");
     bench.pass(500);
@@ -224,7 +224,7 @@ fn lines_until_ready(bench: &mut Bench, pause: u64) -> u64 {
 }
 
 #[test]
-fn a_job_that_never_falls_silent_keeps_nobody_from_a_shell_that_sleeps() {
+fn sleeping_shell_is_ready_despite_background_job() {
     let mut bench = with_a_job_at_another_prompt("shell", Foreground::Idle);
     let lines = lines_until_ready(&mut bench, 100);
     assert!((12..=14).contains(&lines), "five silences: {lines}");
@@ -237,7 +237,7 @@ fn a_job_that_never_falls_silent_keeps_nobody_from_a_shell_that_sleeps() {
 }
 
 #[test]
-fn a_shell_that_is_awake_works_as_long_as_it_writes() {
+fn awake_shell_is_busy_while_it_writes() {
     let mut bench = with_a_job_at_another_prompt("shell", Foreground::Awake);
     for round in 0..3000 {
         // It may wait for its reader at any look.
@@ -249,7 +249,7 @@ fn a_shell_that_is_awake_works_as_long_as_it_writes() {
 }
 
 #[test]
-fn what_writes_long_after_what_may_be_a_prompt_is_not_the_programs_work() {
+fn late_output_after_possible_prompt_is_background() {
     let mut bench = with_a_job_at_another_prompt("generic", Foreground::Unknown);
     let milliseconds = lines_until_ready(&mut bench, 400) * 400;
     assert!((29_600..30_800).contains(&milliseconds), "{milliseconds}");
@@ -263,7 +263,7 @@ fn what_writes_long_after_what_may_be_a_prompt_is_not_the_programs_work() {
 }
 
 #[test]
-fn what_writes_line_by_line_works_for_as_long_as_it_does() {
+fn line_by_line_output_keeps_program_busy() {
     // Its prompts are known, so what is drawn meanwhile is none; or nothing was there that could be one.
     for (profile, prompt, row) in [("python", ">>> ", "row: "), ("generic", "db> ", "")] {
         let mut bench = ready(profile, Foreground::Unknown, prompt);
@@ -284,26 +284,26 @@ fn what_writes_line_by_line_works_for_as_long_as_it_does() {
 }
 
 #[test]
-fn what_was_typed_ahead_is_somebodys_line_at_the_prompt_that_comes_back() {
+fn typed_ahead_text_is_unfinished_input() {
     let mut bench = ready("python", Foreground::Unknown, "Python 3\r\n>>> ");
     enter(&mut bench, "sleep(9)");
     bench.pass(500);
     is_busy(&bench, Source::Screen);
     bench.feed("fo\r\n>>> fo");
     bench.pass(50);
-    assert_eq!(bench.driver.evidence().text, "its prompt is back");
-    assert!(matches!(bench.submit("1+1"), Err(Refused::Line(half)) if half == "fo"));
+    assert_eq!(bench.driver.evidence().text, "the prompt is back");
+    assert!(matches!(bench.submit("1+1"), Err(SubmitError::Line(half)) if half == "fo"));
     // It is finished, and longer than a row of the window.
     let rest = "x".repeat(70);
     bench.feed(&rest);
-    assert!(matches!(bench.submit("1+1"), Err(Refused::Line(half)) if half == format!("fo{rest}")));
+    assert!(matches!(bench.submit("1+1"), Err(SubmitError::Line(half)) if half == format!("fo{rest}")));
     bench.feed("\r\n>>> ");
     bench.pass(50);
     bench.submit("1+1").unwrap();
 }
 
 #[test]
-fn what_was_typed_ahead_is_seen_after_silence_too() {
+fn typed_ahead_text_is_found_after_silence() {
     for typed in ["fo".to_string(), "日本".repeat(20)] {
         let mut bench = ready("shell", Foreground::Idle, "日$ ");
         bench.foreground = Foreground::Awake;
@@ -313,12 +313,12 @@ fn what_was_typed_ahead_is_seen_after_silence_too() {
         bench.feed(&format!("\r\n日$ {typed}"));
         is_ready_by_silence(&mut bench, 300);
         let refused = bench.submit("1");
-        assert!(matches!(&refused, Err(Refused::Line(half)) if *half == typed), "{refused:?}");
+        assert!(matches!(&refused, Err(SubmitError::Line(half)) if *half == typed), "{refused:?}");
     }
 }
 
 #[test]
-fn another_programs_foreground_outlives_its_silence() {
+fn silent_foreground_program_keeps_shell_busy() {
     let mut bench = ready("shell", Foreground::Idle, "$ ");
     bench.feed("make");
     bench.foreground = Foreground::Awake;
@@ -332,7 +332,7 @@ fn another_programs_foreground_outlives_its_silence() {
 }
 
 #[test]
-fn a_full_screen_program_draws_where_it_likes() {
+fn full_screen_program_is_not_foreign_input() {
     let mut bench = ready("generic", Foreground::Unknown, "\x1b[?1049h\x1b[2J~\r\n~\r\nfile");
     for row in 1..=20 {
         bench.feed(&format!("\x1b[{row};1Hrow"));

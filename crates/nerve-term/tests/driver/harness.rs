@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_term::driver::{AgentState, Driver, Effect, Foreground, Refused, TurnEnd, View};
+use nerve_term::driver::{AgentState, Driver, Effect, Foreground, SubmitError, TurnEnd, View};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::Profiles;
 use nerve_term::terminal::TerminalState;
@@ -75,7 +75,7 @@ impl Bench {
         self.now = until;
     }
 
-    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, Refused> {
+    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, SubmitError> {
         let number =
             self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
         self.effects();

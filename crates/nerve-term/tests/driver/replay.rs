@@ -236,12 +236,12 @@ fn check_turns(profile: &str, name: &str, most: Duration, turns: &[Turn]) {
 }
 
 #[test]
-fn claude_classic_whose_queries_were_answered() {
+fn claude_classic_with_terminal_replies() {
     check("claude", "classic-modern", Duration::from_millis(100));
 }
 
 #[test]
-fn claude_classic_whose_queries_were_not_answered() {
+fn claude_classic_without_terminal_replies() {
     check("claude", "classic-noanswer", Duration::from_millis(100));
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use nerve_term::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Refused, Source};
+use nerve_term::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Source, SubmitError};
 use nerve_term::event::ExitStatus;
 use nerve_term::profile::BlockKind;
 
 use crate::harness::{Bench, RULE};
 
 #[test]
-fn a_drawn_composer_is_ready_only_after_it_held_for_a_moment() {
+fn composer_is_ready_only_when_stable() {
     let mut bench = Bench::new("claude");
     bench.composer("", "", "? for shortcuts");
     assert_eq!(*bench.driver.state(), AgentState::Starting);
@@ -21,7 +21,7 @@ fn a_drawn_composer_is_ready_only_after_it_held_for_a_moment() {
 }
 
 #[test]
-fn enter_follows_the_echo_and_never_the_clock() {
+fn enter_waits_for_echo() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     assert_eq!(bench.take_written(), "\x1b[200~hello\x1b[201~");
@@ -32,7 +32,7 @@ fn enter_follows_the_echo_and_never_the_clock() {
 }
 
 #[test]
-fn a_prompt_that_never_shows_is_not_delivered() {
+fn prompt_without_echo_is_not_delivered() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.pass(10_000);
@@ -41,7 +41,7 @@ fn a_prompt_that_never_shows_is_not_delivered() {
 }
 
 #[test]
-fn a_swallowed_enter_is_sent_again() {
+fn ignored_enter_is_repeated() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -56,7 +56,7 @@ fn a_swallowed_enter_is_sent_again() {
 }
 
 #[test]
-fn an_enter_without_effect_is_told_in_the_end() {
+fn enter_without_effect_is_reported() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -66,7 +66,7 @@ fn an_enter_without_effect_is_told_in_the_end() {
 }
 
 #[test]
-fn a_turn_ends_when_screen_and_title_agree() {
+fn turn_ends_when_screen_and_title_agree() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -83,7 +83,7 @@ fn a_turn_ends_when_screen_and_title_agree() {
 }
 
 #[test]
-fn a_turn_seen_busy_only_between_two_looks_still_counts_as_started() {
+fn busy_title_between_observations_counts_as_started() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -94,7 +94,7 @@ fn a_turn_seen_busy_only_between_two_looks_still_counts_as_started() {
 }
 
 #[test]
-fn a_turn_without_any_sign_of_work_ends_by_a_longer_silence() {
+fn turn_without_work_ends_after_longer_silence() {
     let mut bench = Bench::ready_claude();
     bench.submit("/help").unwrap();
     bench.composer("", "/help", "");
@@ -107,7 +107,7 @@ fn a_turn_without_any_sign_of_work_ends_by_a_longer_silence() {
 }
 
 #[test]
-fn quoted_markers_in_the_conversation_fool_nobody() {
+fn quoted_markers_do_not_change_state() {
     let mut bench = Bench::ready_claude();
     let quote = format!(
         "● You will see:\n  ❯ 1. Yes\n  Do you want to proceed?\n  esc to interrupt\n  {RULE}\n  Esc to cancel\n"
@@ -118,7 +118,7 @@ fn quoted_markers_in_the_conversation_fool_nobody() {
 }
 
 #[test]
-fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
+fn permission_dialog_blocks_and_is_answered() {
     let mut bench = Bench::ready_claude();
     let dialog = |selected: usize| {
         let mark = |at: usize| if at == selected { "❯" } else { " " };
@@ -130,7 +130,7 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
         )
     };
     bench.feed(&dialog(0));
-    assert_eq!(bench.submit("hello"), Err(Refused::NotReady), "a dialog that is being drawn");
+    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady), "a dialog that is being drawn");
     bench.pass(40);
     let choices = vec!["Yes".to_string(), "Yes, and always".to_string(), "No".to_string()];
     assert_eq!(bench.take_blocked(), 1);
@@ -138,7 +138,7 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
         *bench.driver.state(),
         AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
     );
-    assert_eq!(bench.submit("hello"), Err(Refused::NotReady));
+    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady));
     assert!(bench.driver.answer(bench.now, &choices, Some(2)));
     bench.effects();
     assert_eq!(bench.take_written(), "\x1b[B");
@@ -159,11 +159,11 @@ fn a_permission_dialog_blocks_and_is_answered_where_its_cursor_is_seen() {
 }
 
 #[test]
-fn somebody_elses_draft_is_not_typed_into_and_our_own_is_cleared() {
+fn foreign_draft_is_kept_and_own_draft_is_cleared() {
     let mut bench = Bench::ready_claude();
     bench.composer("", "a thought of my own", "");
     bench.pass(1000);
-    assert_eq!(bench.submit("hello"), Err(Refused::Draft("a thought of my own".into())));
+    assert_eq!(bench.submit("hello"), Err(SubmitError::Draft("a thought of my own".into())));
     assert_eq!(bench.take_written(), "");
     // Escape before the first byte puts our prompt back into the composer.
     bench.composer("", "", "? for shortcuts");
@@ -182,7 +182,7 @@ fn somebody_elses_draft_is_not_typed_into_and_our_own_is_cleared() {
 }
 
 #[test]
-fn a_program_that_starts_in_silence_is_looked_at_ever_more_seldom() {
+fn silent_start_is_checked_less_and_less_often() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Awake;
     bench.look();
@@ -201,7 +201,7 @@ fn a_program_that_starts_in_silence_is_looked_at_ever_more_seldom() {
 }
 
 #[test]
-fn a_shell_turn_ends_at_its_marks_at_once() {
+fn shell_turn_ends_at_its_marks() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -219,7 +219,7 @@ fn a_shell_turn_ends_at_its_marks_at_once() {
 }
 
 #[test]
-fn marks_that_a_program_prints_do_not_end_its_turn() {
+fn printed_marks_do_not_end_turn() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -232,7 +232,7 @@ fn marks_that_a_program_prints_do_not_end_its_turn() {
 }
 
 #[test]
-fn a_repl_without_marks_is_known_by_its_prompt() {
+fn repl_is_recognised_by_its_prompt() {
     let mut bench = Bench::new("python");
     bench.feed("Python 3\r\n>>> ");
     bench.pass(100);
@@ -248,7 +248,7 @@ fn a_repl_without_marks_is_known_by_its_prompt() {
 }
 
 #[test]
-fn an_unknown_program_is_known_by_the_prompt_it_had_when_it_was_silent() {
+fn unknown_program_is_recognised_by_learned_prompt() {
     let mut bench = Bench::new("generic");
     bench.feed("welcome\r\nme: ");
     bench.pass(2000);
@@ -263,26 +263,26 @@ fn an_unknown_program_is_known_by_the_prompt_it_had_when_it_was_silent() {
 }
 
 #[test]
-fn an_exit_ends_the_turn_and_the_state() {
+fn exit_ends_turn() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.driver.exited(bench.now, ExitStatus::Code(70));
     bench.effects();
     assert_eq!(bench.ended[0].outcome, Outcome::Exited(ExitStatus::Code(70)));
     assert_eq!(*bench.driver.state(), AgentState::Exited(ExitStatus::Code(70)));
-    assert_eq!(bench.submit("more"), Err(Refused::NotReady));
+    assert_eq!(bench.submit("more"), Err(SubmitError::NotReady));
 }
 
 #[test]
-fn nothing_and_two_at_once_are_refused() {
+fn empty_and_concurrent_prompts_are_rejected() {
     let mut bench = Bench::ready_claude();
-    assert_eq!(bench.submit(""), Err(Refused::Empty));
+    assert_eq!(bench.submit(""), Err(SubmitError::Empty));
     bench.submit("one").unwrap();
-    assert_eq!(bench.submit("two"), Err(Refused::Busy));
+    assert_eq!(bench.submit("two"), Err(SubmitError::Busy));
 }
 
 #[test]
-fn an_interrupt_that_hit_nothing_is_repeated_while_the_agent_stays_busy_and_not_after() {
+fn lost_interrupt_is_repeated_only_while_busy() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -304,7 +304,7 @@ fn an_interrupt_that_hit_nothing_is_repeated_while_the_agent_stays_busy_and_not_
 }
 
 #[test]
-fn a_stop_hook_ends_a_turn_without_a_pause_once_the_composer_takes_input() {
+fn stop_hook_ends_turn_without_delay() {
     let mut bench = Bench::ready_claude();
     bench.driver.hook(bench.now, Hook::SessionStarted);
     bench.submit("hello").unwrap();
@@ -324,7 +324,7 @@ fn a_stop_hook_ends_a_turn_without_a_pause_once_the_composer_takes_input() {
 }
 
 #[test]
-fn a_ready_screen_waits_for_the_hook_that_is_to_come_but_not_for_ever() {
+fn ready_screen_waits_for_stop_hook_with_limit() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -340,7 +340,7 @@ fn a_ready_screen_waits_for_the_hook_that_is_to_come_but_not_for_ever() {
 }
 
 #[test]
-fn an_agent_that_took_up_a_prompt_and_shows_no_work_yet_is_not_done_with_it() {
+fn accepted_prompt_without_work_is_not_done() {
     let mut bench = Bench::ready_claude();
     bench.driver.hook(bench.now, Hook::SessionStarted);
     bench.submit("hello").unwrap();
@@ -359,7 +359,7 @@ fn an_agent_that_took_up_a_prompt_and_shows_no_work_yet_is_not_done_with_it() {
 }
 
 #[test]
-fn a_program_that_has_the_terminal_gets_one_interrupt() {
+fn foreground_program_gets_one_interrupt() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -375,7 +375,7 @@ fn a_program_that_has_the_terminal_gets_one_interrupt() {
 }
 
 #[test]
-fn an_interrupt_before_enter_takes_the_prompt_back() {
+fn interrupt_before_enter_withdraws_prompt() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.take_written();
@@ -389,7 +389,7 @@ fn an_interrupt_before_enter_takes_the_prompt_back() {
 }
 
 #[test]
-fn a_draft_that_only_looks_like_an_earlier_prompt_is_somebodys() {
+fn draft_similar_to_own_prompt_is_foreign() {
     let mut bench = Bench::ready_claude();
     bench.submit("go").unwrap();
     bench.composer("", "go", "");
@@ -400,12 +400,12 @@ fn a_draft_that_only_looks_like_an_earlier_prompt_is_somebodys() {
     for draft in ["a good idea of mine", "go", "[Pasted text #1 +20 lines]"] {
         bench.composer("❯ go\n● Done.\n", draft, "");
         bench.pass(1000);
-        assert_eq!(bench.submit("next"), Err(Refused::Draft(draft.into())));
+        assert_eq!(bench.submit("next"), Err(SubmitError::Draft(draft.into())));
     }
 }
 
 #[test]
-fn a_shell_whose_prompts_carry_no_marks_is_known_by_other_signs() {
+fn shell_without_prompt_marks_uses_other_signals() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("$ ");
@@ -417,7 +417,7 @@ fn a_shell_whose_prompts_carry_no_marks_is_known_by_other_signs() {
 }
 
 #[test]
-fn silence_does_not_end_a_turn_of_a_program_whose_prompt_is_known() {
+fn silence_does_not_end_turn_if_prompt_is_known() {
     let mut bench = Bench::new("python");
     bench.feed("Python 3\r\n>>> ");
     bench.pass(100);
@@ -434,7 +434,7 @@ fn silence_does_not_end_a_turn_of_a_program_whose_prompt_is_known() {
 }
 
 #[test]
-fn an_unfinished_command_of_a_shell_blocks() {
+fn unfinished_shell_command_blocks() {
     let mut bench = Bench::new("shell");
     bench.foreground = Foreground::Idle;
     bench.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
@@ -452,7 +452,7 @@ fn an_unfinished_command_of_a_shell_blocks() {
 }
 
 #[test]
-fn a_stop_hook_that_sent_the_agent_on_ends_nothing() {
+fn continuing_stop_hook_does_not_end_turn() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
@@ -468,16 +468,16 @@ fn a_stop_hook_that_sent_the_agent_on_ends_nothing() {
 }
 
 #[test]
-fn a_composer_in_another_mode_is_never_typed_into() {
+fn composer_in_other_mode_is_not_typed_into() {
     let mut bench = Bench::ready_claude();
     bench.feed(&format!("\x1b[H\x1b[2J\r\n{RULE}\r\n! \x1b7\r\n{RULE}\r\n  ! for shell mode\x1b8"));
     bench.pass(1000);
-    assert_eq!(bench.submit("touch x"), Err(Refused::Draft("!".into())));
+    assert_eq!(bench.submit("touch x"), Err(SubmitError::Draft("!".into())));
     assert_eq!(bench.take_written(), "");
 }
 
 #[test]
-fn choices_that_look_like_a_composer_are_a_dialog_and_lists_above_it_are_none() {
+fn composer_like_choices_are_a_dialog() {
     let mut bench = Bench::new("codex");
     bench.feed("› Ask Codex to do anything\x1b[3G");
     bench.pass(1000);
@@ -492,7 +492,7 @@ fn choices_that_look_like_a_composer_are_a_dialog_and_lists_above_it_are_none() 
 }
 
 #[test]
-fn an_unknown_dialog_blocks_once_it_is_silent() {
+fn unknown_dialog_blocks_when_silent() {
     let mut bench = Bench::ready_claude();
     bench.submit("/status").unwrap();
     bench.composer("", "/status", "");
@@ -504,7 +504,7 @@ fn an_unknown_dialog_blocks_once_it_is_silent() {
 }
 
 #[test]
-fn an_agent_that_asks_for_the_interrupt_once_more_gets_it_alone() {
+fn requested_second_interrupt_is_sent_alone() {
     let mut bench = Bench::new("opencode");
     let draw = |bench: &mut Bench, footer: &str| {
         bench.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
@@ -533,7 +533,7 @@ fn an_agent_that_asks_for_the_interrupt_once_more_gets_it_alone() {
 }
 
 #[test]
-fn who_goes_on_with_a_conversation_is_not_ready_before_it_is_there() {
+fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
     let loaded = "\x1b[H\x1b[2J   hello\r\n\r\n┃ \r\n╹▀▀▀\r\n  2.4K (1%)  ctrl+p commands\x1b[3;3H";
     let state = |goes_on: bool, wait: u64, then: &str| {
@@ -566,7 +566,7 @@ fn line_based(profile: &str, prompt: &str) -> Bench {
 }
 
 #[test]
-fn half_a_line_at_a_prompt_is_not_typed_into_until_it_is_gone() {
+fn unfinished_input_blocks_prompts() {
     // With marks and without, in wide characters, with a prompt on the right that is drawn again behind the cursor.
     let right = "\x1b7\x1b[50Gon the right\x1b8";
     for (profile, prompt, erase) in [
@@ -581,10 +581,10 @@ fn half_a_line_at_a_prompt_is_not_typed_into_until_it_is_gone() {
         let mut bench = line_based(profile, &prompt);
         bench.feed("h");
         bench.pass(2000);
-        assert_eq!(bench.submit("next"), Err(Refused::Line("h".into())), "{profile} {prompt:?}");
+        assert_eq!(bench.submit("next"), Err(SubmitError::Line("h".into())), "{profile} {prompt:?}");
         bench.feed("alf ü日");
         bench.pass(2000);
-        assert_eq!(bench.submit("next"), Err(Refused::Line("half ü日".into())), "{profile} {prompt:?}");
+        assert_eq!(bench.submit("next"), Err(SubmitError::Line("half ü日".into())), "{profile} {prompt:?}");
         assert_eq!(bench.take_written(), "", "{profile} {prompt:?}");
         bench.feed(erase);
         bench.pass(2000);
@@ -594,14 +594,14 @@ fn half_a_line_at_a_prompt_is_not_typed_into_until_it_is_gone() {
 }
 
 #[test]
-fn half_a_line_that_goes_on_in_the_next_row_is_still_one() {
+fn wrapped_unfinished_input_is_one_line() {
     for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
         let mut bench = line_based("shell", prompt);
         let long = "word ".repeat(20);
         bench.feed(&long);
         bench.pass(2000);
         let refused = bench.submit("next");
-        assert_eq!(refused, Err(Refused::Line(long.trim_end().to_string())), "{prompt:?}");
+        assert_eq!(refused, Err(SubmitError::Line(long.trim_end().to_string())), "{prompt:?}");
         bench.feed("\x1b[1;3H\x1b[J");
         bench.pass(2000);
         assert_eq!(bench.submit("next"), Ok(1), "{prompt:?}");
@@ -609,7 +609,7 @@ fn half_a_line_that_goes_on_in_the_next_row_is_still_one() {
 }
 
 #[test]
-fn what_a_shell_proposes_behind_the_cursor_is_nobodys_line() {
+fn suggestion_behind_cursor_is_not_input() {
     for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
         let mut bench = line_based("shell", prompt);
         bench.feed("\x1b7\x1b[90mls -la\x1b[m\x1b8");
@@ -619,7 +619,7 @@ fn what_a_shell_proposes_behind_the_cursor_is_nobodys_line() {
 }
 
 #[test]
-fn a_prompt_that_is_drawn_anew_over_another_one_is_no_line() {
+fn redrawn_prompt_is_not_input() {
     let mut bench = line_based("shell", "~ $ ");
     bench.feed("\r\x1b[K~ (main) $ ");
     bench.pass(2000);

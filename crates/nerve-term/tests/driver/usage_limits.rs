@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use nerve_term::driver::{AgentState, Outcome, Refused};
+use nerve_term::driver::{AgentState, Outcome, SubmitError};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::BlockKind;
 use nerve_term::terminal::TerminalState;
@@ -61,12 +61,12 @@ fn draw_claude(bench: &mut Bench, conversation: &str, footer: &str) {
 }
 
 #[test]
-fn claude_that_waits_for_its_limit_is_suspended_until_then() {
+fn claude_is_suspended_until_limit_resets() {
     let mut bench = recorded("claude", "claude-waiting.txt");
     assert_eq!(*bench.driver.state(), suspended(at(3, 2)));
     assert_eq!(bench.driver.evidence().text, "⎿ You've hit your 5-hour limit · resets 5:02am (UTC)");
     assert_eq!(bench.driver.state().until_text().as_deref(), Some("2026-11-22T05:02:00Z"));
-    assert_eq!(bench.submit("hello"), Err(Refused::NotReady));
+    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady));
     assert_eq!(bench.take_written(), "");
     // The time is over, and its footer still says that it will go on by itself.
     bench.pass(4 * 3_600_000);
@@ -82,7 +82,7 @@ fn claude_that_waits_for_its_limit_is_suspended_until_then() {
 }
 
 #[test]
-fn a_limit_that_is_over_is_forgotten_though_its_words_still_stand_there() {
+fn expired_notice_is_ignored_while_visible() {
     let mut bench = recorded("claude", "claude-cancelled.txt");
     assert_eq!(*bench.driver.state(), suspended(at(3, 2)));
     bench.pass(3 * 3_600_000);
@@ -95,7 +95,7 @@ fn a_limit_that_is_over_is_forgotten_though_its_words_still_stand_there() {
 }
 
 #[test]
-fn a_limit_named_in_another_time_zone_is_told_without_a_time_and_for_a_day_at_most() {
+fn unknown_zone_limits_suspension_to_a_day() {
     let mut bench = recorded("claude", "claude-weekly.txt");
     assert_eq!(*bench.driver.state(), suspended(None));
     assert!(bench.driver.evidence().text.ends_with("resets Nov 25, 3:05am (Europe/Berlin)"));
@@ -104,7 +104,7 @@ fn a_limit_named_in_another_time_zone_is_told_without_a_time_and_for_a_day_at_mo
 }
 
 #[test]
-fn an_interrupt_ends_the_waiting() {
+fn interrupt_ends_suspension() {
     let mut bench = recorded("claude", "claude-weekly.txt");
     bench.driver.interrupt(bench.now, 0);
     bench.effects();
@@ -114,7 +114,7 @@ fn an_interrupt_ends_the_waiting() {
 }
 
 #[test]
-fn the_choice_what_to_do_about_a_limit_is_a_dialog() {
+fn limit_menu_is_a_dialog() {
     let bench = recorded("claude", "claude-dialog.txt");
     let choices = [
         "Stop and wait for limit to reset",
@@ -126,7 +126,7 @@ fn the_choice_what_to_do_about_a_limit_is_a_dialog() {
 }
 
 #[test]
-fn codex_names_its_time_without_a_zone() {
+fn codex_time_without_zone_is_unknown() {
     let mut bench = recorded("codex", "codex-inline.txt");
     assert_eq!(*bench.driver.state(), suspended(None));
     assert!(
@@ -134,11 +134,11 @@ fn codex_names_its_time_without_a_zone() {
         "{:?}",
         bench.driver.evidence()
     );
-    assert_eq!(bench.submit("hello"), Err(Refused::NotReady));
+    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady));
 }
 
 #[test]
-fn codex_that_names_a_span_is_suspended_until_its_end() {
+fn codex_time_span_is_added_to_now() {
     let mut bench = night("codex");
     let told = "› hello there\n\n\n■ You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try again in 2 days 3\nhours 5 minutes.\n\n\n";
     draw(&mut bench, &format!("{told}› Ask Codex to do anything\n\n  model · /srv/work"));
@@ -153,7 +153,7 @@ fn codex_that_names_a_span_is_suspended_until_its_end() {
 }
 
 #[test]
-fn the_words_of_older_versions_are_known() {
+fn older_notices_are_recognised() {
     for (words, until) in [
         ("5-hour limit reached ∙ resets 3pm (UTC)\n     /upgrade to increase your usage limit.", at(13, 0)),
         ("5-hour limit reached ∙ resets 3pm\n     /upgrade to increase your usage limit.", None),
@@ -172,7 +172,7 @@ fn the_words_of_older_versions_are_known() {
 }
 
 #[test]
-fn quoted_and_older_notices_suspend_nothing() {
+fn quoted_and_old_notices_are_ignored() {
     let notice = "You've hit your limit · resets 7pm (UTC)";
     for conversation in [
         format!("❯ what does it say?\n● {notice}"),
@@ -187,7 +187,7 @@ fn quoted_and_older_notices_suspend_nothing() {
 }
 
 #[test]
-fn a_turn_that_meets_a_limit_goes_on_with_the_agent() {
+fn turn_continues_after_limit() {
     let mut bench = claude("");
     bench.feed("\x1b]0;✳ Claude Code\x07");
     bench.submit("hello").unwrap();
