@@ -1,15 +1,15 @@
-//! A terminal at one moment, to go on from: what makes it cheap to open a long recording in its middle.
+//! Keyframes: serialized terminals that make seeking in long recordings cheap.
 
 use super::model::Model;
 use super::{TerminalState, dump};
 use crate::event::{Size, TsNs};
 
-/// A terminal without the lines it has stored: enough to go on from, with the line numbers it had.
+/// A terminal without its stored lines. Keeps the line numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keyframe {
-    /// When it was taken.
+    /// Time of the keyframe.
     pub at: TsNs,
-    /// Output bytes before it.
+    /// Output bytes before the keyframe.
     pub offset: u64,
     /// Absolute number of the line at the top of the main screen.
     pub first_line: u64,
@@ -17,27 +17,27 @@ pub struct Keyframe {
     pub size: Size,
     /// See [`TerminalState::dump`].
     pub dump: Vec<u8>,
-    /// What a dump cannot say.
+    /// State that a dump cannot express.
     pub hidden: Hidden,
 }
 
-/// The state that no escape sequence sets: what REP repeats, whether a grapheme may go on, which cursors are behind the last
-/// column.
+/// State that no escape sequence sets: the character that REP repeats, whether a grapheme may continue, and pending
+/// wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hidden {
-    /// The character printed last; 0 for none.
+    /// The last printed character; 0 for none.
     pub last_char: u32,
-    /// Bits, from the lowest: a grapheme may go on; it ended in a joiner; then a pending wrap of the cursor, the saved cursor,
-    /// and both of the main screen under an alternate one.
+    /// Bits from the lowest: a grapheme may continue; it ended in a joiner; pending wraps of the cursor, the saved
+    /// cursor, and both cursors of the main screen under an alternate one.
     pub flags: u8,
 }
 
 impl TerminalState {
-    /// A moment to go on from, at time `now`; `None` while a character or a synchronized update is unfinished.
+    /// Creates a keyframe at time `now`; `None` while a character or a synchronized update is incomplete.
     ///
-    /// The bytes so far must not end within an escape sequence: [`Between`] tells.
+    /// The bytes so far must not end within an escape sequence: see [`Between`].
     pub fn keyframe(&self, now: TsNs) -> Option<Keyframe> {
-        if self.partial.len() > 0 || self.model.frames.is_open() {
+        if self.partial_char.len() > 0 || self.model.frames.is_open() {
             return None;
         }
         Some(Keyframe {
@@ -50,7 +50,7 @@ impl TerminalState {
         })
     }
 
-    /// The terminal as it was, without stored lines and snapshots. Goes on at the keyframe's offset and line numbers.
+    /// Restores a terminal without stored lines and snapshots. Continues at the keyframe's offset and line numbers.
     pub fn from_keyframe(keyframe: &Keyframe) -> TerminalState {
         let mut terminal = TerminalState::new(keyframe.size);
         terminal.process_data(keyframe.at, &keyframe.dump);
@@ -60,15 +60,15 @@ impl TerminalState {
         terminal
     }
 
-    /// Goes on at byte `offset` because the output up to there is missing. What was unfinished is given up. An offset that has
-    /// been passed already changes nothing.
+    /// Continues at byte `offset` because the output up to there is missing. Discards incomplete sequences. Does
+    /// nothing for an offset already passed.
     pub fn skip_to(&mut self, offset: u64) {
         if offset <= self.model.offset {
             return;
         }
         self.parser = super::Parser::new();
-        self.partial = super::Partial::default();
-        self.strings = super::StringGuard::default();
+        self.partial_char = super::PartialChar::default();
+        self.strings = super::OscGuard::default();
         self.model.query = None;
         self.model.frames.close();
         self.model.offset = offset;
@@ -77,9 +77,9 @@ impl TerminalState {
 
 fn hidden(model: &Model) -> Hidden {
     let grid = model.grid();
-    let below = model.parked.as_ref();
+    let below = model.inactive_main.as_ref();
     let bits = [
-        model.joinable,
+        model.can_join,
         model.after_joiner,
         grid.cursor.input_needs_wrap,
         grid.saved_cursor.input_needs_wrap,
@@ -92,34 +92,34 @@ fn hidden(model: &Model) -> Hidden {
 
 fn hide(model: &mut Model, hidden: Hidden) {
     let on = |nth: u8| hidden.flags >> nth & 1 != 0;
-    model.joinable = on(0);
+    model.can_join = on(0);
     model.after_joiner = on(1);
     model.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
     let grid = model.term.grid_mut();
     grid.cursor.input_needs_wrap = on(2);
     grid.saved_cursor.input_needs_wrap = on(3);
-    if let Some(main) = &mut model.parked {
+    if let Some(main) = &mut model.inactive_main {
         main.cursor.input_needs_wrap = on(4);
         main.saved_cursor.input_needs_wrap = on(5);
     }
 }
 
-/// Tells whether a stream of bytes is between escape sequences (the states of ECMA-48 §5, as
-/// <https://vt100.net/emu/dec_ansi_parser> draws them). When in doubt it says no.
+/// Tracks whether a byte stream is between escape sequences (the states of ECMA-48 §5, as in
+/// <https://vt100.net/emu/dec_ansi_parser>). Never reports [`Between::Yes`] in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Between {
-    /// It is.
+    /// Between escape sequences.
     #[default]
     Yes,
     /// After ESC.
     Escape,
     /// After ESC and an intermediate byte.
     Intermediate,
-    /// In a control sequence.
+    /// Within a control sequence.
     Control,
-    /// In an OSC string, which BEL ends too.
+    /// Within an OSC string, which BEL also ends.
     Command,
-    /// In another string.
+    /// Within another string.
     String,
 }
 
@@ -129,7 +129,7 @@ const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 
 impl Between {
-    /// Takes the next bytes. Only those from the last ESC on count: it starts something new in any state.
+    /// Processes the next bytes. Only those from the last ESC on matter: ESC starts a sequence in any state.
     pub fn feed(&mut self, bytes: &[u8]) {
         let rest = match bytes.iter().rposition(|byte| *byte == ESC) {
             Some(esc) => {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_are_followed_however_they_are_cut() {
+    fn sequences_are_tracked_across_chunks() {
         let cases: [(&[u8], bool); 14] = [
             (b"plain", true),
             (b"\x1b", false),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sequence_sets_is_kept() {
+    fn keyframe_keeps_hidden_state() {
         let fed = |more: &str| {
             let mut terminal = TerminalState::new(Size::new(4, 2));
             terminal.process_data(TsNs(1), format!("\r\n\r\nabcd\x1b7{more}").as_bytes());

@@ -1,96 +1,96 @@
-//! Snapshots tied to the lines that were active when they were taken (seed agent-record §7).
+//! Snapshots by the line on which they were taken.
 
 use super::LineIndex;
 use crate::event::TsNs;
 
-/// A snapshot as the terminal knows it.
+/// A snapshot in a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// Its id.
+    /// Id of the snapshot.
     pub id: u64,
-    /// Its name, if it has one.
+    /// Name of the snapshot.
     pub label: Option<String>,
-    /// When it was taken.
+    /// Time of the snapshot.
     pub at: TsNs,
-    /// Output bytes before it.
+    /// Output bytes before the snapshot.
     pub offset: u64,
-    /// Column of the cursor, 0-based. [`TerminalState::record_snapshot`](super::TerminalState::record_snapshot) sets it.
+    /// Column of the cursor, 0-based. Set by [`TerminalState::record_snapshot`](super::TerminalState::record_snapshot).
     pub col: u16,
-    /// It was taken on the alternate screen, whose lines are none of the session's: line and column are those at which the
-    /// main screen under it was left. Set like `col`.
+    /// The alternate screen was shown. Line and column are then the main screen's position when it was left. Set like
+    /// `col`.
     pub alternate: bool,
 }
 
-/// Snapshots by line; on one line in the order they were taken.
+/// Snapshots ordered by line, then by time.
 #[derive(Debug, Default)]
-pub(super) struct Anchors {
-    sorted: Vec<Anchor>,
-    /// How many were ever taken.
+pub(super) struct SnapshotIndex {
+    sorted: Vec<SnapshotEntry>,
+    /// Number of snapshots ever taken.
     taken: u64,
 }
 
 #[derive(Debug)]
-struct Anchor {
+struct SnapshotEntry {
     line: LineIndex,
-    /// How many were taken before it. Times are no order: clocks step back.
+    /// Sequence number. Times do not define an order, because clocks step back.
     nth: u64,
     snapshot: Snapshot,
 }
 
-impl Anchors {
+impl SnapshotIndex {
     pub(super) fn record(&mut self, line: LineIndex, snapshot: Snapshot) {
         let at = self.sorted.partition_point(|other| other.line <= line);
-        self.sorted.insert(at, Anchor { line, nth: self.taken, snapshot });
+        self.sorted.insert(at, SnapshotEntry { line, nth: self.taken, snapshot });
         self.taken += 1;
     }
 
-    /// Lines from `top` on have other numbers: `carried` says which row (0 is `top`) and column a row and column are now.
-    pub(super) fn carry(&mut self, top: u64, carried: impl Fn(usize, u16) -> (usize, u16)) {
+    /// Renumbers the lines from `top` on. `map_position` maps a row (0 is `top`) and column to their new values.
+    pub(super) fn remap_lines(&mut self, top: u64, map_position: impl Fn(usize, u16) -> (usize, u16)) {
         let first = self.sorted.partition_point(|other| other.line.0 < top);
         let moved = &mut self.sorted[first..];
-        for anchor in moved.iter_mut() {
-            let Ok(row) = usize::try_from(anchor.line.0 - top) else { continue };
-            let (row, col) = carried(row, anchor.snapshot.col);
-            (anchor.line, anchor.snapshot.col) = (LineIndex(top + row as u64), col);
+        for entry in moved.iter_mut() {
+            let Ok(row) = usize::try_from(entry.line.0 - top) else { continue };
+            let (row, col) = map_position(row, entry.snapshot.col);
+            (entry.line, entry.snapshot.col) = (LineIndex(top + row as u64), col);
         }
-        // Rows that became one have their snapshots in the order they were taken.
-        moved.sort_by_key(|anchor| (anchor.line, anchor.nth));
+        // Restores the order of snapshots on rows that were joined.
+        moved.sort_by_key(|entry| (entry.line, entry.nth));
     }
 
-    /// Those of that line, in the order they were taken.
-    pub(super) fn on(
+    /// Returns the snapshots of a line, oldest first.
+    pub(super) fn at_line(
         &self,
         line: LineIndex,
     ) -> impl DoubleEndedIterator<Item = &Snapshot> + ExactSizeIterator {
         let first = self.sorted.partition_point(|other| other.line < line);
         let end = self.sorted.partition_point(|other| other.line <= line);
-        self.sorted[first..end].iter().map(|anchor| &anchor.snapshot)
+        self.sorted[first..end].iter().map(|entry| &entry.snapshot)
     }
 
     pub(super) fn before(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
         let at = self.sorted.partition_point(|other| other.line < line).checked_sub(1)?;
-        self.sorted.get(at).map(Anchor::pair)
+        self.sorted.get(at).map(SnapshotEntry::pair)
     }
 
     pub(super) fn after(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
         let at = self.sorted.partition_point(|other| other.line <= line);
-        self.sorted.get(at).map(Anchor::pair)
+        self.sorted.get(at).map(SnapshotEntry::pair)
     }
 
     pub(super) fn by_line(
         &self,
     ) -> impl DoubleEndedIterator<Item = (LineIndex, &Snapshot)> + ExactSizeIterator {
-        self.sorted.iter().map(Anchor::pair)
+        self.sorted.iter().map(SnapshotEntry::pair)
     }
 
     pub(super) fn by_time(&self) -> Vec<(LineIndex, &Snapshot)> {
-        let mut taken: Vec<&Anchor> = self.sorted.iter().collect();
-        taken.sort_by_key(|anchor| anchor.nth);
-        taken.into_iter().map(Anchor::pair).collect()
+        let mut taken: Vec<&SnapshotEntry> = self.sorted.iter().collect();
+        taken.sort_by_key(|entry| entry.nth);
+        taken.into_iter().map(SnapshotEntry::pair).collect()
     }
 }
 
-impl Anchor {
+impl SnapshotEntry {
     fn pair(&self) -> (LineIndex, &Snapshot) {
         (self.line, &self.snapshot)
     }

@@ -35,14 +35,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_dump_brings_back_the_screen(size in size(), bytes in orderly_output()) {
+    fn dump_restores_screen(size in size(), bytes in orderly_output()) {
         let original = fed(size.cols, size.rows, &bytes);
         let copy = fed(size.cols, size.rows, original.dump());
         prop_assert_eq!(essence(&copy), essence(&original));
     }
 
     #[test]
-    fn what_follows_a_dump_looks_the_same(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+    fn output_after_dump_is_equivalent(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
         let mut original = fed(cols, rows, &bytes);
         let mut copy = fed(cols, rows, original.dump());
         // What was printed last, which REP and combining characters look back at, is not in a dump, and a saved cursor has
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn what_follows_a_keyframe_is_the_same(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+    fn output_after_keyframe_is_identical(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
         let mut original = fed(cols, rows, &bytes);
         let keyframe = original.keyframe(TsNs(0)).unwrap();
         let mut copy = TerminalState::from_keyframe(&keyframe);
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_make_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
+    fn chunking_makes_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
         let mut whole = TerminalState::new(size);
         let whole_changes = feed(&mut whole, &bytes);
         let mut split = TerminalState::new(size);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_and_numbers_never_go_back(
+    fn never_panics_and_numbers_never_decrease(
         steps in prop::collection::vec((output(), prop::option::of(size())), 0..6),
         first in size(),
     ) {
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn what_scrolls_off_is_kept_as_it_was_shown(size in size(), bytes in orderly_output()) {
+    fn scrolled_off_rows_are_kept_as_shown(size in size(), bytes in orderly_output()) {
         // Off the alternate screen, where nothing is kept, and with the margins at the edges.
         let mut terminal = fed(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
         let first = terminal.screen().first_line;
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn readers_only_see_finished_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
+    fn readers_see_only_complete_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
         // Each frame is drawn between marks; whatever the chunks, a reader sees one of the finished states.
         let mut finished = vec![essence(&fed(12, 5, ""))];
         let mut reference = TerminalState::new(Size::new(12, 5));

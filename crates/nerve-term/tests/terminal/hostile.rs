@@ -46,7 +46,7 @@ fn floods_are_bounded() {
 }
 
 #[test]
-fn the_smallest_terminals_take_everything() {
+fn smallest_terminals_accept_all_output() {
     let everything: Vec<u8> = (0..=255)
         .flat_map(|last| [b"\x1b[3;1", &[last][..], "日\u{301}❤\u{fe0f}x".as_bytes()].concat())
         .collect();
@@ -66,7 +66,7 @@ fn the_smallest_terminals_take_everything() {
 }
 
 #[test]
-fn bad_utf8_is_shown_as_such_and_swallows_nothing() {
+fn invalid_utf8_is_shown_and_loses_nothing() {
     for bytes in [
         &b"a\xffb"[..],
         b"a\xc3b",

@@ -40,7 +40,7 @@ const MOVE: MouseAct = MouseAct::Move(None);
 
 /// Without flags, with each of them and with all: the tables of the protocol's page.
 #[test]
-fn keys_in_the_protocol_of_kitty() {
+fn kitty_protocol_tables() {
     //         key            none           1              2              1+4               1+8             1+4+8+16
     #[rustfmt::skip]
     let table = [
@@ -87,7 +87,7 @@ fn keys_in_the_protocol_of_kitty() {
 
 /// Application cursor keys are for programs without the protocol.
 #[test]
-fn cursor_keys_of_both_modes() {
+fn cursor_keys_in_both_modes() {
     assert_eq!(typed("\x1b[?1h", "up"), "\x1bOA");
     assert_eq!(typed("\x1b[?1h\x1b[>1u", "up"), "\x1b[A");
     assert_eq!(typed("\x1b[?1h\x1b[>4u", "up"), "\x1bOA");
@@ -102,7 +102,7 @@ fn each_screen_has_its_own_flags() {
 }
 
 #[test]
-fn what_is_told_of_the_mouse_is_what_was_asked_for() {
+fn only_requested_mouse_events_are_reported() {
     let acts = [PRESS, RELEASE, MouseAct::Wheel(Wheel::Down), DRAG, MOVE];
     for (written, expected) in [
         ("", [false; 5]),
@@ -120,7 +120,7 @@ fn what_is_told_of_the_mouse_is_what_was_asked_for() {
 }
 
 #[test]
-fn the_mouse_in_each_encoding() {
+fn mouse_encodings() {
     let wheel = MouseAct::Wheel(Wheel::Right);
     let (bytes, utf8, sgr, urxvt) = ("", "\x1b[?1005h", "\x1b[?1006h", "\x1b[?1015h");
     for (encoding, act, expected) in [
@@ -146,7 +146,7 @@ fn the_mouse_in_each_encoding() {
 }
 
 #[test]
-fn what_is_held_with_the_mouse() {
+fn mouse_modifiers() {
     let held = |ctrl, alt, shift| Mouse { ctrl, alt, shift, ..mouse(PRESS, 0, 0) };
     for (mouse, code) in
         [(held(false, false, true), 4), (held(false, true, false), 8), (held(true, true, true), 28)]
@@ -160,7 +160,7 @@ fn what_is_held_with_the_mouse() {
 
 /// Beyond its last column an encoding says nothing, rather than another place.
 #[test]
-fn how_far_the_encodings_go() {
+fn mouse_encoding_limits() {
     let at = |col| mouse(PRESS, col, 0);
     assert_eq!(told("\x1b[?1000h", at(222)), b"\x1b[M \xff!");
     assert_eq!(told("\x1b[?1000h", at(223)), b"");
@@ -172,7 +172,7 @@ fn how_far_the_encodings_go() {
 
 /// A pager that knows nothing of mice is scrolled with cursor keys, in the form it asked for; a shell is not.
 #[test]
-fn the_wheel_on_the_alternate_screen() {
+fn wheel_on_alternate_screen() {
     let (up, down) = (mouse(MouseAct::Wheel(Wheel::Up), 3, 3), mouse(MouseAct::Wheel(Wheel::Down), 3, 3));
     assert_eq!(told("\x1b[?1049h", up), b"\x1b[A\x1b[A\x1b[A");
     assert_eq!(told("\x1b[?1049h\x1b[?1h", down), b"\x1bOB\x1bOB\x1bOB");
@@ -319,7 +319,7 @@ proptest! {
 
     /// With the flag that takes what is ambiguous away, every key can be told from every other.
     #[test]
-    fn an_unambiguous_key_is_read_as_what_was_pressed(key in any_key(), flags in any::<u8>(), application in any::<bool>()) {
+    fn unambiguous_keys_round_trip(key in any_key(), flags in any::<u8>(), application in any::<bool>()) {
         let modes = Modes { kitty_keyboard: flags & 31 | 1, application_cursor: application, ..Modes::default() };
         let bytes = Input::Key(key).bytes(modes);
         let mut expected = same(key);
@@ -333,13 +333,13 @@ proptest! {
     }
 
     #[test]
-    fn every_key_is_something_in_any_modes(key in any_key(), modes in any_modes()) {
+    fn every_key_has_an_encoding_in_any_mode(key in any_key(), modes in any_modes()) {
         prop_assert!(!Input::Key(key).bytes(modes).is_empty());
     }
 
     /// A report is one sequence that says the place, or nothing.
     #[test]
-    fn a_report_of_the_mouse_says_its_place(mouse in any_mouse(), modes in any_modes()) {
+    fn mouse_report_contains_position(mouse in any_mouse(), modes in any_modes()) {
         let bytes = Input::Mouse(mouse).bytes(modes);
         let Some(_) = modes.mouse else {
             prop_assert!(bytes.is_empty() || modes.alternate && modes.alternate_scroll);

@@ -33,7 +33,7 @@ fn lengths(seed: u64, most: u64) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     for name in RECORDINGS {
         let bytes = raw(name);
         let whole = fed(120, 40, &bytes);
@@ -59,7 +59,7 @@ fn chunks_make_no_difference() {
 }
 
 #[test]
-fn a_dump_at_any_moment_brings_back_the_screen_and_what_follows() {
+fn dump_at_any_moment_restores_screen() {
     for name in RECORDINGS {
         let bytes = raw(name);
         let mut original = TerminalState::new(Size::default());
@@ -82,7 +82,7 @@ fn a_dump_at_any_moment_brings_back_the_screen_and_what_follows() {
 }
 
 #[test]
-fn nothing_of_the_conversation_is_lost() {
+fn conversation_is_complete() {
     let terminal = fed(120, 40, raw("claude/classic-modern"));
     let lines = all_lines(&terminal);
     for number in 1..=300 {
@@ -110,7 +110,7 @@ fn block(lines: &[String], first: &str, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn answers_look_as_another_terminal_showed_them() {
+fn answers_match_another_terminal() {
     let screens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens");
     for (recording, screen, first, last) in [
         (
@@ -139,7 +139,7 @@ fn answers_look_as_another_terminal_showed_them() {
 }
 
 #[test]
-fn titles_are_those_that_were_seen() {
+fn titles_match_recorded_ones() {
     for name in RECORDINGS {
         let meta = std::fs::read_to_string(fixture(&format!("{name}.meta.json"))).unwrap();
         let mut terminal = TerminalState::new(Size::default());
@@ -158,7 +158,7 @@ fn titles_are_those_that_were_seen() {
 
 /// The text of the final screen after a session that was left with `/exit` or ^C.
 #[test]
-fn the_last_screen() {
+fn final_screen() {
     let claude = fed(120, 40, raw("claude/classic-modern"));
     assert!(!claude.modes().alternate && claude.screen().cursor.visible);
     assert!(claude.tail(60).iter().any(|line| line.contains("/exit")));
