@@ -24,7 +24,7 @@ fn s04_short() {
 }
 
 #[test]
-fn s05_streaming_shows_nothing_but_is_not_complete() {
+fn s05_streaming_is_not_complete_without_busy_row() {
     expect(
         &inline("05-busy-streaming", "Please answer SLOW number one"),
         "
@@ -137,7 +137,7 @@ fn s17_interrupted() {
 }
 
 #[test]
-fn edits_plans_and_commands_over_several_rows() {
+fn multi_row_edits_plans_and_commands() {
     expect(
         &drawn(
             "go",

@@ -214,7 +214,7 @@ fn quoted_markers_do_not_count() {
 }
 
 #[test]
-fn the_cursor_has_to_be_in_the_composer() {
+fn cursor_must_be_in_composer() {
     for (agent, kind) in [("claude-classic", Claude), ("codex-inline", Codex), ("gemini", Gemini)] {
         let (_, mut screen) =
             screens::all(agent).into_iter().find(|(state, _)| state == "04-short-response").expect("saved");

@@ -70,7 +70,7 @@ fn tools_with_their_results() {
 }
 
 #[test]
-fn refused_tool_and_interruption() {
+fn rejected_tool_and_interruption() {
     let refused = turn("WRITE please");
     assert_eq!(refused.sections[1].metadata["status"], "rejected");
     assert_eq!(refused.sections[2].content, "Request interrupted by user for tool use");
@@ -104,7 +104,7 @@ fn pasted_prompt_is_found_in_its_wrapper() {
 }
 
 #[test]
-fn the_last_of_two_equal_prompts_and_since() {
+fn last_of_two_equal_prompts_and_since() {
     let text = nine_turns();
     let repeated: Vec<&str> =
         text.lines().filter(|line| line.contains("\"content\":\"hello there\"")).collect();
@@ -117,7 +117,7 @@ fn the_last_of_two_equal_prompts_and_since() {
 }
 
 #[test]
-fn a_turn_that_still_runs() {
+fn running_turn() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
     let call = all.iter().position(|line| line.contains("\"name\":\"Bash\"")).expect("the call");
@@ -132,7 +132,7 @@ fn a_turn_that_still_runs() {
 }
 
 #[test]
-fn the_last_words_say_that_they_are_the_last() {
+fn final_message_is_marked() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
     let up_to = |said: &str, prompt: &str| {
@@ -152,7 +152,7 @@ fn the_last_words_say_that_they_are_the_last() {
 }
 
 #[test]
-fn a_hook_that_makes_the_agent_go_on() {
+fn hook_makes_agent_continue() {
     let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let end = |uuid: &str, parent: &str, reason: &str| {
         let message = json!({"id": uuid, "stop_reason": reason, "content": [{"type": "text", "text": uuid}]});
@@ -166,14 +166,14 @@ fn a_hook_that_makes_the_agent_go_on() {
 }
 
 #[test]
-fn nothing_there() {
+fn missing_prompt() {
     let turn = turn("never said");
     assert!(!turn.is_found && !turn.is_complete && turn.sections.is_empty());
     assert_eq!(parse_turn(std::iter::empty(), "x", None), TranscriptTurn::default());
 }
 
 #[test]
-fn an_empty_prompt_is_the_last_message() {
+fn empty_prompt_matches_last_message() {
     expect(&turn(""), "text\n  You said: hello there\ncomplete");
 }
 
@@ -195,7 +195,7 @@ fn malformed_and_unknown_lines_are_counted() {
 }
 
 #[test]
-fn other_branches_and_side_chains_are_left_out() {
+fn other_branches_and_side_chains_are_excluded() {
     let line = |kind: &str, uuid: &str, parent: Option<&str>, text: &str| {
         json!({"type": kind, "uuid": uuid, "parentUuid": parent, "message": {"id": uuid, "content": text}})
             .to_string()
@@ -229,7 +229,7 @@ fn blocks_and_reminders_in_the_prompt() {
 }
 
 #[test]
-fn a_huge_line() {
+fn huge_line() {
     let text = "word ".repeat(1_000_000);
     let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let answer =

@@ -1,9 +1,9 @@
-//! Claude's live region: the composer between its two rules, and the status rows around it.
+//! Claude's live region: the composer between two rules, and the status rows around it.
 
-use super::row_kind::{self, Mark};
+use super::row_kind::{self, RowKind};
 use crate::parse::rows::{dedent, indent, is_blank, is_right_aligned};
 
-/// The window title starts with one of these while a turn runs (not inside tmux).
+/// First characters of the window title while a turn runs (not inside tmux).
 pub(super) const BUSY_TITLES: [char; 4] = ['◐', '◓', '◑', '◒'];
 
 /// Rows of the composer, 0-based.
@@ -16,32 +16,34 @@ pub(super) struct Composer {
 }
 
 impl Composer {
-    /// The composer: a rule, directly below it a prompt marker, the draft's other rows, a rule, and nothing that starts
-    /// something below. A dialog takes the composer's place; one left behind in the scrollback is not it either.
+    /// Finds the composer: a rule, a prompt marker directly below, further draft rows, a rule, and no item below. A
+    /// dialog replaces the composer; a dialog left in the scrollback is not a composer either.
     pub(super) fn find(rows: &[&str]) -> Option<Composer> {
         let mut bottom = None;
         let mut is_below_marker = false;
         for (at, row) in rows.iter().enumerate().rev() {
-            let mark = Mark::of(row);
+            let mark = RowKind::of(row);
             match (mark, bottom) {
-                (Mark::Rule, Some(bottom)) if is_below_marker => return Some(Composer { top: at, bottom }),
-                (Mark::Rule, None) => bottom = Some(at),
-                (Mark::Prompt, Some(_)) if !is_below_marker => is_below_marker = true,
-                (Mark::Blank | Mark::Result(_), Some(_)) if !is_below_marker => {}
-                (Mark::Indented, Some(_)) if !is_below_marker && indent(row) >= 2 => {}
-                (Mark::Blank | Mark::Result(_) | Mark::Indented | Mark::Unknown, None) => {}
+                (RowKind::Rule, Some(bottom)) if is_below_marker => {
+                    return Some(Composer { top: at, bottom });
+                }
+                (RowKind::Rule, None) => bottom = Some(at),
+                (RowKind::Prompt, Some(_)) if !is_below_marker => is_below_marker = true,
+                (RowKind::Blank | RowKind::Result(_), Some(_)) if !is_below_marker => {}
+                (RowKind::Indented, Some(_)) if !is_below_marker && indent(row) >= 2 => {}
+                (RowKind::Blank | RowKind::Result(_) | RowKind::Indented | RowKind::Unknown, None) => {}
                 _ => return None,
             }
         }
         None
     }
 
-    /// The cursor's row lies in it.
+    /// Returns true if the row is inside the composer.
     pub(super) fn holds(&self, row: u16) -> bool {
         (self.top + 1..self.bottom).contains(&usize::from(row))
     }
 
-    /// What is typed and not submitted.
+    /// Returns the text that was typed but not submitted.
     pub(super) fn draft(&self, rows: &[&str]) -> String {
         let typed = rows[self.top + 1..self.bottom].iter().enumerate();
         let typed: Vec<&str> = typed
@@ -50,20 +52,20 @@ impl Composer {
         typed.join("\n")
     }
 
-    /// The status rows say that a turn runs: the footer offers the interrupt, or the row nearest above is a spinner (it vanishes
-    /// while text streams, the footer's offer is cut off in a narrow terminal).
+    /// Returns true if the status rows signal work: the footer offers the interrupt, or the nearest item above is a
+    /// spinner. The spinner vanishes while text streams, and a narrow terminal truncates the footer.
     pub(super) fn is_busy(&self, rows: &[&str]) -> bool {
         let footer = &rows[self.bottom + 1..];
-        let nearest = rows[..self.top].iter().rev().map(|row| Mark::of(row)).find(Mark::starts_something);
-        footer.iter().any(|row| row.contains("esc to interrupt")) || matches!(nearest, Some(Mark::Spinner))
+        let nearest = rows[..self.top].iter().rev().map(|row| RowKind::of(row)).find(RowKind::starts_item);
+        footer.iter().any(|row| row.contains("esc to interrupt")) || matches!(nearest, Some(RowKind::Spinner))
     }
 
-    /// There is a footer and it does not say busy: the answer above is all there is.
+    /// Returns true if the footer is drawn and does not signal work: the answer above is complete.
     pub(super) fn is_idle(&self, rows: &[&str]) -> bool {
         rows[self.bottom + 1..].iter().any(|row| !is_blank(row)) && !self.is_busy(rows)
     }
 
-    /// The first row above the composer that is its own status (`◐ medium · /effort` in the full-screen renderer).
+    /// Returns the first row of the status above the composer (`◐ medium · /effort` in the full-screen renderer).
     pub(super) fn first_status_row(&self, rows: &[&str]) -> usize {
         if self.top > 0 && is_right_aligned(rows[self.top - 1]) { self.top - 1 } else { self.top }
     }
