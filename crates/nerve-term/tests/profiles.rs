@@ -15,7 +15,7 @@ fn all_built_in_profiles_load() {
 }
 
 #[test]
-fn a_command_finds_its_profile_through_paths_and_wrappers() {
+fn profile_is_found_behind_paths_and_wrappers() {
     let profiles = Profiles::builtin();
     let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
     assert_eq!(name(&["claude"]), "claude");
@@ -33,7 +33,7 @@ fn a_command_finds_its_profile_through_paths_and_wrappers() {
 }
 
 #[test]
-fn an_argument_of_another_program_is_not_taken_for_the_program() {
+fn argument_of_another_program_is_not_the_program() {
     let profiles = Profiles::builtin();
     let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
     for words in [
@@ -50,7 +50,7 @@ fn an_argument_of_another_program_is_not_taken_for_the_program() {
 }
 
 #[test]
-fn a_users_file_overrides_by_name_and_a_broken_one_is_told_and_left_out() {
+fn user_file_overrides_and_invalid_file_is_reported() {
     let own = "name = \"claude\"\nprograms = [\"my-claude\"]\n";
     let broken = "name = \"x\"\ncomposer = { layout = \"box\", prompt = '^[' }\n";
     let wrong = "name = \"y\"\n\n[timing]\nsettle = 3\n";

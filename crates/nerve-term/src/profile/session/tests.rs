@@ -29,7 +29,7 @@ fn based(line: &str, expected: &str) {
 }
 
 #[test]
-fn an_id_is_found_in_all_its_forms() {
+fn id_is_found_in_all_forms() {
     for line in [
         "claude --session-id ID-A",
         "claude --session-id=ID-A --model opus",
@@ -47,7 +47,7 @@ fn an_id_is_found_in_all_its_forms() {
 }
 
 #[test]
-fn who_goes_on_and_who_begins() {
+fn resuming_and_new_commands_are_distinguished() {
     let goes_on = |profile: &str, line: &str| forms(profile).goes_on(&argv(line));
     for line in ["claude --resume ID-A", "claude -c", "claude --continue --fork-session --session-id ID-A"] {
         assert!(goes_on("claude", line), "{line}");
@@ -61,7 +61,7 @@ fn who_goes_on_and_who_begins() {
 }
 
 #[test]
-fn what_only_the_agent_knows_is_not_guessed() {
+fn unspecified_conversation_is_not_guessed() {
     for line in [
         "claude --continue",
         "claude -c",
@@ -91,7 +91,7 @@ fn what_only_the_agent_knows_is_not_guessed() {
 }
 
 #[test]
-fn the_base_has_no_session_id() {
+fn base_has_no_session_id() {
     based(
         "claude --dangerously-skip-permissions --session-id abc123",
         "claude --dangerously-skip-permissions",
@@ -100,7 +100,7 @@ fn the_base_has_no_session_id() {
 }
 
 #[test]
-fn the_base_has_no_resume() {
+fn base_has_no_resume() {
     based("claude --resume old-session --fork-session", "claude");
     based("claude --resume=old --model opus", "claude --model opus");
     based("claude -r old -c", "claude");
@@ -110,12 +110,12 @@ fn the_base_has_no_resume() {
 }
 
 #[test]
-fn the_base_has_no_fork_session() {
+fn base_has_no_fork_session() {
     based("claude --fork-session --dangerously-skip-permissions", "claude --dangerously-skip-permissions");
 }
 
 #[test]
-fn the_base_keeps_all_else() {
+fn base_keeps_other_arguments() {
     based(
         "claude --dangerously-skip-permissions --model opus --session-id abc",
         "claude --dangerously-skip-permissions --model opus",
@@ -132,7 +132,7 @@ fn the_base_keeps_all_else() {
 }
 
 #[test]
-fn words_with_spaces_and_quotes_stay_words() {
+fn words_with_spaces_and_quotes_are_kept() {
     let words =
         ["/my tools/claude", "--append-system-prompt", "say \"--resume\" x", "--session-id", A, "it's"];
     let words = words.map(String::from);
@@ -144,7 +144,7 @@ fn words_with_spaces_and_quotes_stay_words() {
 }
 
 #[test]
-fn an_id_goes_right_behind_the_program() {
+fn id_is_inserted_after_program() {
     let started = |line: &str| forms("claude").started(&argv(line), B);
     assert_eq!(started("claude"), Some(argv("claude --session-id ID-B")));
     assert_eq!(
@@ -159,7 +159,7 @@ fn an_id_goes_right_behind_the_program() {
 }
 
 #[test]
-fn no_id_goes_where_it_cannot() {
+fn id_is_not_inserted_where_unsupported() {
     for line in [
         "claude -p hello",
         "claude --print",
@@ -178,7 +178,7 @@ fn no_id_goes_where_it_cannot() {
 }
 
 #[test]
-fn a_fork_resumes_the_one_and_has_the_id_of_the_other() {
+fn fork_command_names_both_ids() {
     let forked = |line: &str| forms("claude").forked(&argv(line), A, B, "").map(|argv| argv.join(" "));
     let words = format!("--resume {A} --fork-session --session-id {B}");
     assert_eq!(forked("claude --model opus"), Some(format!("claude --model opus {words}")));
@@ -196,7 +196,7 @@ fn a_fork_resumes_the_one_and_has_the_id_of_the_other() {
 }
 
 #[test]
-fn the_other_agents_have_words_of_their_own() {
+fn other_agents_have_their_own_arguments() {
     let codex = forms("codex");
     assert_eq!(codex.told(&argv("codex --no-daemon resume ID-A")), a());
     assert_eq!(codex.told(&argv("codex fork ID-A")), Told::Fork);
@@ -226,7 +226,7 @@ fn the_other_agents_have_words_of_their_own() {
 }
 
 #[test]
-fn ids_are_checked() {
+fn ids_are_validated() {
     let claude = forms("claude");
     assert!(claude.is_id(A));
     for bad in
@@ -240,7 +240,7 @@ fn ids_are_checked() {
 }
 
 #[test]
-fn a_fork_in_another_folder_is_told_where_it_works() {
+fn fork_in_other_folder_sets_working_directory() {
     let moved = |agent: &str, line: &str| forms(agent).moved(argv(line), "/new").join(" ");
     assert_eq!(moved("codex", "env A=b codex fork X -- now"), "env A=b codex fork X --cd /new -- now");
     assert_eq!(moved("codex", "codex fork X"), "codex fork X --cd /new");
