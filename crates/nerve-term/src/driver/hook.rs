@@ -53,7 +53,7 @@ impl Hooks {
 
 impl Driver {
     /// Records a hook event. Call [`Driver::observe`] after it.
-    pub fn hook(&mut self, now: TsNs, hook: Hook) {
+    pub fn on_hook(&mut self, now: TsNs, hook: Hook) {
         self.hooks.is_active = true;
         match hook {
             Hook::SessionStarted => {}

@@ -175,13 +175,13 @@ impl Driver {
     }
 
     /// Marks the program as resuming a conversation: it is not ready until the conversation is loaded.
-    pub fn going_on(mut self) -> Driver {
+    pub fn resuming(mut self) -> Driver {
         self.is_resuming = true;
         self
     }
 
     /// Records that the program was ready under an earlier driver: it is busy or waiting, but not starting.
-    pub fn taken_over(&mut self, now: TsNs) {
+    pub fn on_takeover(&mut self, now: TsNs) {
         if self.state == AgentState::Starting {
             self.set_state(now, AgentState::Busy, Source::Input, "taken over; state not observed yet".into());
         }
@@ -228,13 +228,13 @@ impl Driver {
     }
 
     /// Records output; `offset` is the number of output bytes so far.
-    pub fn output(&mut self, now: TsNs, offset: u64) {
+    pub fn on_output(&mut self, now: TsNs, offset: u64) {
         self.offset = offset;
         self.last_output = now;
     }
 
     /// Records a notice of the terminal. Signals between two observations are not lost.
-    pub fn notice(&mut self, notice: &Notice) {
+    pub fn on_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Mark(mark) => {
                 match mark.kind {
@@ -258,7 +258,7 @@ impl Driver {
     }
 
     /// Records the exit of the program. A running turn ends with it.
-    pub fn exited(&mut self, now: TsNs, status: ExitStatus) {
+    pub fn on_exit(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
         if self.answer.take().is_some() {
             self.effects.push_back(Effect::Answered { gone: true });
@@ -367,7 +367,7 @@ impl Driver {
 
     /// Records input that was written without the driver. After a line end or control key, a line-based program is not
     /// ready until it shows its prompt again; a composer shows its own contents.
-    pub fn typed(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
+    pub fn on_input(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
         let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
         if runs && self.turn.is_none() {
             self.expect_prompt(now, cursor_line, "input was typed");

@@ -59,9 +59,9 @@ impl Bench {
 
     pub(crate) fn feed(&mut self, text: &str) {
         let changes = self.terminal.process_data(self.now, text.as_bytes());
-        self.driver.output(self.now, self.terminal.offset());
+        self.driver.on_output(self.now, self.terminal.offset());
         for notice in &changes.notices {
-            self.driver.notice(notice);
+            self.driver.on_notice(notice);
         }
         self.look();
     }

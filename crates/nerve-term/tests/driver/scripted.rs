@@ -266,7 +266,7 @@ fn unknown_program_is_recognised_by_learned_prompt() {
 fn exit_ends_turn() {
     let mut bench = Bench::ready_claude();
     bench.submit("hello").unwrap();
-    bench.driver.exited(bench.now, ExitStatus::Code(70));
+    bench.driver.on_exit(bench.now, ExitStatus::Code(70));
     bench.effects();
     assert_eq!(bench.ended[0].outcome, Outcome::Exited(ExitStatus::Code(70)));
     assert_eq!(*bench.driver.state(), AgentState::Exited(ExitStatus::Code(70)));
@@ -306,16 +306,16 @@ fn lost_interrupt_is_repeated_only_while_busy() {
 #[test]
 fn stop_hook_ends_turn_without_delay() {
     let mut bench = Bench::ready_claude();
-    bench.driver.hook(bench.now, Hook::SessionStarted);
+    bench.driver.on_hook(bench.now, Hook::SessionStarted);
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
     bench.pass(10);
-    bench.driver.hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
+    bench.driver.on_hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
     bench.composer("❯ hello\n", "", "esc to interrupt");
     bench.pass(1000);
-    bench.driver.hook(bench.now, Hook::Stopped(Some("p0".into())));
+    bench.driver.on_hook(bench.now, Hook::Stopped(Some("p0".into())));
     bench.look();
-    bench.driver.hook(bench.now, Hook::Stopped(Some("p1".into())));
+    bench.driver.on_hook(bench.now, Hook::Stopped(Some("p1".into())));
     bench.look();
     assert!(bench.ended.is_empty(), "the screen still works on it");
     bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
@@ -329,7 +329,7 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
     bench.pass(10);
-    bench.driver.hook(bench.now, Hook::PromptSubmitted(None));
+    bench.driver.on_hook(bench.now, Hook::PromptSubmitted(None));
     bench.composer("❯ hello\n", "", "esc to interrupt");
     bench.pass(10);
     bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
@@ -342,18 +342,18 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
 #[test]
 fn accepted_prompt_without_work_is_not_done() {
     let mut bench = Bench::ready_claude();
-    bench.driver.hook(bench.now, Hook::SessionStarted);
+    bench.driver.on_hook(bench.now, Hook::SessionStarted);
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
     bench.pass(10);
     // On a busy machine the first sign of work is drawn a while after the hook has spoken.
-    bench.driver.hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
+    bench.driver.on_hook(bench.now, Hook::PromptSubmitted(Some("p1".into())));
     bench.composer("❯ hello\n", "", "? for shortcuts");
     bench.pass(1500);
     assert!(bench.ended.is_empty());
     bench.composer("❯ hello\n", "", "esc to interrupt");
     bench.pass(1000);
-    bench.driver.hook(bench.now, Hook::Stopped(Some("p1".into())));
+    bench.driver.on_hook(bench.now, Hook::Stopped(Some("p1".into())));
     bench.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
     assert!(bench.ended[0].evidence.starts_with("hook:"), "{}", bench.ended[0].evidence);
 }
@@ -457,9 +457,9 @@ fn continuing_stop_hook_does_not_end_turn() {
     bench.submit("hello").unwrap();
     bench.composer("", "hello", "");
     bench.pass(10);
-    bench.driver.hook(bench.now, Hook::PromptSubmitted(None));
+    bench.driver.on_hook(bench.now, Hook::PromptSubmitted(None));
     bench.composer("❯ hello\n", "", "esc to interrupt");
-    bench.driver.hook(bench.now, Hook::Stopped(None));
+    bench.driver.on_hook(bench.now, Hook::Stopped(None));
     bench.pass(400);
     bench.look();
     bench.composer("❯ hello\n● Wait.\n", "", "? for shortcuts");
@@ -539,7 +539,7 @@ fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let state = |goes_on: bool, wait: u64, then: &str| {
         let mut bench = Bench::new("opencode");
         if goes_on {
-            bench.driver = bench.driver.going_on();
+            bench.driver = bench.driver.resuming();
         }
         bench.feed(first_page);
         bench.pass(wait);
