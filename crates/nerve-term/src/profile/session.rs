@@ -134,15 +134,15 @@ pub enum PastKind {
 
 /// The conversation that a command selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ConversationRef {
     /// None: a new conversation begins.
-    Nothing,
+    New,
     /// The conversation with this id.
     Id(String),
     /// A fork with an unspecified id.
     Fork,
     /// A conversation that only the program can determine.
-    Other,
+    Unspecified,
 }
 
 impl SessionForms {
@@ -171,14 +171,14 @@ impl SessionForms {
     /// Returns the conversation that a command selects.
     ///
     /// ```
-    /// use nerve_term::profile::{Profiles, session::Told};
+    /// use nerve_term::profile::{Profiles, session::ConversationRef};
     ///
     /// let claude = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
     /// let id = "0b0e7f0a-8c9c-4c0e-9f53-5d4f6f0c7f11";
     /// let argv = ["claude", "--session-id", id].map(String::from);
-    /// assert_eq!(claude.told(&argv), Told::Id(id.into()));
+    /// assert_eq!(claude.conversation(&argv), ConversationRef::Id(id.into()));
     /// ```
-    pub fn told(&self, argv: &[String]) -> Told {
+    pub fn conversation(&self, argv: &[String]) -> ConversationRef {
         let (mut new, mut resumed, mut goes_on, mut forks) = (None, None, false, false);
         self.scan(argv, |found| match found {
             Argument::Word(Meaning::New, value) => new = value.map(str::to_string),
@@ -191,16 +191,16 @@ impl SessionForms {
             Argument::Rest(_) => {}
         });
         match (new, forks, resumed, goes_on) {
-            (Some(id), ..) => Told::Id(id),
-            (None, true, ..) => Told::Fork,
-            (None, false, Some(id), _) => Told::Id(id),
-            (None, false, None, true) => Told::Other,
-            (None, false, None, false) => Told::Nothing,
+            (Some(id), ..) => ConversationRef::Id(id),
+            (None, true, ..) => ConversationRef::Fork,
+            (None, false, Some(id), _) => ConversationRef::Id(id),
+            (None, false, None, true) => ConversationRef::Unspecified,
+            (None, false, None, false) => ConversationRef::New,
         }
     }
 
     /// Returns true if the command resumes or forks a conversation.
-    pub fn goes_on(&self, argv: &[String]) -> bool {
+    pub fn resumes(&self, argv: &[String]) -> bool {
         let mut goes_on = false;
         self.scan(argv, |found| match found {
             Argument::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
@@ -210,7 +210,7 @@ impl SessionForms {
     }
 
     /// Returns the command without the arguments that concern conversations.
-    pub fn base(&self, argv: &[String]) -> Vec<String> {
+    pub fn without_session_args(&self, argv: &[String]) -> Vec<String> {
         let mut base = Vec::with_capacity(argv.len());
         self.scan(argv, |found| {
             if let Argument::Rest(word) = found {
@@ -222,14 +222,16 @@ impl SessionForms {
 
     /// Returns the command with arguments that start the conversation `new`. `None` for other programs, non-interactive
     /// commands, and commands that select an existing conversation.
-    pub fn started(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
+    pub fn start_command(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
         let program = self.program_at(argv)?;
         let options = argv[program + 1..].iter().take_while(|word| *word != "--");
         let is_non_interactive = options.into_iter().any(|word| {
             let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
             self.unless.iter().any(|unless| unless == name)
         });
-        if self.start.is_empty() || is_non_interactive || matches!(self.told(argv), Told::Id(_) | Told::Other)
+        if self.start.is_empty()
+            || is_non_interactive
+            || matches!(self.conversation(argv), ConversationRef::Id(_) | ConversationRef::Unspecified)
         {
             return None;
         }
@@ -239,19 +241,19 @@ impl SessionForms {
     }
 
     /// Returns the command that resumes the conversation `id`; `None` if unsupported.
-    pub fn resumed(&self, argv: &[String], id: &str) -> Option<Vec<String>> {
+    pub fn resume_command(&self, argv: &[String], id: &str) -> Option<Vec<String>> {
         self.with_words(argv, &self.resume, |word| word.replace("{id}", id))
     }
 
     /// Returns the command that forks the conversation `id`, stored in `file`, as `new`; `None` if unsupported.
-    pub fn forked(&self, argv: &[String], id: &str, new: &str, file: &str) -> Option<Vec<String>> {
+    pub fn fork_command(&self, argv: &[String], id: &str, new: &str, file: &str) -> Option<Vec<String>> {
         self.with_words(argv, &self.fork, |word| {
             word.replace("{id}", id).replace("{new}", new).replace("{file}", file)
         })
     }
 
     /// Adds the working directory to a fork command for another folder.
-    pub fn moved(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
+    pub fn with_cwd(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
         let program = self.program_at(&command).unwrap_or(command.len());
         let end = command[program..].iter().position(|word| word == "--");
         let end = end.map_or(command.len(), |end| program + end);
@@ -260,7 +262,7 @@ impl SessionForms {
     }
 
     /// Returns true if the id of a fork can be chosen.
-    pub fn names_forks(&self) -> bool {
+    pub fn can_name_forks(&self) -> bool {
         self.fork.iter().any(|word| word.contains("{new}"))
     }
 
@@ -274,7 +276,7 @@ impl SessionForms {
         if words.is_empty() {
             return None;
         }
-        let mut command = self.base(argv);
+        let mut command = self.without_session_args(argv);
         let end = command[program..].iter().position(|word| word == "--");
         let end = end.map_or(command.len(), |end| program + end);
         command.splice(end..end, words.iter().map(fill));

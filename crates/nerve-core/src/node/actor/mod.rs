@@ -666,7 +666,7 @@ impl<B: Backend> Actor<B> {
 
 fn driver(spec: &TerminalSpec, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
-    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.goes_on(&spec.program.argv));
+    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
     if goes_on { driver.resuming() } else { driver }
 }
 

@@ -108,7 +108,7 @@ fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
 }
 
 fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
-    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.resumes(&entry.argv));
     let driver = Driver::new(profile, now);
     if goes_on { driver.resuming() } else { driver }
 }
