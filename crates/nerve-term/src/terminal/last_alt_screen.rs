@@ -28,13 +28,13 @@ impl LastAltScreen {
 impl TerminalState {
     /// Keeps the alternate screen when a program leaves it. Costs the memory of one screen.
     #[must_use]
-    pub fn keeping_left_screen(mut self) -> TerminalState {
+    pub fn keeping_last_alt_screen(mut self) -> TerminalState {
         self.model.last_alt_screen.is_enabled = true;
         self
     }
 
     /// Returns the number of rows of the last alternate screen without trailing blank ones; 0 if there is none.
-    pub fn left_screen_rows(&self) -> u16 {
+    pub fn last_alt_screen_rows(&self) -> u16 {
         let Some(grid) = &self.model.last_alt_screen.grid else { return 0 };
         let is_blank = |row: &u16| grid[GridLine(i32::from(*row))].into_iter().all(|cell| cell.c == ' ');
         let rows = u16::try_from(grid.screen_lines()).unwrap_or(u16::MAX);
@@ -42,7 +42,7 @@ impl TerminalState {
     }
 
     /// Returns a row of the last alternate screen, 0-based; `None` below it.
-    pub fn left_screen_row(&self, row: u16) -> Option<Row> {
+    pub fn last_alt_screen_row(&self, row: u16) -> Option<Row> {
         let grid = self.model.last_alt_screen.grid.as_ref()?;
         let row = (usize::from(row) < grid.screen_lines()).then_some(GridLine(row.into()))?;
         let mut line = Line::default();

@@ -388,15 +388,19 @@ fn last_alternate_screen_is_kept_if_enabled() {
         let mut terminal = terminal;
         terminal.process_data(TsNs(0), output);
         terminal.resize(Size::new(7, 2));
-        let rows = terminal.left_screen_rows();
-        (0..rows).map(|row| terminal.left_screen_row(row).unwrap().text).collect::<Vec<_>>()
+        let rows = terminal.last_alt_screen_rows();
+        (0..rows).map(|row| terminal.last_alt_screen_row(row).unwrap().text).collect::<Vec<_>>()
     };
     let blank = || TerminalState::new(Size::new(10, 4));
     let output = "\x1b[?1049h\x1b[Hone\r\n\r\n\x1b[31m三 three\x1b[?1049lmain".as_bytes();
-    assert_eq!(left(blank().keeping_left_screen(), output), ["one", "", "三 three"], "as it was");
+    assert_eq!(left(blank().keeping_last_alt_screen(), output), ["one", "", "三 three"], "as it was");
     assert_eq!(left(blank(), output), [""; 0]);
-    assert_eq!(left(blank().keeping_left_screen(), b"main"), [""; 0]);
+    assert_eq!(left(blank().keeping_last_alt_screen(), b"main"), [""; 0]);
     let reset = [output, b"\x1bc"].concat();
-    assert_eq!(left(blank().keeping_left_screen(), &reset).len(), 3, "a reset does not undo what was seen");
-    assert!(blank().left_screen_row(0).is_none());
+    assert_eq!(
+        left(blank().keeping_last_alt_screen(), &reset).len(),
+        3,
+        "a reset does not undo what was seen"
+    );
+    assert!(blank().last_alt_screen_row(0).is_none());
 }
