@@ -18,13 +18,13 @@ pub struct Keyframe {
     /// See [`TerminalState::dump`].
     pub dump: Vec<u8>,
     /// State that a dump cannot express.
-    pub hidden: Hidden,
+    pub hidden: HiddenState,
 }
 
 /// State that no escape sequence sets: the character that REP repeats, whether a grapheme may continue, and pending
 /// wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hidden {
+pub struct HiddenState {
     /// The last printed character; 0 for none.
     pub last_char: u32,
     /// Bits from the lowest: a grapheme may continue; it ended in a joiner; pending wraps of the cursor, the saved
@@ -35,7 +35,7 @@ pub struct Hidden {
 impl TerminalState {
     /// Creates a keyframe at time `now`; `None` while a character or a synchronized update is incomplete.
     ///
-    /// The bytes so far must not end within an escape sequence: see [`Between`].
+    /// The bytes so far must not end within an escape sequence: see [`SequenceState`].
     pub fn keyframe(&self, now: TsNs) -> Option<Keyframe> {
         if self.partial_char.len() > 0 || self.model.frames.is_open() {
             return None;
@@ -46,7 +46,7 @@ impl TerminalState {
             first_line: self.model.store.end(),
             size: self.model.size,
             dump: dump::dump(&self.model),
-            hidden: hidden(&self.model),
+            hidden: hidden_state(&self.model),
         })
     }
 
@@ -56,7 +56,7 @@ impl TerminalState {
         terminal.process_data(keyframe.at, &keyframe.dump);
         terminal.model.offset = keyframe.offset;
         terminal.model.store.number_from(keyframe.first_line);
-        hide(&mut terminal.model, keyframe.hidden);
+        restore_hidden_state(&mut terminal.model, keyframe.hidden);
         terminal
     }
 
@@ -75,7 +75,7 @@ impl TerminalState {
     }
 }
 
-fn hidden(model: &Model) -> Hidden {
+fn hidden_state(model: &Model) -> HiddenState {
     let grid = model.grid();
     let below = model.inactive_main.as_ref();
     let bits = [
@@ -87,10 +87,10 @@ fn hidden(model: &Model) -> Hidden {
         below.is_some_and(|main| main.saved_cursor.input_needs_wrap),
     ];
     let flags = bits.iter().enumerate().fold(0, |flags, (nth, on)| flags | u8::from(*on) << nth);
-    Hidden { last_char: model.last_char.map_or(0, u32::from), flags }
+    HiddenState { last_char: model.last_char.map_or(0, u32::from), flags }
 }
 
-fn hide(model: &mut Model, hidden: Hidden) {
+fn restore_hidden_state(model: &mut Model, hidden: HiddenState) {
     let on = |nth: u8| hidden.flags >> nth & 1 != 0;
     model.can_join = on(0);
     model.after_joiner = on(1);
@@ -105,20 +105,20 @@ fn hide(model: &mut Model, hidden: Hidden) {
 }
 
 /// Tracks whether a byte stream is between escape sequences (the states of ECMA-48 §5, as in
-/// <https://vt100.net/emu/dec_ansi_parser>). Never reports [`Between::Yes`] in doubt.
+/// <https://vt100.net/emu/dec_ansi_parser>). Never reports [`SequenceState::Ground`] in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Between {
+pub enum SequenceState {
     /// Between escape sequences.
     #[default]
-    Yes,
+    Ground,
     /// After ESC.
     Escape,
     /// After ESC and an intermediate byte.
-    Intermediate,
+    EscapeIntermediate,
     /// Within a control sequence.
-    Control,
+    Csi,
     /// Within an OSC string, which BEL also ends.
-    Command,
+    Osc,
     /// Within another string.
     String,
 }
@@ -128,33 +128,33 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 
-impl Between {
+impl SequenceState {
     /// Processes the next bytes. Only those from the last ESC on matter: ESC starts a sequence in any state.
     pub fn feed(&mut self, bytes: &[u8]) {
         let rest = match bytes.iter().rposition(|byte| *byte == ESC) {
             Some(esc) => {
-                *self = Between::Escape;
+                *self = SequenceState::Escape;
                 &bytes[esc + 1..]
             }
             None => bytes,
         };
         for byte in rest {
-            if *self == Between::Yes {
+            if *self == SequenceState::Ground {
                 break;
             }
             *self = self.next(*byte);
         }
     }
 
-    fn next(self, byte: u8) -> Between {
+    fn next(self, byte: u8) -> SequenceState {
         match (self, byte) {
-            (_, CAN | SUB) | (Between::Command, BEL) => Between::Yes,
-            (Between::Escape, b'[') => Between::Control,
-            (Between::Escape, b']') => Between::Command,
-            (Between::Escape, b'P' | b'X' | b'^' | b'_') => Between::String,
-            (Between::Escape, 0x20..=0x2f) => Between::Intermediate,
-            (Between::Escape | Between::Intermediate, 0x30..=0x7e) => Between::Yes,
-            (Between::Control, 0x40..=0x7e) => Between::Yes,
+            (_, CAN | SUB) | (SequenceState::Osc, BEL) => SequenceState::Ground,
+            (SequenceState::Escape, b'[') => SequenceState::Csi,
+            (SequenceState::Escape, b']') => SequenceState::Osc,
+            (SequenceState::Escape, b'P' | b'X' | b'^' | b'_') => SequenceState::String,
+            (SequenceState::Escape, 0x20..=0x2f) => SequenceState::EscapeIntermediate,
+            (SequenceState::Escape | SequenceState::EscapeIntermediate, 0x30..=0x7e) => SequenceState::Ground,
+            (SequenceState::Csi, 0x40..=0x7e) => SequenceState::Ground,
             (state, _) => state,
         }
     }
@@ -183,11 +183,16 @@ mod tests {
             (b"\x1b]0;t\x1b[m", true),
         ];
         for (bytes, yes) in cases {
-            let mut whole = Between::default();
+            let mut whole = SequenceState::default();
             whole.feed(bytes);
-            let mut split = Between::default();
+            let mut split = SequenceState::default();
             bytes.chunks(1).for_each(|byte| split.feed(byte));
-            assert_eq!((whole == Between::Yes, split), (yes, whole), "{:?}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                (whole == SequenceState::Ground, split),
+                (yes, whole),
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 

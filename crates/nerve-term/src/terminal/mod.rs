@@ -62,7 +62,7 @@ use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Row, Screen};
 use crate::store::Store;
 
-pub use keyframe::{Between, Hidden, Keyframe};
+pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::Cell;
 pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
 pub use snapshot_index::Snapshot;
