@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nerve_term::event::TsNs;
 use nerve_term::parse::session_files::{NewSession, cut_gemini, cut_opencode};
-use nerve_term::parse::transcript::{CutAt, cut_at};
+use nerve_term::parse::transcript::{TranscriptCut, cut_at};
 use nerve_term::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
 use nerve_term::profile::{Profile, TranscriptKind};
 
@@ -236,7 +236,7 @@ fn cut(
 ) -> Result<Planned, String> {
     let new = new_id();
     let command = forms.resume_command(past.command, &new).ok_or_else(|| not_started_by(past.command))?;
-    let cut = |path: PathBuf| -> Result<(PathBuf, CutAt), String> {
+    let cut = |path: PathBuf| -> Result<(PathBuf, TranscriptCut), String> {
         let read = read_transcript(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Counted here; written when everything else is there.
         let cut = cut_at(&read, at, &new, None).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -249,7 +249,7 @@ fn cut(
     };
     let (from, cut) = match found {
         // It was another conversation then: `/clear` begins a new one.
-        (_, CutAt { turns: 0, .. }) if known.is_ok() && at.is_some() => {
+        (_, TranscriptCut { turns: 0, .. }) if known.is_ok() && at.is_some() => {
             cut(begun_then(past, records, at).ok_or_else(nothing_said)?)?
         }
         found => found,

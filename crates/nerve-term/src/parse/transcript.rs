@@ -8,7 +8,7 @@
 mod cut;
 
 pub(super) use cut::PathRewriter;
-pub use cut::{CutAt, CutError, cut, cut_at, turns};
+pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{SessionFileError, is_after};
 use crate::event::TsNs;
-use crate::parse::transcript::{CutAt, PathRewriter};
+use crate::parse::transcript::{PathRewriter, TranscriptCut};
 
 /// Marks the context that Gemini CLI inserts before the first prompt.
 const CONTEXT: &str = "<session_context>";
@@ -21,9 +21,9 @@ pub fn cut_gemini(
     text: &str,
     at: Option<TsNs>,
     moved: Option<(&Path, &Path)>,
-) -> Result<CutAt, SessionFileError> {
+) -> Result<TranscriptCut, SessionFileError> {
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
-    let mut cut = CutAt { text: String::new(), turns: 0, of: 0 };
+    let mut cut = TranscriptCut { text: String::new(), turns: 0, of: 0 };
     let mut prompts = Prompts::default();
     let mut is_past_cut = false;
     let mut rows = text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()).peekable();

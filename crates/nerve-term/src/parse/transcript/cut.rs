@@ -62,7 +62,7 @@ pub fn cut(text: &str, turn: u64, id: &str) -> Result<String, CutError> {
 
 /// A transcript as it was at a moment, as another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CutAt {
+pub struct TranscriptCut {
     /// The transcript; empty if there were no messages yet.
     pub text: String,
     /// Number of turns in it: prompts, and commands that the agent answered. The last answer may be incomplete.
@@ -84,7 +84,7 @@ pub fn cut_at(
     at: Option<TsNs>,
     id: &str,
     moved: Option<(&Path, &Path)>,
-) -> Result<CutAt, CutError> {
+) -> Result<TranscriptCut, CutError> {
     let whole = Tree::read(without_partial_line(text))?;
     let of = whole.turns();
     let is_after_cut = |line: &Line| {
@@ -99,7 +99,7 @@ pub fn cut_at(
     let tree = Tree::of(lines);
     let turns = tree.turns();
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
-    let mut cut = CutAt { text: String::new(), turns, of };
+    let mut cut = TranscriptCut { text: String::new(), turns, of };
     if turns == 0 {
         return Ok(cut);
     }
