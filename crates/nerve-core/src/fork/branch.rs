@@ -385,7 +385,7 @@ fn whole(past: &Past<'_>, forms: &SessionForms, records: &Records, cwd: &Path) -
     };
     let new = new_id();
     let command = forms
-        .forked(past.command, &id, &new, &file.display().to_string())
+        .fork_command(past.command, &id, &new, &file.display().to_string())
         .ok_or_else(|| forms.cannot.clone().unwrap_or_else(|| not_started_by(past.command)))?;
     let command = match cwd.to_str().filter(|_| cwd != past.cwd) {
         Some(cwd) => forms.with_cwd(command, cwd),
