@@ -1,5 +1,5 @@
-//! The driver on simulated time: recorded sessions of the real agents, and small hand-made terminals.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+//! Tests of the driver on simulated time, with recorded sessions of real agents and hand-made terminals.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 #[path = "driver/dialogs.rs"]
 mod dialogs;

@@ -1,4 +1,4 @@
-//! Profiles as data: the built-in ones load, users' files override, broken ones are told by line and column.
+//! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
 
 use nerve_term::profile::Profiles;
 
@@ -58,12 +58,12 @@ fn user_file_overrides_and_invalid_file_is_reported() {
     let (profiles, errors) = Profiles::with_user(files.into_iter());
     assert_eq!(profiles.get("claude").unwrap().programs, ["my-claude"]);
     assert!(profiles.get("x").is_none());
-    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert!(told[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", told[0]);
-    assert!(told[0].contains("bad pattern '^['"), "{}", told[0]);
+    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(messages[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", messages[0]);
+    assert!(messages[0].contains("invalid pattern '^['"), "{}", messages[0]);
     assert!(
-        told[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
+        messages[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
         "{}",
-        told[1]
+        messages[1]
     );
 }

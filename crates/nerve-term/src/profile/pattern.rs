@@ -53,6 +53,6 @@ impl<'de> Deserialize<'de> for Pattern {
             .size_limit(1 << 20)
             .build()
             .map(Pattern)
-            .map_err(|error| serde::de::Error::custom(format!("bad pattern '{source}': {error}")))
+            .map_err(|error| serde::de::Error::custom(format!("invalid pattern '{source}': {error}")))
     }
 }

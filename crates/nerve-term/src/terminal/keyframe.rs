@@ -204,7 +204,7 @@ mod tests {
             terminal
         };
         for more in ["", "\x1b[2b", "e\u{301}", "\x1b[1;1H\x1b8x", "\r\n1\r\n2"] {
-            let mut copy = TerminalState::from_keyframe(&fed("").keyframe(TsNs(2)).expect("nothing is open"));
+            let mut copy = TerminalState::from_keyframe(&fed("").keyframe(TsNs(2)).expect("no open frame"));
             copy.process_data(TsNs(3), more.as_bytes());
             assert_eq!(copy.screen(), fed(more).screen(), "{more:?}");
             assert_eq!(copy.line_count(), fed(more).line_count());

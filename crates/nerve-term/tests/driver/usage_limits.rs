@@ -1,5 +1,5 @@
-//! Usage limits: screens of the real agents (Claude Code 2.1.330, Codex 0.169.0) before an API that refused, and hand-made ones with
-//! the words of public reports.
+//! Usage limits: recorded screens of real agents (Claude Code 2.1.330, Codex 0.169.0) with an API that refused, and
+//! hand-made screens worded as in public reports.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::BlockKind;
 use nerve_term::terminal::TerminalState;
 
-use crate::harness::{Bench, RULE};
+use crate::harness::{Harness, RULE};
 
-/// 2026-11-22 02:00 UTC, and what is named on the screens.
+/// 2026-11-22 02:00 UTC, the time of the recorded screens.
 const NIGHT: TsNs = TsNs(1_795_312_800 * SECOND);
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -24,132 +24,132 @@ fn suspended(until: Option<TsNs>) -> AgentState {
     AgentState::Suspended { until }
 }
 
-/// A terminal at [`NIGHT`] with the recorded screen `name`.
-fn recorded(profile: &str, name: &str) -> Bench {
+/// Returns a terminal at [`NIGHT`] with the recorded screen `name`.
+fn recorded(profile: &str, name: &str) -> Harness {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/limits").join(name);
     let screen = std::fs::read_to_string(file).unwrap();
-    let mut bench = night(profile);
-    draw(&mut bench, screen.trim_end());
-    bench.pass(2000);
-    bench
+    let mut harness = night(profile);
+    draw(&mut harness, screen.trim_end());
+    harness.pass(2000);
+    harness
 }
 
-fn night(profile: &str) -> Bench {
-    let mut bench = Bench::new(profile);
-    bench.terminal = TerminalState::new(Size::new(120, 40));
-    bench.now = NIGHT;
-    bench
+fn night(profile: &str) -> Harness {
+    let mut harness = Harness::new(profile);
+    harness.terminal = TerminalState::new(Size::new(120, 40));
+    harness.now = NIGHT;
+    harness
 }
 
-/// Draws a screen and puts the cursor into its composer: the last row that begins with a prompt mark.
-fn draw(bench: &mut Bench, screen: &str) {
+/// Draws a screen with the cursor in its composer: the last row that begins with a prompt mark.
+fn draw(harness: &mut Harness, screen: &str) {
     let composer = screen.lines().enumerate().filter(|(_, row)| row.starts_with(['❯', '›'])).last();
     let row = composer.map_or(0, |(at, _)| at + 1);
-    bench.feed(&format!("\x1b[H\x1b[2J{}\x1b[{row};3H", screen.replace('\n', "\r\n")));
+    harness.feed(&format!("\x1b[H\x1b[2J{}\x1b[{row};3H", screen.replace('\n', "\r\n")));
 }
 
-/// Claude Code with `conversation` above its empty composer.
-fn claude(conversation: &str) -> Bench {
-    let mut bench = night("claude");
-    draw_claude(&mut bench, conversation, "? for shortcuts");
-    bench.pass(2000);
-    bench
+/// Returns Claude Code with `conversation` above its empty composer.
+fn claude(conversation: &str) -> Harness {
+    let mut harness = night("claude");
+    draw_claude(&mut harness, conversation, "? for shortcuts");
+    harness.pass(2000);
+    harness
 }
 
-fn draw_claude(bench: &mut Bench, conversation: &str, footer: &str) {
-    draw(bench, &format!("{conversation}\n\n{RULE}\n❯\u{a0}\n{RULE}\n  {footer}"));
+fn draw_claude(harness: &mut Harness, conversation: &str, footer: &str) {
+    draw(harness, &format!("{conversation}\n\n{RULE}\n❯\u{a0}\n{RULE}\n  {footer}"));
 }
 
 #[test]
 fn claude_is_suspended_until_limit_resets() {
-    let mut bench = recorded("claude", "claude-waiting.txt");
-    assert_eq!(*bench.driver.state(), suspended(at(3, 2)));
-    assert_eq!(bench.driver.evidence().text, "⎿ You've hit your 5-hour limit · resets 5:02am (UTC)");
-    assert_eq!(bench.driver.state().until_text().as_deref(), Some("2026-11-22T05:02:00Z"));
-    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady));
-    assert_eq!(bench.take_written(), "");
-    // The time is over, and its footer still says that it will go on by itself.
-    bench.pass(4 * 3_600_000);
-    assert_eq!(*bench.driver.state(), suspended(None));
-    let went_on = "❯ hello there\n  ⎿  You've hit your 5-hour limit · resets 5:02am (UTC)\n\n● Usage limit reached · set to continue automatically at 5:02am\n\n● Usage limit reset · Continuing automatically\n\n● Here I go on.";
-    bench.feed("\x1b]0;◐ Claude Code\x07");
-    draw_claude(&mut bench, went_on, "esc to interrupt");
-    assert_eq!(*bench.driver.state(), AgentState::Busy);
-    bench.feed("\x1b]0;✳ Claude Code\x07");
-    draw_claude(&mut bench, went_on, "? for shortcuts");
-    bench.pass(2000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    let mut harness = recorded("claude", "claude-waiting.txt");
+    assert_eq!(*harness.driver.state(), suspended(at(3, 2)));
+    assert_eq!(harness.driver.evidence().text, "⎿ You've hit your 5-hour limit · resets 5:02am (UTC)");
+    assert_eq!(harness.driver.state().until_text().as_deref(), Some("2026-11-22T05:02:00Z"));
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
+    assert_eq!(harness.take_written(), "");
+    // The limit has passed, but the footer still announces that the agent will continue.
+    harness.pass(4 * 3_600_000);
+    assert_eq!(*harness.driver.state(), suspended(None));
+    let continued = "❯ hello there\n  ⎿  You've hit your 5-hour limit · resets 5:02am (UTC)\n\n● Usage limit reached · set to continue automatically at 5:02am\n\n● Usage limit reset · Continuing automatically\n\n● Here I go on.";
+    harness.feed("\x1b]0;◐ Claude Code\x07");
+    draw_claude(&mut harness, continued, "esc to interrupt");
+    assert_eq!(*harness.driver.state(), AgentState::Busy);
+    harness.feed("\x1b]0;✳ Claude Code\x07");
+    draw_claude(&mut harness, continued, "? for shortcuts");
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
 #[test]
 fn expired_notice_is_ignored_while_visible() {
-    let mut bench = recorded("claude", "claude-cancelled.txt");
-    assert_eq!(*bench.driver.state(), suspended(at(3, 2)));
-    bench.pass(3 * 3_600_000);
-    assert_eq!(*bench.driver.state(), suspended(at(3, 2)), "two minutes are left");
-    bench.pass(120_000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready);
-    bench.pass(20 * 3_600_000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready, "5:02am means the first one");
-    assert!(bench.submit("hello").is_ok());
+    let mut harness = recorded("claude", "claude-cancelled.txt");
+    assert_eq!(*harness.driver.state(), suspended(at(3, 2)));
+    harness.pass(3 * 3_600_000);
+    assert_eq!(*harness.driver.state(), suspended(at(3, 2)), "two minutes are left");
+    harness.pass(120_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    harness.pass(20 * 3_600_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready, "5:02am means the first one");
+    assert!(harness.submit("hello").is_ok());
 }
 
 #[test]
 fn unknown_zone_limits_suspension_to_a_day() {
-    let mut bench = recorded("claude", "claude-weekly.txt");
-    assert_eq!(*bench.driver.state(), suspended(None));
-    assert!(bench.driver.evidence().text.ends_with("resets Nov 25, 3:05am (Europe/Berlin)"));
-    bench.pass(24 * 3_600_000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    let mut harness = recorded("claude", "claude-weekly.txt");
+    assert_eq!(*harness.driver.state(), suspended(None));
+    assert!(harness.driver.evidence().text.ends_with("resets Nov 25, 3:05am (Europe/Berlin)"));
+    harness.pass(24 * 3_600_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
 #[test]
 fn interrupt_ends_suspension() {
-    let mut bench = recorded("claude", "claude-weekly.txt");
-    bench.driver.interrupt(bench.now, 0);
-    bench.effects();
-    assert_eq!(bench.take_written(), "\x1b");
-    bench.pass(2000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready);
+    let mut harness = recorded("claude", "claude-weekly.txt");
+    harness.driver.interrupt(harness.now, 0);
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x1b");
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
 #[test]
 fn limit_menu_is_a_dialog() {
-    let bench = recorded("claude", "claude-dialog.txt");
+    let harness = recorded("claude", "claude-dialog.txt");
     let choices = [
         "Stop and wait for limit to reset",
         "Wait here, then continue automatically at Nov 25, 3:05am",
         "Upgrade your plan",
     ];
     let choices = choices.map(String::from).to_vec();
-    assert_eq!(*bench.driver.state(), AgentState::Blocked { kind: BlockKind::Limit, choices });
+    assert_eq!(*harness.driver.state(), AgentState::Blocked { kind: BlockKind::Limit, choices });
 }
 
 #[test]
 fn codex_time_without_zone_is_unknown() {
-    let mut bench = recorded("codex", "codex-inline.txt");
-    assert_eq!(*bench.driver.state(), suspended(None));
+    let mut harness = recorded("codex", "codex-inline.txt");
+    assert_eq!(*harness.driver.state(), suspended(None));
     assert!(
-        bench.driver.evidence().text.ends_with("or try again at 5:02 AM"),
+        harness.driver.evidence().text.ends_with("or try again at 5:02 AM"),
         "{:?}",
-        bench.driver.evidence()
+        harness.driver.evidence()
     );
-    assert_eq!(bench.submit("hello"), Err(SubmitError::NotReady));
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
 }
 
 #[test]
 fn codex_time_span_is_added_to_now() {
-    let mut bench = night("codex");
-    let told = "› hello there\n\n\n■ You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try again in 2 days 3\nhours 5 minutes.\n\n\n";
-    draw(&mut bench, &format!("{told}› Ask Codex to do anything\n\n  model · /srv/work"));
-    bench.pass(2000);
-    assert_eq!(*bench.driver.state(), suspended(at(51, 5)));
+    let mut harness = night("codex");
+    let notice = "› hello there\n\n\n■ You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try again in 2 days 3\nhours 5 minutes.\n\n\n";
+    draw(&mut harness, &format!("{notice}› Ask Codex to do anything\n\n  model · /srv/work"));
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), suspended(at(51, 5)));
     draw(
-        &mut bench,
-        &format!("{told}› again\n\n• Here it is.\n\n› Ask Codex to do anything\n\n  model · /srv/work"),
+        &mut harness,
+        &format!("{notice}› again\n\n• Here it is.\n\n› Ask Codex to do anything\n\n  model · /srv/work"),
     );
-    bench.pass(2000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready, "an answer below it is news");
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready, "an answer below invalidates the notice");
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn older_notices_are_recognised() {
         ("You've hit your session limit · resets 12:50am (UTC) · progress saved", at(22, 50)),
         ("You've reached your Opus weekly limit.", None),
     ] {
-        let bench = claude(&format!("❯ hello\n  ⎿  {words}\n\n✻ Baked for 2m 4s"));
-        assert_eq!(*bench.driver.state(), suspended(until), "{words}: {:?}", bench.driver.evidence());
+        let harness = claude(&format!("❯ hello\n  ⎿  {words}\n\n✻ Baked for 2m 4s"));
+        assert_eq!(*harness.driver.state(), suspended(until), "{words}: {:?}", harness.driver.evidence());
     }
 }
 
@@ -181,30 +181,35 @@ fn quoted_and_old_notices_are_ignored() {
         format!("❯ hello\n  ⎿  {notice}\n\n● Using it again now."),
         "❯ hello\n  ⎿  Context limit reached · /compact or /clear to continue".to_string(),
     ] {
-        let bench = claude(&conversation);
-        assert_eq!(*bench.driver.state(), AgentState::Ready, "{conversation}: {:?}", bench.driver.evidence());
+        let harness = claude(&conversation);
+        assert_eq!(
+            *harness.driver.state(),
+            AgentState::Ready,
+            "{conversation}: {:?}",
+            harness.driver.evidence()
+        );
     }
 }
 
 #[test]
 fn turn_continues_after_limit() {
-    let mut bench = claude("");
-    bench.feed("\x1b]0;✳ Claude Code\x07");
-    bench.submit("hello").unwrap();
-    draw(&mut bench, &format!("\n\n{RULE}\n❯\u{a0}hello\n{RULE}\n"));
-    assert!(bench.take_written().ends_with('\r'));
-    bench.feed("\x1b]0;◐ Claude Code\x07");
-    draw_claude(&mut bench, "❯ hello", "esc to interrupt");
+    let mut harness = claude("");
+    harness.feed("\x1b]0;✳ Claude Code\x07");
+    harness.submit("hello").unwrap();
+    draw(&mut harness, &format!("\n\n{RULE}\n❯\u{a0}hello\n{RULE}\n"));
+    assert!(harness.take_written().ends_with('\r'));
+    harness.feed("\x1b]0;◐ Claude Code\x07");
+    draw_claude(&mut harness, "❯ hello", "esc to interrupt");
     let notice = "❯ hello\n  ⎿  You've hit your limit · resets 3am (UTC)";
-    draw_claude(&mut bench, notice, "esc to interrupt");
-    bench.pass(1000);
-    assert_eq!(*bench.driver.state(), AgentState::Busy, "it still works, the notice may be an old one");
-    bench.feed("\x1b]0;✳ Claude Code\x07");
-    draw_claude(&mut bench, notice, "? for shortcuts");
-    bench.pass(1000);
-    assert_eq!(*bench.driver.state(), suspended(at(1, 0)));
-    assert!(bench.ended.is_empty(), "the agent has not said its last word");
-    bench.pass(3_600_000);
-    assert_eq!(*bench.driver.state(), AgentState::Ready);
-    assert_eq!(bench.ended[0].outcome, Outcome::Done);
+    draw_claude(&mut harness, notice, "esc to interrupt");
+    harness.pass(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Busy, "still working: the notice may be old");
+    harness.feed("\x1b]0;✳ Claude Code\x07");
+    draw_claude(&mut harness, notice, "? for shortcuts");
+    harness.pass(1000);
+    assert_eq!(*harness.driver.state(), suspended(at(1, 0)));
+    assert!(harness.ended.is_empty(), "the agent has not finished");
+    harness.pass(3_600_000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    assert_eq!(harness.ended[0].outcome, Outcome::Done);
 }

@@ -1,4 +1,4 @@
-//! Claude Code: saved screens, and small ones for what the saved ones do not show.
+//! Claude Code: saved screens, and hand-made ones for other cases.
 
 use nerve_term::parse::ParserKind::Claude;
 use nerve_term::parse::{Parsed, SectionKind};
@@ -13,7 +13,7 @@ fn fullscreen(state: &str, prompt: &str) -> Parsed {
     parse(Claude, prompt, &lines("claude-fullscreen", state))
 }
 
-/// Rows written out here, the composer and an idle footer below them.
+/// Parses these rows with the composer and an idle footer below.
 fn drawn(prompt: &str, rows: &str) -> Parsed {
     let rule = "─".repeat(60);
     let rows = format!("{rows}\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · ? for shortcuts");
@@ -52,7 +52,7 @@ fn s05_streaming_is_not_complete() {
           You said: Please answer SLOW number one
         incomplete",
     );
-    // The turn before it is older than the echo.
+    // The previous turn is above the echo.
     expect(
         &classic("07-busy-waiting-first-byte", "STALL 6 please"),
         "
@@ -86,7 +86,7 @@ fn s08_scrolled_off_echo_starts_at_top() {
     assert!(parsed.text().starts_with("    return a\n"));
     assert!(parsed.text().ends_with("END-OF-LONG"));
     assert!(parsed.is_complete);
-    // The full-screen renderer, with its status row right above the composer.
+    // The full-screen renderer, with its status row directly above the composer.
     let parsed = fullscreen("08-long-response", "LONG answer please");
     assert!(parsed.text().ends_with("END-OF-LONG"));
     assert!(parsed.is_complete);
@@ -188,7 +188,7 @@ fn s13_permission_given() {
 
 #[test]
 fn s15_permission_denied() {
-    // No end line: the composer with an idle footer says that it is over.
+    // Without an end line, the composer and an idle footer mark the end.
     expect(
         &classic("15-permission-denied-esc", "WRITETOOL FILE=/srv/proj0/work-claude/out.txt"),
         "
@@ -238,7 +238,7 @@ fn s17_interrupted() {
         fullscreen("17-after-esc-interrupt", "SLOW to be interrupted").sections[1].kind,
         SectionKind::Interrupted
     );
-    // The one before it on the same screen.
+    // The previous turn on the same screen.
     assert_eq!(classic("18-after-ctrlc-interrupt", "SLOW again to be interrupted").sections, parsed.sections);
 }
 
@@ -432,7 +432,7 @@ fn stale_composer_in_scrollback() {
 fn rows_ending_at_composer() {
     let rule = "─".repeat(60);
     expect(&bare("q", &format!("❯ q\n\n● one\n\n✻ Worked for 3s\n\n{rule}\n❯")), "text\n  one\ncomplete");
-    // Without an end line and without a footer nothing says that it is over.
+    // Without an end line and a footer, nothing marks the end.
     expect(&bare("q", &format!("❯ q\n\n● one\n\n{rule}\n❯")), "text\n  one\nincomplete");
 }
 

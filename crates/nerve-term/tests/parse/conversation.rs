@@ -1,4 +1,4 @@
-//! Texts split into turns: saved screens and scrollbacks of the real agents, and small ones for what those do not show.
+//! Texts split into turns: saved screens and scrollbacks of real agents, and hand-made ones for other cases.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use nerve_term::parse::conversation::{guess, turns};
 
 use crate::screens::{all, expect_text, lines};
 
-/// One row for each turn: prompt, kinds of sections, the beginning of the text.
+/// Formats one row per turn: prompt, kinds of sections, the beginning of the text.
 fn shown(kind: ParserKind, lines: &[String]) -> String {
     let mut shown = String::new();
     for turn in turns(kind, lines) {
@@ -108,7 +108,7 @@ fn start_screen_has_no_turns() {
 fn answer_alone_is_a_turn_without_prompt() {
     expect_text(&shown(Claude, &rows("● It is 42.\n  Really.")), r#""" text …: It is 42./Really."#);
     expect_text(&shown(Gemini, &rows("✦ It is 42.")), r#""" text …: It is 42."#);
-    // In the middle of one, nothing marks it.
+    // No marker occurs in the middle of an answer.
     let middle = shown(Gemini, &lines("gemini", "08-long-response"));
     assert!(middle.starts_with("\"\" text"), "{middle}");
 }
@@ -156,7 +156,7 @@ fn turns_of_any_screen_are_contiguous() {
 
 #[test]
 fn agent_is_guessed_from_text() {
-    // Only a piece of a dialog, the middle of a paste, or a program that is gone: nobody can tell.
+    // A piece of a dialog, the middle of a paste, or a program that has exited: the agent is unknown.
     let unknown = [
         ("claude-fullscreen", "30-after-exit"),
         ("gemini", "08d-loop-detected-dialog"),

@@ -1,4 +1,5 @@
-//! The parsers over saved screens of the real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at 120×40).
+//! Tests of the parsers with saved screens of real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at
+//! 120×40).
 
 mod arbitrary_text;
 mod claude;

@@ -1,4 +1,4 @@
-//! opencode: saved screens. What has scrolled off the alternate screen is not in them.
+//! opencode: saved screens. Rows scrolled off the alternate screen are not in them.
 
 use nerve_term::parse::Parsed;
 use nerve_term::parse::ParserKind::Opencode;
@@ -126,7 +126,7 @@ const ERROR: &str = "
 #[test]
 fn api_error_is_not_text() {
     expect(&parse(Opencode, "ERR 400 now", &rows(ERROR)), "error\n  scripted error\ncomplete");
-    // It tries again by itself.
+    // The agent retries by itself.
     expect(&saved("28b-api-error-cancelled", "ERR 500 now"), "incomplete");
 }
 

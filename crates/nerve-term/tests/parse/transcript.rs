@@ -1,5 +1,5 @@
-//! Claude Code's session transcript. `nine-turns.jsonl` was written by Claude Code 2.1.330 against a scripted model: nine prompts,
-//! the first one again at the end; paths changed, attachments and request dumps emptied.
+//! Claude Code's session transcript. `nine-turns.jsonl` was written by Claude Code 2.1.330 with a scripted model: nine
+//! prompts, the first one repeated at the end. Paths were changed, attachments and request dumps emptied.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn thinking() {
 
 #[test]
 fn tools_with_their_results() {
-    // The results come in the other order than the calls; one is an error.
+    // The results are in a different order than the calls; one is an error.
     let turn = turn("TOOLS please");
     expect(
         &turn,
@@ -90,7 +90,7 @@ fn rejected_tool_and_interruption() {
 fn api_error() {
     let turn = turn("ERR400 now");
     expect(&turn, "error\n  API Error: 400 scripted error\ncomplete");
-    assert_eq!(turn.tokens, None, "a message the program made up has no usage");
+    assert_eq!(turn.tokens, None, "a synthetic message has no usage");
 }
 
 #[test]
@@ -109,7 +109,8 @@ fn last_of_two_equal_prompts_and_since() {
     let repeated: Vec<&str> =
         text.lines().filter(|line| line.contains("\"content\":\"hello there\"")).collect();
     assert_eq!(repeated.len(), 2);
-    // 2026-11-21T23:06:15.485Z: the second; half a millisecond later it is still the one, a second later it is too old.
+    // 2026-11-21T23:06:15.485Z, the second prompt. Half a millisecond later it still matches, a second later it does
+    // not.
     let second = TsNs(1_795_302_375_485_500_000);
     let found = parse_turn(text.lines(), "hello there", Some(second));
     assert!(found.is_found && found.is_complete);
@@ -143,7 +144,7 @@ fn final_message_is_marked() {
     let said = up_to("You said: THINK", "THINK about it");
     assert!(said.said_end && !said.is_complete, "before the turn's duration is written");
     let thought = up_to("\"type\":\"thinking\"", "THINK about it");
-    assert!(!thought.said_end, "the last message, but not its words yet");
+    assert!(!thought.said_end, "the last message, still without text");
     assert!(!up_to("I will run two commands", "TOOLS please").said_end);
     assert!(!up_to("\"name\":\"Read\"", "TOOLS please").said_end, "a result follows");
     assert!(up_to("The tool said: one", "TOOLS please").said_end);
@@ -188,10 +189,10 @@ fn malformed_and_unknown_lines_are_counted() {
     let lines = ["{not json", "", "[1]", "{\"type\":\"weather\"}", &said, "\u{0}", &answer, cut];
     let turn = parse_turn(lines.into_iter(), "q", None);
     assert_eq!(turn.sections[0].content, "yes");
-    // Three malformed, one unknown type, one unknown block; the line cut off at the end is being written.
+    // Three malformed lines, one unknown type and one unknown block. The truncated line is still being written.
     assert_eq!(turn.unknown, 5);
     let again = parse_turn(lines.into_iter().chain([said.as_str()]), "q", None);
-    assert_eq!(again.unknown, 6, "followed by another line it is malformed");
+    assert_eq!(again.unknown, 6, "malformed if another line follows");
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn other_branches_and_side_chains_are_excluded() {
     let lines = [
         line("user", "u1", None, "q"),
         line("assistant", "a1", Some("u1"), "old"),
-        // Rewound to before the first prompt and said again.
+        // Rewound to before the first prompt and repeated.
         line("user", "u2", None, "q"),
         side.to_string(),
         line("assistant", "a2", Some("u2"), "new"),

@@ -1,4 +1,4 @@
-//! A transcript cut after a turn. `nine-turns.jsonl` was written by Claude Code 2.1.330; the others are made for their case.
+//! Cuts of transcripts. `nine-turns.jsonl` was written by Claude Code 2.1.330; the others are hand-made.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn nine_turns() -> String {
     fs::read_to_string(fixtures().join("transcripts/nine-turns.jsonl")).expect("the fixture")
 }
 
-/// Lines of a conversation, from short words: `prompt`, `answer` and so on, each with its id and its parent's.
+/// Builds the lines of a conversation from short names (`prompt`, `answer`, …), each with its id and its parent's id.
 fn lines(words: &[(&str, &str, &str)]) -> String {
     let line = |&(what, id, parent): &(&str, &str, &str)| {
         let parent = if parent.is_empty() { Value::Null } else { Value::from(parent) };
@@ -42,9 +42,9 @@ fn lines(words: &[(&str, &str, &str)]) -> String {
     words.iter().map(line).collect()
 }
 
-/// The ids of the lines that are left.
+/// Returns the ids of the remaining lines.
 fn left(text: &str, turn: u64) -> Vec<String> {
-    let cut = cut(text, turn, NEW).expect("it can be cut");
+    let cut = cut(text, turn, NEW).expect("a valid cut");
     let lines = cut.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
     lines.map(|line| line["uuid"].as_str().or(line["type"].as_str()).expect("a name").to_string()).collect()
 }
@@ -55,7 +55,7 @@ fn recorded_transcript_is_cut_after_each_turn() {
     assert_eq!(turns(&text), Ok(9));
     for turn in 1..=9 {
         let part = cut(&text, turn, NEW).unwrap();
-        assert_eq!(turns(&part), Ok(turn), "as many turns as were asked for");
+        assert_eq!(turns(&part), Ok(turn), "the requested number of turns");
         let mut named = 0;
         for line in part.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
@@ -95,7 +95,7 @@ fn missing_turn_error_contains_number_of_turns() {
 
 #[test]
 fn only_current_branch_counts() {
-    // Taken back to its first answer: p2 was left for p3.
+    // Rewound to the first answer: p3 replaced p2.
     let text = lines(&[
         ("prompt", "p1", ""),
         ("answer", "a1", "p1"),
@@ -188,7 +188,7 @@ fn command_is_a_turn_only_if_answered() {
     ]);
     assert_eq!(turns(&text), Ok(2));
     assert_eq!(left(&text, 1), ["c1", "p1", "a1"]);
-    assert_eq!(turns(&lines(&[("command", "c1", "")])), Ok(0), "only /clear: nothing was said");
+    assert_eq!(turns(&lines(&[("command", "c1", "")])), Ok(0), "only /clear: no conversation yet");
 }
 
 #[test]
@@ -221,18 +221,18 @@ fn other_session_fields_are_renamed() {
     let text = "{\"type\": \"user\", \"uuid\": \"p\", \"sessionId\": \"old\", \"message\": {\"content\": \"say \\\"sessionId\\\":\\\"old\\\"\"}}\n";
     let line: Value = serde_json::from_str(&cut(text, 1, NEW).unwrap()).unwrap();
     assert_eq!(line["sessionId"], NEW);
-    assert_eq!(line["message"]["content"], "say \"sessionId\":\"old\"", "what was said is left as it is");
+    assert_eq!(line["message"]["content"], "say \"sessionId\":\"old\"", "user text is unchanged");
 }
 
-/// Nanoseconds of a time of the day on which the nine turns were had.
+/// Returns a time on the day of the nine turns, in nanoseconds.
 fn at(time: &str) -> Option<TsNs> {
     let time: jiff::Timestamp = format!("2026-11-21T{time}Z").parse().expect("a time");
     Some(TsNs(u64::try_from(time.as_nanosecond()).expect("after 1970")))
 }
 
-/// Turns, and the beginning of the last message's id.
+/// Returns the number of turns and the beginning of the last message's id.
 fn cut_then(text: &str, time: &str) -> (u64, String) {
-    let cut = cut_at(text, at(time), NEW, None).expect("it can be cut");
+    let cut = cut_at(text, at(time), NEW, None).expect("a valid cut");
     let lines = cut.text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
     let mut messages = lines.filter(|line| !line["message"].is_null());
     let last = messages.next_back().map(|line| line["uuid"].as_str().expect("an id")[..6].to_string());
@@ -246,10 +246,10 @@ fn recorded_transcript_is_cut_at_any_moment() {
         ("23:05:48.000", 0, ""),
         ("23:05:49.000", 1, "778b3f"),
         ("23:05:50.000", 1, "6c5557"),
-        // It has thought, and said nothing.
+        // Only thoughts so far.
         ("23:05:51.285", 2, "0ada3d"),
         ("23:05:51.287", 2, "0b44ff"),
-        // Two tools run: neither has come back, one has, both have.
+        // Two tools are running: none, one and both have returned.
         ("23:05:53.700", 3, "83e80d"),
         ("23:05:53.820", 3, "83e80d"),
         ("23:05:53.850", 3, "71a12b"),
@@ -307,12 +307,12 @@ fn paths_are_rewritten_except_in_signed_content() {
     assert_eq!(moved(&signed), (signed, json!("/new/\"place\"")));
 }
 
-/// A line of that directory whose content is this, moved.
+/// Returns a line of directory `cwd` with this content, after the move.
 fn moved(from: &str, cwd: &str, content: &Value) -> Value {
     let line =
         json!({ "type": "user", "uuid": "a", "cwd": cwd, "message": { "role": "user", "content": content } });
     let text = format!("{line}\n");
-    let cut = cut_at(&text, None, NEW, Some((Path::new(from), Path::new("/new/1")))).expect("it can be cut");
+    let cut = cut_at(&text, None, NEW, Some((Path::new(from), Path::new("/new/1")))).expect("a valid cut");
     serde_json::from_str(cut.text.trim_end()).expect("a line")
 }
 
@@ -323,7 +323,7 @@ fn root_folder_is_not_rewritten() {
     let other = "/srv/app ~/app ${HOME}/app https://app/x ../app */app /apps <app></app>";
     assert_eq!(said("/app", other), other);
     assert_eq!(moved("/app", "/app/sub", &json!("x"))["cwd"], "/new/1/sub");
-    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "it begins every path");
+    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "every path begins with it");
 }
 
 #[test]

@@ -12,8 +12,8 @@ fn size() -> impl Strategy<Value = Size> {
     (2u16..24, 1u16..12).prop_map(|(cols, rows)| Size::new(cols, rows))
 }
 
-/// What a dump must bring back: everything of a screen but its place in the stream, and a last column left free for a wide
-/// character that has moved away since, which comes back as a blank.
+/// Returns the part of a screen that a dump restores: all but the stream position. A last column left free for a wide
+/// character that has moved since is restored as a blank.
 fn essence(terminal: &TerminalState) -> Screen {
     let mut screen = Screen { first_line: 0, offset: 0, ..terminal.screen() };
     for row in &mut screen.rows {
@@ -24,7 +24,7 @@ fn essence(terminal: &TerminalState) -> Screen {
     screen
 }
 
-/// Every line with its looks.
+/// Returns every line with its renditions.
 fn contents(terminal: &TerminalState) -> Vec<(String, bool)> {
     let kept = terminal.first_kept_line().0..terminal.line_count();
     kept.map(|line| (terminal.line_content(LineIndex(line)).unwrap(), terminal.line_wrapped(LineIndex(line))))
@@ -45,8 +45,8 @@ proptest! {
     fn output_after_dump_is_equivalent(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
         let mut original = fed(cols, rows, &bytes);
         let mut copy = fed(cols, rows, original.dump());
-        // What was printed last, which REP and combining characters look back at, is not in a dump, and a saved cursor has
-        // lost its pending wrap if its row has wrapped since.
+        // A dump contains neither the last printed character, which REP and combining characters use, nor the pending
+        // wrap of a saved cursor whose row has wrapped since.
         let more = [b".\x1b7", &more[..]].concat();
         feed(&mut original, &more);
         feed(&mut copy, &more);
@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn scrolled_off_rows_are_kept_as_shown(size in size(), bytes in orderly_output()) {
-        // Off the alternate screen, where nothing is kept, and with the margins at the edges.
+        // Leaves the alternate screen, which stores nothing, and resets the margins.
         let mut terminal = fed(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
         let first = terminal.screen().first_line;
         let shown: Vec<_> = (first..first + u64::from(size.rows))
@@ -141,7 +141,7 @@ proptest! {
 
     #[test]
     fn readers_see_only_complete_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
-        // Each frame is drawn between marks; whatever the chunks, a reader sees one of the finished states.
+        // Each frame is enclosed in marks. Whatever the chunks, a reader sees one of the complete states.
         let mut finished = vec![essence(&fed(12, 5, ""))];
         let mut reference = TerminalState::new(Size::new(12, 5));
         let mut bytes = Vec::new();
@@ -154,7 +154,7 @@ proptest! {
         let mut terminal = TerminalState::new(Size::new(12, 5));
         for chunk in bytes.chunks(cut) {
             feed(&mut terminal, chunk);
-            // RIS ends the frame it is in; what follows it is not in one.
+            // RIS ends its frame; output after it is outside of any frame.
             if bytes.windows(2).any(|pair| pair == b"\x1bc") {
                 continue;
             }

@@ -35,7 +35,7 @@ fn deadline_shows_open_frame() {
     terminal.process_data(start, b"\x1b[?2026h\rnew");
     let deadline = start + Duration::from_millis(150);
     assert_eq!(terminal.frame_deadline(), Some(deadline));
-    // Opening it again does not put it off.
+    // Opening the update again does not extend its deadline.
     terminal.process_data(start + Duration::from_millis(100), b"\x1b[?2026h");
     assert_eq!(terminal.frame_deadline(), Some(deadline));
     assert!(!terminal.expire_frame(deadline - Duration::from_millis(1)));

@@ -1,10 +1,10 @@
-//! One grapheme, one cell.
+//! Graphemes: each takes one cell.
 
 use nerve_term::terminal::LineIndex;
 
 use crate::{fed, feed, shown};
 
-/// Where the cursor is after printing `text`.
+/// Returns the cursor's column after printing `text`.
 fn width(text: &str) -> u16 {
     fed(40, 2, text).screen().cursor.col
 }
@@ -29,7 +29,7 @@ fn graphemes_have_the_expected_width() {
         ("🇩🇪", 2),
         ("한", 2),
         ("\u{1112}\u{1161}\u{11ab}", 2),
-        // No emoji to join.
+        // There is no emoji to join.
         ("a\u{200d}b", 2),
         ("क\u{200d}ष", 2),
         ("a🏽", 3),

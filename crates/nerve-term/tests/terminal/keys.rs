@@ -1,4 +1,4 @@
-//! Keys, pastes, escapes.
+//! Keys, pastes and escapes.
 
 use nerve_term::keys::{Code, Key, paste, unescape};
 use nerve_term::screen::{Modes, MouseEncoding};

@@ -1,4 +1,4 @@
-//! Absolute line numbers, what is kept, and snapshots.
+//! Absolute line numbers, stored lines and snapshots.
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{LineIndex, Notice, Snapshot, TerminalState};
@@ -48,7 +48,7 @@ fn scroll_up_stores_rows() {
     feed(&mut terminal, "\x1b[2S");
     assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (2, "line 2"));
     assert_eq!(all_lines(&terminal)[..3], ["line 0", "line 1", "line 2"]);
-    // A burst in few bytes is clamped to the screen.
+    // A large count in few bytes is clamped to the screen.
     feed(&mut terminal, "\x1b[99S".repeat(100));
     assert_eq!(terminal.screen().first_line, 502);
     assert_eq!(terminal.line_text(LineIndex(2)).as_deref(), Some("line 2"));
@@ -174,7 +174,7 @@ fn snapshots_are_found_by_line() {
     feed(&mut terminal, numbered(10..20));
     terminal.record_snapshot(snapshot(2));
     terminal.record_snapshot(snapshot(3));
-    // Taken on a line further up: still sorted.
+    // Taken on a higher line: the snapshots stay sorted.
     feed(&mut terminal, "\x1b[3A");
     terminal.record_snapshot(snapshot(4));
     let id = |found: Option<(LineIndex, &Snapshot)>| found.map(|(line, snapshot)| (line.0, snapshot.id));
@@ -188,7 +188,7 @@ fn snapshots_are_found_by_line() {
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(20))), None);
 }
 
-/// Each line is one letter, so often; a snapshot at each one's end, whose id is the letter.
+/// Creates lines of one repeated letter each, with a snapshot at each line's end whose id is the letter.
 fn lettered(size: Size, lengths: &[usize]) -> TerminalState {
     let mut terminal = TerminalState::new(size);
     for (letter, length) in ('a'..='z').zip(lengths) {
@@ -220,7 +220,7 @@ fn snapshots_stay_with_rewrapped_text() {
     }
     let line = terminal.line_of_snapshot('f'.into()).expect("taken");
     assert!(terminal.has_snapshot_at_line(line) && terminal.line_text(line).expect("kept").starts_with('f'));
-    // Under an alternate screen too.
+    // Also under an alternate screen.
     feed(&mut terminal, "\x1b[?1049h");
     terminal.resize(Size::new(80, 40));
     check_letters(&terminal);
@@ -249,11 +249,11 @@ fn snapshots_of_a_line_keep_their_columns() {
     terminal.record_snapshot(snapshot(2));
     feed(&mut terminal, "\x1b[A");
     terminal.record_snapshot(snapshot(3));
-    let told =
+    let summary =
         |(line, snapshot): (LineIndex, &Snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate);
-    let by_line: Vec<_> = terminal.snapshots_by_line().map(told).collect();
+    let by_line: Vec<_> = terminal.snapshots_by_line().map(summary).collect();
     assert_eq!(by_line, [(0, 3, 1, false), (1, 1, 3, false), (1, 2, 1, false)]);
-    let by_time: Vec<_> = terminal.snapshots_by_time().into_iter().map(told).collect();
+    let by_time: Vec<_> = terminal.snapshots_by_time().into_iter().map(summary).collect();
     assert_eq!(by_time, [(1, 1, 3, false), (1, 2, 1, false), (0, 3, 1, false)]);
     let on_line: Vec<u64> = terminal.snapshots_at_line(LineIndex(1)).map(|snapshot| snapshot.id).collect();
     assert_eq!(on_line, [1, 2]);
@@ -267,12 +267,12 @@ fn alternate_screen_snapshot_belongs_to_main_line() {
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, "\x1b[?1049l");
     terminal.record_snapshot(snapshot(2));
-    let told: Vec<_> = terminal
+    let summary: Vec<_> = terminal
         .snapshots_by_time()
         .into_iter()
         .map(|(line, snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate))
         .collect();
-    assert_eq!(told, [(1, 1, 3, true), (1, 2, 3, false)]);
+    assert_eq!(summary, [(1, 1, 3, true), (1, 2, 3, false)]);
 }
 
 #[test]

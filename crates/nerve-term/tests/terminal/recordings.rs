@@ -1,4 +1,4 @@
-//! Recorded sessions of the real agents.
+//! Recorded sessions of real agents.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn raw(name: &str) -> Vec<u8> {
     std::fs::read(fixture(&format!("{name}.raw"))).unwrap()
 }
 
-/// Numbers that look random and are the same every time.
+/// Returns a deterministic sequence of pseudo-random lengths.
 fn lengths(seed: u64, most: u64) -> impl Iterator<Item = usize> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     std::iter::repeat_with(move || {
@@ -68,7 +68,7 @@ fn dump_at_any_moment_restores_screen() {
             (&bytes[at..end], &bytes[end..(end + 5000).min(bytes.len())])
         }) {
             original.process_data(TsNs(0), chunk);
-            // A dump holds no half sequence: finish one before comparing.
+            // A dump holds no partial sequence: complete one before comparing.
             let mut ahead = original.dump();
             ahead.extend_from_slice(b"\x1b[?2026l");
             let mut copy = fed(120, 40, &ahead);
@@ -102,7 +102,7 @@ fn conversation_is_complete() {
     );
 }
 
-/// The rows from the one with `first` to the one with `last`.
+/// Returns the rows from the one with `first` to the one with `last`.
 fn block(lines: &[String], first: &str, last: &str) -> Vec<String> {
     let start = lines.iter().position(|line| line.contains(first)).unwrap();
     let len = lines[start..].iter().position(|line| line.contains(last)).unwrap() + 1;
@@ -127,7 +127,7 @@ fn answers_match_another_terminal() {
         ),
         ("gemini/default-modern", "gemini/08-long-response.hist.txt", "Report on the request", "END-OF-LONG"),
         ("claude/classic-modern", "claude-classic/08b-huge-response.txt", "line 280:", "END-OF-HUGE"),
-        // From below the row with the emoji family, of which the other terminal lost a part.
+        // Starts below the row with the emoji family, of which the other terminal lost a part.
         ("claude/classic-modern", "claude-classic/08c-wide-response.txt", "word word", "END-OF-WIDE"),
         ("gemini/default-modern", "gemini/08c-wide-response.txt", "word word", "END-OF-WIDE"),
     ] {
@@ -156,7 +156,7 @@ fn titles_match_recorded_ones() {
     }
 }
 
-/// The text of the final screen after a session that was left with `/exit` or ^C.
+/// Checks the final screen after a session that ended with `/exit` or ^C.
 #[test]
 fn final_screen() {
     let claude = fed(120, 40, raw("claude/classic-modern"));

@@ -1,4 +1,4 @@
-//! Queries and their answers.
+//! Queries and their replies.
 
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
@@ -58,8 +58,8 @@ fn kitty_keyboard_flags() {
 
 #[test]
 fn each_screen_has_its_own_kitty_flags() {
-    let asked = "\x1b[>1u\x1b[?1049h\x1b[?u\x1b[>3u\x1b[?u\x1b[?1049l\x1b[?u";
-    assert_eq!(replies(asked), "\x1b[?0u\x1b[?3u\x1b[?1u");
+    let queries = "\x1b[>1u\x1b[?1049h\x1b[?u\x1b[>3u\x1b[?u\x1b[?1049l\x1b[?u";
+    assert_eq!(replies(queries), "\x1b[?0u\x1b[?3u\x1b[?1u");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is shown: cells, styles, modes, screens, notices.
+//! Screens: cells, styles, modes, alternate screen and notices.
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
@@ -47,7 +47,7 @@ fn all_attributes_are_parsed() {
     assert_eq!(style("38:2:7:8:9").fg, Color::Rgb(7, 8, 9));
     assert_eq!(style("97").fg, Color::Indexed(15));
     assert_eq!(style("104").bg, Color::Indexed(12));
-    // An unfinished colour takes nothing else with it.
+    // An incomplete colour consumes no other parameter.
     assert!(style("38;9;1").bold);
 }
 
@@ -393,14 +393,10 @@ fn last_alternate_screen_is_kept_if_enabled() {
     };
     let blank = || TerminalState::new(Size::new(10, 4));
     let output = "\x1b[?1049h\x1b[Hone\r\n\r\n\x1b[31m三 three\x1b[?1049lmain".as_bytes();
-    assert_eq!(left(blank().keeping_last_alt_screen(), output), ["one", "", "三 three"], "as it was");
+    assert_eq!(left(blank().keeping_last_alt_screen(), output), ["one", "", "三 three"], "unchanged");
     assert_eq!(left(blank(), output), [""; 0]);
     assert_eq!(left(blank().keeping_last_alt_screen(), b"main"), [""; 0]);
     let reset = [output, b"\x1bc"].concat();
-    assert_eq!(
-        left(blank().keeping_last_alt_screen(), &reset).len(),
-        3,
-        "a reset does not undo what was seen"
-    );
+    assert_eq!(left(blank().keeping_last_alt_screen(), &reset).len(), 3, "a reset keeps the stored screen");
     assert!(blank().last_alt_screen_row(0).is_none());
 }

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((cut.turns, cut.of), (1, 2));
         assert!(CHAT.starts_with(&cut.text) && cut.text.lines().count() == 5, "{}", cut.text);
         let early = cut_gemini(CHAT, at("2026-11-22T22:38:01Z"), None).unwrap();
-        assert_eq!((early.turns, early.of), (0, 2), "what the agent puts before is no prompt");
+        assert_eq!((early.turns, early.of), (0, 2), "inserted context is not a prompt");
         let whole = cut_gemini(CHAT, None, None).unwrap();
         assert_eq!((whole.text.as_str(), whole.turns, whole.of), (CHAT, 2, 2));
     }

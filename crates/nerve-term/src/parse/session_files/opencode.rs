@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!(turns(None), (2, 2, 4));
         assert_eq!(turns(Some(1700)), (1, 2, 2));
-        assert_eq!(turns(Some(1400)), (1, 2, 1), "its answer was not whole");
+        assert_eq!(turns(Some(1400)), (1, 2, 1), "the answer was incomplete");
         assert_eq!(turns(Some(900)), (0, 2, 0));
     }
 
@@ -225,7 +225,7 @@ mod tests {
             (&json!("/n"), &json!("alpha in /n"))
         );
         assert_eq!(first["parts"][1]["text"], "/a/b");
-        assert!(!value["info"]["revert"].is_null(), "what it names is there");
+        assert!(!value["info"]["revert"].is_null(), "the named message exists");
     }
 
     #[test]

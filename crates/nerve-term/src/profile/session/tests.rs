@@ -1,4 +1,4 @@
-//! Every form in which a command says which conversation it has (seed claude-fork, phase 5, and issue: fork).
+//! Tests of all forms in which a command selects a conversation.
 
 use super::super::Profiles;
 use super::{ConversationRef, SessionForms};
@@ -10,12 +10,12 @@ fn forms(profile: &str) -> SessionForms {
     Profiles::builtin().get(profile).unwrap().session.clone().unwrap()
 }
 
-/// The words of a line, in which `A` and `B` stand for ids.
+/// Splits a line into words and replaces `A` and `B` by ids.
 fn argv(line: &str) -> Vec<String> {
     line.split(' ').map(|word| word.replace("ID-A", A).replace("ID-B", B)).collect()
 }
 
-fn told(line: &str) -> ConversationRef {
+fn conversation(line: &str) -> ConversationRef {
     forms("claude").conversation(&argv(line))
 }
 
@@ -42,7 +42,7 @@ fn id_is_found_in_all_forms() {
         "claude --session-id=ID-A --fork-session -r ID-B",
         "claude --continue --fork-session --session-id ID-A",
     ] {
-        assert_eq!(told(line), a(), "{line}");
+        assert_eq!(conversation(line), a(), "{line}");
     }
 }
 
@@ -71,10 +71,10 @@ fn unspecified_conversation_is_not_guessed() {
         "claude --resume some-name",
         "claude --resume=",
     ] {
-        assert_eq!(told(line), ConversationRef::Unspecified, "{line}");
+        assert_eq!(conversation(line), ConversationRef::Unspecified, "{line}");
     }
     for line in ["claude --resume ID-A --fork-session", "claude -c --fork-session", "claude --fork-session"] {
-        assert_eq!(told(line), ConversationRef::Fork, "{line}");
+        assert_eq!(conversation(line), ConversationRef::Fork, "{line}");
     }
     for line in [
         "claude",
@@ -86,7 +86,7 @@ fn unspecified_conversation_is_not_guessed() {
         "nerve mock-agent --session-id ID-A",
         "bash -c claude --session-id ID-A",
     ] {
-        assert_eq!(told(line), ConversationRef::New, "{line}");
+        assert_eq!(conversation(line), ConversationRef::New, "{line}");
     }
 }
 
@@ -244,5 +244,5 @@ fn fork_in_other_folder_sets_working_directory() {
     let moved = |agent: &str, line: &str| forms(agent).with_cwd(argv(line), "/new").join(" ");
     assert_eq!(moved("codex", "env A=b codex fork X -- now"), "env A=b codex fork X --cd /new -- now");
     assert_eq!(moved("codex", "codex fork X"), "codex fork X --cd /new");
-    assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "it works where it is started");
+    assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "works in the start folder");
 }
