@@ -103,7 +103,7 @@ fn turn_without_work_ends_after_longer_silence() {
     assert!(harness.ended.is_empty());
     harness.pass(1000);
     assert_eq!((harness.ended[0].outcome, harness.ended[0].delivery), (Outcome::Done, Delivery::Submitted));
-    assert!(harness.ended[0].evidence.contains("no sign of work"));
+    assert!(harness.ended[0].evidence.contains("no work was seen"));
 }
 
 #[test]
