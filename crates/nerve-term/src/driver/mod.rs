@@ -9,6 +9,7 @@
 mod dialog_answer;
 mod foreign_input;
 mod hook;
+mod interrupt;
 mod observation;
 mod prompt_line;
 mod reset_time;
@@ -25,7 +26,6 @@ pub use usage_limit::LimitNotice;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::event::{ExitStatus, TsNs};
 use crate::keys::unescape;
@@ -37,10 +37,6 @@ use observation::observe_screen_except;
 use prompt_line::PromptEnd;
 use turn::Turn;
 use verdict::Verdict;
-
-/// How often an interrupt that may have been lost is repeated, and the pause before each repetition.
-const MAX_REPEATED_INTERRUPTS: u32 = 2;
-const INTERRUPT_RETRY: Duration = Duration::from_millis(700);
 
 /// An action that the driver requests from its caller. Effects are executed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,10 +108,7 @@ pub struct Driver {
     answer: Option<dialog_answer::Answer>,
     hooks: hook::Hooks,
     usage_limits: usage_limit::UsageLimits,
-    /// When the interrupt is repeated, and how many repetitions remain.
-    repeat_interrupt: Option<(TsNs, u32)>,
-    /// When the agent last received the second interrupt that it requires.
-    interrupt_confirmed_at: TsNs,
+    interrupts: interrupt::Interrupts,
 }
 
 /// Position of an input. Only evidence beyond it counts as ready.
@@ -169,8 +162,7 @@ impl Driver {
             answer: None,
             hooks: hook::Hooks::default(),
             usage_limits: usage_limit::UsageLimits::default(),
-            repeat_interrupt: None,
-            interrupt_confirmed_at: TsNs(0),
+            interrupts: interrupt::Interrupts::default(),
         }
     }
 
@@ -302,67 +294,7 @@ impl Driver {
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
-        self.advance_interrupt(now);
-        self.confirm_interrupt(now, view.screen);
-    }
-
-    /// Interrupts the agent with the keys of its profile. A running turn ends as interrupted once the agent is ready
-    /// again. A prompt not yet sent is withdrawn, and its turn ends at once. A suspension is dismissed: the next prompt
-    /// may be tried.
-    ///
-    /// A shell that has read its line but not yet started the command loses an interrupt, so the interrupt is repeated
-    /// while the shell stays busy. A foreground program gets only one, because many programs treat a second one as an
-    /// order to quit at once.
-    pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
-        if self.take_back_prompt(now) {
-            return;
-        }
-        if matches!(self.state, AgentState::Suspended { .. }) {
-            self.usage_limits.dismiss();
-            self.wake_at(now);
-        }
-        match &mut self.turn {
-            Some(turn) => turn.interrupted = true,
-            None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
-        }
-        self.write_keys(&self.profile.interrupt.clone());
-        if self.profile.foreground && self.foreground != Foreground::Other {
-            self.repeat_interrupt = Some((now + INTERRUPT_RETRY, MAX_REPEATED_INTERRUPTS));
-            self.wake_at(now + INTERRUPT_RETRY);
-        }
-    }
-
-    fn advance_interrupt(&mut self, now: TsNs) {
-        let Some((due, left)) = self.repeat_interrupt else { return };
-        if self.state != AgentState::Busy {
-            self.repeat_interrupt = None;
-        } else if now < due {
-            self.wake_at(due);
-        } else {
-            self.write_keys(&self.profile.interrupt.clone());
-            let next = now + INTERRUPT_RETRY;
-            self.repeat_interrupt = (left > 1).then_some((next, left - 1));
-            self.wake_at(next);
-        }
-    }
-
-    /// Sends the interrupt again whenever the agent requests a confirmation.
-    fn confirm_interrupt(&mut self, now: TsNs, screen: &Screen) {
-        let (Some(asks), Some(composer)) = (&self.profile.interrupt_again, &self.observation.composer) else {
-            return;
-        };
-        let interrupted = self.turn.as_ref().is_some_and(|turn| turn.interrupted);
-        let footer = screen.rows.get(composer.rows.1..).unwrap_or_default();
-        if !interrupted || !footer.iter().any(|row| asks.is_match(&row.text)) {
-            return;
-        }
-        let due = self.interrupt_confirmed_at + INTERRUPT_RETRY;
-        if now < due {
-            return self.wake_at(due);
-        }
-        self.interrupt_confirmed_at = now;
-        self.write_keys(&self.profile.interrupt.clone());
-        self.wake_at(now + INTERRUPT_RETRY);
+        self.advance_interrupt(now, view.screen);
     }
 
     /// Records input that was written without the driver. After a line end or control key, a line-based program is not
