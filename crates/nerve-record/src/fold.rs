@@ -35,7 +35,7 @@ impl Fold {
     }
 
     fn of(terminal: TerminalState) -> Fold {
-        let terminal = terminal.with_limits(ROWS, BYTES).keeping_left_screen();
+        let terminal = terminal.with_limits(ROWS, BYTES).keeping_last_alt_screen();
         Fold { terminal, clock: TsNs::default(), ahead: Vec::new() }
     }
 

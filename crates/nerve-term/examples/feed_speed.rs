@@ -1,4 +1,4 @@
-//! How fast the terminal model takes output, and what its stored rows cost.
+//! Measures the speed of the terminal model and the memory of its stored rows.
 //!
 //! `cargo run --release -p nerve-term --example feed_speed [FILE…]`
 
@@ -57,7 +57,7 @@ fn measure(name: &str, bytes: &[u8]) {
         }
         (start.elapsed(), terminal)
     };
-    // The best of five: other programs can only make it slower.
+    // The best of five runs: other programs can only slow it down.
     let Some((fed, terminal)) = (0..5).map(feed).min_by_key(|(fed, _)| *fed) else { return };
     let rows = terminal.line_count() - terminal.first_kept_line().0;
     let start = Instant::now();

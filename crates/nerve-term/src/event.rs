@@ -1,4 +1,4 @@
-//! The currency that flows from the pump through taps, terminal and driver.
+//! The event types that flow from the pump through taps, terminal and driver.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct TsNs(pub u64);
 
 impl TsNs {
-    /// Time passed since `earlier`; zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: TsNs) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -28,7 +28,7 @@ impl Sub<Duration> for TsNs {
     }
 }
 
-/// The size of a terminal in cells. At least 2 columns and 1 row: the engine needs both.
+/// The size of a terminal in cells. The engine requires at least 2 columns and 1 row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Size {
     /// Columns, 2–4096.
@@ -38,27 +38,27 @@ pub struct Size {
 }
 
 impl Size {
-    /// A size clamped into the allowed range.
+    /// Creates a size, clamped to the allowed range.
     pub fn new(cols: u16, rows: u16) -> Size {
         Size { cols: cols.clamp(2, 4096), rows: rows.clamp(1, 4096) }
     }
 }
 
 impl Default for Size {
-    /// 120 × 40: the agents' layouts are made for it, and the samples were recorded at it.
+    /// 120 × 40, the size of the sample recordings.
     fn default() -> Size {
         Size { cols: 120, rows: 40 }
     }
 }
 
-/// How a child ended.
+/// How a child process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It returned this code, 0–255.
+    /// Returned this exit code, 0–255.
     Code(i32),
-    /// This signal ended it.
+    /// Was terminated by this signal.
     Signal(i32),
-    /// It is gone and its status could not be had.
+    /// Is gone; its status is not available.
     Unknown,
 }
 
@@ -72,13 +72,13 @@ impl std::fmt::Display for ExitStatus {
     }
 }
 
-/// Who wrote a piece of a terminal's input.
+/// The source of a piece of terminal input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Origin {
-    /// Keys of the person at the terminal.
+    /// The user's keyboard.
     #[default]
     User,
-    /// A prompt or a write through a server.
+    /// A prompt or write through a server.
     Api,
     /// The recorder's control channel.
     Injected,
@@ -87,7 +87,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word for it in listings and exports.
+    /// Returns the name used in listings and exports.
     pub fn as_str(self) -> &'static str {
         match self {
             Origin::User => "user",
@@ -98,42 +98,42 @@ impl Origin {
     }
 }
 
-/// One thing that happened on a terminal. `off` counts the output bytes before it.
+/// An event in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
     /// When the pump saw it.
     pub at: TsNs,
-    /// Output bytes of this terminal before this event.
+    /// Output bytes of this terminal before the event.
     pub off: u64,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind<'a>,
 }
 
-/// What can happen on a terminal.
+/// Kinds of terminal events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind<'a> {
-    /// The child wrote these bytes.
+    /// The child process wrote these bytes.
     Output(&'a [u8]),
-    /// These bytes were written to the child.
+    /// These bytes were written to the child process.
     Input {
-        /// The bytes; as many asterisks where they are kept secret.
+        /// The bytes; asterisks of the same number if they are secret.
         bytes: &'a [u8],
-        /// Who wrote them.
+        /// The source of the input.
         origin: Origin,
-        /// The content was replaced: the terminal did not echo (a password).
+        /// The content was redacted because the terminal did not echo it (a password).
         redacted: bool,
     },
-    /// The terminal has a new size.
+    /// The terminal was resized.
     Resize(Size),
-    /// A moment to come back to.
+    /// A snapshot was taken.
     Snapshot {
-        /// Its id.
+        /// Id of the snapshot.
         id: u64,
-        /// Its name; empty if it has none.
+        /// Name of the snapshot; empty if it has none.
         label: &'a str,
     },
-    /// Output is missing before this: the terminal was somebody else's meanwhile.
+    /// Output before this event is missing: something else owned the terminal.
     Gap,
-    /// The child is gone.
+    /// The child process exited.
     Exit(ExitStatus),
 }

@@ -1,17 +1,18 @@
-//! Bytes → terminal → screen → parsed answer, and the driver that turns a prompt into a finished turn.
+//! Terminal model, agent profiles, answer parsers, and the driver that turns a prompt into a finished turn.
 //!
-//! Nothing in this crate does I/O, sleeps or reads a clock: callers pass bytes and `now`, and get back effects and the next
-//! deadline. That is what lets one code path serve live sessions, replays and tests on simulated time.
+//! Nothing in this crate does I/O, sleeps or reads a clock: callers pass bytes and `now`, and get effects and the next
+//! deadline. Live sessions, replays and tests on simulated time therefore share one code path.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`event`] | the currency: time, byte offset, kind |
-//! | [`terminal`] | [`terminal::TerminalState`]: the one model of a terminal |
-//! | [`screen`] | an immutable view of what is visible |
-//! | [`keys`] | keys and pasted text to bytes |
-//! | [`profile`] | what is known of each agent, as data |
-//! | [`parse`] | a turn's text to sections |
-//! | [`driver`] | ready, busy, blocked; typed, submitted, started |
+//! | [`event`] | terminal events, time and size |
+//! | [`terminal`] | the terminal model, [`terminal::TerminalState`] |
+//! | [`screen`] | an immutable view of the visible screen |
+//! | [`store`] | the scrollback |
+//! | [`keys`] | encoding of keys, pastes and mouse events |
+//! | [`profile`] | agent profiles |
+//! | [`parse`] | parsers of answers and transcripts |
+//! | [`driver`] | agent states and turns |
 #![warn(missing_docs)]
 
 pub mod driver;

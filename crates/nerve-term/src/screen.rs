@@ -1,60 +1,60 @@
-//! An immutable view of what a terminal shows.
+//! An immutable view of a terminal.
 
 use crate::event::Size;
 use crate::terminal::line::{Link, Underline};
 
-/// What is visible, as of one byte offset. While a synchronized update (`?2026`) is open this is the last finished frame.
+/// The visible screen at one byte offset. While a synchronized update (`?2026`) is open, the last complete frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Screen {
     /// Size in cells.
     pub size: Size,
     /// Exactly `size.rows` rows, top to bottom.
     pub rows: Vec<Row>,
-    /// Where the cursor is.
+    /// Position of the cursor.
     pub cursor: Cursor,
     /// The window title (OSC 0 and 2), empty if none was set.
     pub title: String,
-    /// Modes that decide how input has to look.
+    /// Modes that affect the encoding of input.
     pub modes: Modes,
-    /// Absolute line number of `rows[0]`: how many lines have scrolled off above. On the alternate screen, the number its
-    /// main screen had when it was left.
+    /// Absolute line number of `rows[0]`: the number of lines scrolled off above. On the alternate screen, the number
+    /// of the main screen's first row when it was left.
     pub first_line: u64,
-    /// Output bytes of this terminal that made this view.
+    /// Output bytes of this terminal up to this view.
     pub offset: u64,
 }
 
 /// One row of cells as text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Row {
-    /// Text with trailing blanks cut. A wide character is one char (or one grapheme) here and two columns on the screen.
+    /// Text without trailing blanks. A wide character is one char (or grapheme) here and two columns on the screen.
     pub text: String,
-    /// Styles of the row, left to right, without gaps inside the text; unstyled rows have none.
+    /// Styles of the row, left to right, without gaps inside the text; empty for an unstyled row.
     pub runs: Vec<StyleRun>,
-    /// What the runs do not say, left to right: other underlines than a plain one, and hyperlinks.
+    /// Attributes beyond the styles, left to right: special underlines and hyperlinks.
     pub decorations: Vec<Decoration>,
-    /// The hyperlinks of the decorations.
+    /// Hyperlinks of the decorations.
     pub links: Vec<Link>,
-    /// The text goes on in the next row (the terminal wrapped it, the program did not end the line).
+    /// The text continues in the next row: the terminal wrapped it.
     pub wrapped: bool,
 }
 
-/// `len` columns from `start` that look the same.
+/// `len` columns from `start` with the same style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StyleRun {
     /// First column, 0-based.
     pub start: u16,
-    /// Columns.
+    /// Number of columns.
     pub len: u16,
-    /// Their look.
+    /// Style of the columns.
     pub style: Style,
 }
 
-/// `len` columns from `start` that have more than a style.
+/// `len` columns from `start` with attributes beyond a style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoration {
     /// First column, 0-based.
     pub start: u16,
-    /// Columns.
+    /// Number of columns.
     pub len: u16,
     /// Form of the underline.
     pub underline: Underline,
@@ -64,7 +64,7 @@ pub struct Decoration {
     pub link: u16,
 }
 
-/// How a cell looks.
+/// The style of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Style {
     /// Text colour.
@@ -89,10 +89,10 @@ pub struct Style {
     pub strikeout: bool,
 }
 
-/// A colour as the program asked for it.
+/// A colour as set by the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Color {
-    /// The terminal's own.
+    /// The terminal's default colour.
     #[default]
     Default,
     /// Palette entry 0–255.
@@ -101,7 +101,7 @@ pub enum Color {
     Rgb(u8, u8, u8),
 }
 
-/// Where the cursor is.
+/// Position and visibility of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     /// Row on the screen, 0-based.
@@ -112,12 +112,12 @@ pub struct Cursor {
     pub visible: bool,
 }
 
-/// Modes of the terminal that matter to whoever types into it or draws it.
+/// Terminal modes that affect input or drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
     /// The alternate screen is shown.
     pub alternate: bool,
-    /// Pastes are to be bracketed (`?2004`).
+    /// Pastes are bracketed (`?2004`).
     pub bracketed_paste: bool,
     /// Cursor keys send application codes (DECCKM).
     pub application_cursor: bool,
@@ -125,18 +125,18 @@ pub struct Modes {
     pub application_keypad: bool,
     /// Focus changes are reported (`?1004`).
     pub focus_events: bool,
-    /// What of the mouse is reported; nothing if `None`.
+    /// The reported mouse events; `None` reports nothing.
     pub mouse: Option<MouseTracking>,
-    /// How it is reported.
+    /// Encoding of mouse reports.
     pub mouse_encoding: MouseEncoding,
-    /// The wheel is cursor keys where nothing of the mouse is reported and the alternate screen is shown (`?1007`).
+    /// The wheel sends cursor keys on the alternate screen if no mouse events are reported (`?1007`).
     pub alternate_scroll: bool,
-    /// Kitty keyboard flags in force, 0–31.
+    /// Current kitty keyboard flags, 0–31.
     pub kitty_keyboard: u8,
 }
 
 impl Default for Modes {
-    /// What a terminal has before a program sets any.
+    /// The modes of a new terminal.
     fn default() -> Modes {
         Modes {
             alternate: false,
@@ -152,42 +152,42 @@ impl Default for Modes {
     }
 }
 
-/// What of the mouse a program wants reported (xterm, "Mouse Tracking").
+/// Mouse events that a program requests (xterm, "Mouse Tracking").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MouseTracking {
     /// Presses of the three buttons, without modifiers (`?9`, X10's).
     Presses,
     /// Presses, releases and the wheel (`?1000`).
     Buttons,
-    /// Also moves while a button is held (`?1002`).
+    /// Also motion while a button is held (`?1002`).
     Drags,
-    /// Also moves without one (`?1003`).
+    /// Also motion without a button (`?1003`).
     Moves,
 }
 
-/// How the mouse is reported.
+/// Encodings of mouse reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MouseEncoding {
-    /// A byte each, which ends at column and row 223.
+    /// One byte each, up to column and row 223.
     #[default]
     Bytes,
-    /// A character of UTF-8 each (`?1005`), which ends at 2015.
+    /// One UTF-8 character each (`?1005`), up to 2015.
     Utf8,
     /// Decimal numbers, releases with their button (`?1006`).
     Sgr,
-    /// Decimal numbers otherwise as the bytes (`?1015`, urxvt's).
+    /// Decimal numbers, otherwise like `Bytes` (`?1015`, urxvt).
     Urxvt,
 }
 
 impl Screen {
-    /// The visible text, rows joined by newlines, blank rows at the end left out.
+    /// Returns the visible text: rows joined by newlines, without trailing blank rows.
     pub fn text(&self) -> String {
         let last = self.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |i| i + 1);
         let rows: Vec<&str> = self.rows[..last].iter().map(|row| row.text.as_str()).collect();
         rows.join("\n")
     }
 
-    /// A screen made of plain text rows with the cursor somewhere: what tests and saved screens start from.
+    /// Creates a screen from plain text rows, for tests and saved screens.
     pub fn from_text(text: &str, size: Size, cursor: Cursor) -> Screen {
         let mut rows: Vec<Row> = text
             .lines()

@@ -1,20 +1,20 @@
-//! The compact store of rows that have left the screen: text plus looks, a bounded number of rows and bytes, rows
-//! numbered from the first one ever.
+//! Compact store of rows that have left the screen: text and renditions, bounded in rows and bytes. Row numbers are
+//! absolute.
 //!
-//! Rows are records in chunks of 64 KiB, written once and never moved. The oldest rows go first: a row at a time when
-//! the number of rows is the limit, a chunk at a time when bytes are. A row of 120 plain columns costs 122.25 bytes.
+//! Rows are records in chunks of 64 KiB, written once and never moved. The oldest rows are evicted first: single rows
+//! at the row limit, whole chunks at the byte limit. A row of 120 plain columns costs 122.25 bytes.
 
 use std::collections::VecDeque;
 
 use crate::screen::{Color, Style};
-use crate::terminal::line::{Line, Link, Look, Span, Underline};
+use crate::terminal::line::{Line, Link, Rendition, Span, Underline};
 
-/// Bytes a chunk is made for. One record may be larger and then has a chunk of its own.
+/// Capacity of a chunk in bytes. A larger record gets a chunk of its own.
 const CHUNK: usize = 64 * 1024;
-/// Every how many rows the offset of a record is written down.
+/// Number of rows between two entries of a chunk's offset index.
 const STRIDE: usize = 16;
 
-/// Rows that have left the screen.
+/// Stores rows that have left the screen.
 #[derive(Debug)]
 pub struct Store {
     chunks: VecDeque<Chunk>,
@@ -41,42 +41,43 @@ impl Default for Store {
 }
 
 impl Store {
-    /// A store of at most `max_rows` rows (at least 1) and about `max_bytes` bytes (at least two chunks of 64 KiB).
+    /// Creates a store of at most `max_rows` rows (at least 1) and about `max_bytes` bytes (at least two chunks of 64
+    /// KiB).
     pub fn new(max_rows: u64, max_bytes: usize) -> Store {
         let (max_rows, max_bytes) = (max_rows.max(1), max_bytes.max(2 * CHUNK));
         Store { chunks: VecDeque::new(), first: 0, end: 0, bytes: 0, max_rows, max_bytes }
     }
 
-    /// New limits, applied at once; see [`Store::new`].
+    /// Sets new limits, effective at once; see [`Store::new`].
     pub fn set_limits(&mut self, max_rows: u64, max_bytes: usize) {
         self.max_rows = max_rows.max(1);
         self.max_bytes = max_bytes.max(2 * CHUNK);
         self.evict();
     }
 
-    /// Number of the oldest row kept; equals [`Store::end`] when none is.
+    /// Returns the number of the oldest stored row; equals [`Store::end`] if the store is empty.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// Number the next row will get: how many rows were ever stored. Never goes backwards.
+    /// Returns the number of the next row: the count of all rows ever stored. Never decreases.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Approximate bytes held.
+    /// Returns the approximate memory in bytes.
     pub fn memory(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets all rows; numbering goes on.
+    /// Removes all rows; the numbering continues.
     pub fn clear(&mut self) {
         self.chunks.clear();
         self.bytes = 0;
         self.first = self.end;
     }
 
-    /// Forgets all rows and gives the next one this number.
+    /// Removes all rows and sets the number of the next one.
     pub(crate) fn number_from(&mut self, next: u64) {
         self.clear();
         (self.first, self.end) = (next, next);
@@ -102,18 +103,18 @@ impl Store {
         }
     }
 
-    /// Reads row `number` into `line`; false, and `line` cleared, if it is not kept.
+    /// Reads row `number` into `line`. Returns false and clears `line` if the row is not stored.
     pub fn read(&self, number: u64, line: &mut Line) -> bool {
         line.clear();
         self.record(number).and_then(|record| decode(record, line)).is_some()
     }
 
-    /// Whether row `number` goes on in the next one; false if it is not kept.
+    /// Returns true if row `number` is stored and continues in the next one.
     pub fn is_wrapped(&self, number: u64) -> bool {
         self.record(number).and_then(|mut record| varint(&mut record)).is_some_and(|head| head & WRAPPED != 0)
     }
 
-    /// The bytes from the start of row `number`'s record on.
+    /// Returns the bytes from the beginning of row `number`'s record on.
     fn record(&self, number: u64) -> Option<&[u8]> {
         if number < self.first || number >= self.end {
             return None;
@@ -157,13 +158,13 @@ impl Store {
     }
 }
 
-// A record: varint(text length << 3 | flags), [varint length of what follows the text, if STYLED], text, and if STYLED
-// varint spans, each varint(cols << 1 | bytes differ) [varint bytes] look; varint links, each varint length + bytes for
-// id and uri.
+// A record: varint(text length << 3 | flags), [varint length of the part after the text, if STYLED], text, and if
+// STYLED: varint spans, each varint(cols << 1 | bytes differ) [varint bytes] rendition; varint links, each varint
+// length + bytes for id and uri.
 const WRAPPED: u64 = 1;
 const STYLED: u64 = 2;
 
-/// No record of this line is longer than this: 11 bytes of heads, 31 a span, 20 a link.
+/// Returns an upper bound of a line's record length: 11 bytes of heads, 31 a span, 20 a link.
 fn record_bound(line: &Line) -> usize {
     let links: usize = line.links.iter().map(|link| link.id.len() + link.uri.len() + 20).sum();
     line.text.len() + 31 * line.spans.len() + links + 40
@@ -184,7 +185,7 @@ fn encode(line: &Line, out: &mut Vec<u8>) {
         if differ != 0 {
             put_varint(&mut tail, u64::from(span.bytes));
         }
-        encode_look(&span.look, &mut tail);
+        encode_rendition(&span.rendition, &mut tail);
     }
     put_varint(&mut tail, line.links.len() as u64);
     for text in line.links.iter().flat_map(|link| [&link.id, &link.uri]) {
@@ -210,8 +211,8 @@ fn decode(mut rest: &[u8], line: &mut Line) -> Option<()> {
     for _ in 0..varint(&mut rest)? {
         let cols = varint(&mut rest)?;
         let bytes = if cols & 1 != 0 { varint(&mut rest)? } else { cols >> 1 };
-        let look = decode_look(&mut rest)?;
-        line.spans.push(Span { cols: (cols >> 1) as u16, bytes: bytes as u32, look });
+        let rendition = decode_rendition(&mut rest)?;
+        line.spans.push(Span { cols: (cols >> 1) as u16, bytes: bytes as u32, rendition });
     }
     for _ in 0..varint(&mut rest)? {
         let id = varint(&mut rest).and_then(|len| str_of(&mut rest, len))?.to_string();
@@ -228,16 +229,16 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// In place of an underline's form: it blinks, and the form is in a byte behind the 16 bits. Few cells do.
+/// Replaces the underline form for blinking cells, which are rare; the form then follows the 16 bits in a byte.
 const BLINKS: u16 = 7;
 
-/// 16 bits of attributes and colour kinds, then the colours that need bytes, then the link's index.
-fn encode_look(look: &Look, out: &mut Vec<u8>) {
-    let style = &look.style;
+/// Encodes 16 bits of attributes and colour kinds, then explicit colours, then the link's index.
+fn encode_rendition(rendition: &Rendition, out: &mut Vec<u8>) {
+    let style = &rendition.style;
     let flags = [style.bold, style.dim, style.italic, style.inverse, style.hidden, style.strikeout];
     let mut bits = flags.iter().enumerate().fold(0u16, |bits, (i, on)| bits | u16::from(*on) << i);
-    bits |= if style.blink { BLINKS } else { look.underline as u16 } << 6;
-    let colors = [style.fg, style.bg, look.underline_color];
+    bits |= if style.blink { BLINKS } else { rendition.underline as u16 } << 6;
+    let colors = [style.fg, style.bg, rendition.underline_color];
     for (i, color) in colors.iter().enumerate() {
         let kind = match color {
             Color::Default => 0u16,
@@ -246,10 +247,10 @@ fn encode_look(look: &Look, out: &mut Vec<u8>) {
         };
         bits |= kind << (9 + 2 * i);
     }
-    bits |= u16::from(look.link != 0) << 15;
+    bits |= u16::from(rendition.link != 0) << 15;
     out.extend_from_slice(&bits.to_le_bytes());
     if style.blink {
-        out.push(look.underline as u8);
+        out.push(rendition.underline as u8);
     }
     for color in colors {
         match color {
@@ -258,12 +259,12 @@ fn encode_look(look: &Look, out: &mut Vec<u8>) {
             Color::Rgb(r, g, b) => out.extend_from_slice(&[r, g, b]),
         }
     }
-    if look.link != 0 {
-        put_varint(out, u64::from(look.link));
+    if rendition.link != 0 {
+        put_varint(out, u64::from(rendition.link));
     }
 }
 
-fn decode_look(rest: &mut &[u8]) -> Option<Look> {
+fn decode_rendition(rest: &mut &[u8]) -> Option<Rendition> {
     let (head, tail) = rest.split_first_chunk::<2>()?;
     *rest = tail;
     let bits = u16::from_le_bytes(*head);
@@ -300,7 +301,7 @@ fn decode_look(rest: &mut &[u8]) -> Option<Look> {
         hidden: on(4),
         strikeout: on(5),
     };
-    Some(Look { style, underline, underline_color, link })
+    Some(Rendition { style, underline, underline_color, link })
 }
 
 fn decode_color(kind: u16, rest: &mut &[u8]) -> Option<Color> {
@@ -359,7 +360,7 @@ mod tests {
         ]
     }
 
-    fn look() -> impl Strategy<Value = Look> {
+    fn rendition() -> impl Strategy<Value = Rendition> {
         let underline = prop_oneof![
             Just(Underline::None),
             Just(Underline::Single),
@@ -378,14 +379,14 @@ mod tests {
                 let on = underline != Underline::None;
                 let style =
                     Style { fg, bg, bold, dim, italic, underline: on, blink, inverse, hidden, strikeout };
-                Look { style, underline, underline_color, link }
+                Rendition { style, underline, underline_color, link }
             },
         )
     }
 
     prop_compose! {
         fn line()(
-            parts in prop::collection::vec(("\\PC{0,12}", look(), 0u16..40), 0..8),
+            parts in prop::collection::vec(("\\PC{0,12}", rendition(), 0u16..40), 0..8),
             links in prop::collection::vec(("[a-z]{0,4}", "[ -~]{0,40}"), 0..3),
             plain in "\\PC{0,200}",
             wrapped: bool,
@@ -396,7 +397,7 @@ mod tests {
             let text = parts.iter().map(|part| part.0.as_str()).collect();
             let spans = parts
                 .iter()
-                .map(|(text, look, cols)| Span { cols: *cols, bytes: text.len() as u32, look: *look })
+                .map(|(text, rendition, cols)| Span { cols: *cols, bytes: text.len() as u32, rendition: *rendition })
                 .collect();
             let links = links.into_iter().map(|(id, uri)| Link { id, uri }).collect();
             Line { text, spans, links, wrapped }
@@ -406,7 +407,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
         #[test]
-        fn what_goes_in_comes_out(lines in prop::collection::vec(line(), 0..40)) {
+        fn lines_round_trip(lines in prop::collection::vec(line(), 0..40)) {
             let mut store = Store::default();
             lines.iter().for_each(|line| store.push(line));
             let mut read = Line::default();
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_rows_go_when_there_are_too_many() {
+    fn row_limit_evicts_oldest_rows() {
         let mut store = Store::new(1000, 1 << 30);
         (0..50_000).for_each(|n| store.push(&numbered(n)));
         assert_eq!((store.first(), store.end()), (49_000, 50_000));
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_rows_go_when_they_take_too_many_bytes() {
+    fn byte_limit_evicts_oldest_rows() {
         let mut store = Store::new(u64::MAX, 256 * 1024);
         let line = Line { text: "x".repeat(100), ..Line::default() };
         (0..100_000).for_each(|_| store.push(&line));
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn numbering_goes_on_after_clear() {
+    fn numbering_continues_after_clear() {
         let mut store = Store::default();
         (0..5).for_each(|n| store.push(&numbered(n)));
         store.clear();
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_rows_of_plain_text_cost_little_more_than_the_text() {
+    fn plain_rows_have_little_overhead() {
         let mut store = Store::default();
         let line = Line { text: "y".repeat(120), ..Line::default() };
         (0..100_000).for_each(|_| store.push(&line));
@@ -467,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_larger_than_a_chunk_is_kept() {
+    fn row_larger_than_chunk_is_stored() {
         let mut store = Store::default();
         let line = Line { text: "z".repeat(3 * CHUNK), ..Line::default() };
         store.push(&numbered(0));

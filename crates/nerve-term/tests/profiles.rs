@@ -1,4 +1,4 @@
-//! Profiles as data: the built-in ones load, users' files override, broken ones are told by line and column.
+//! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
 
 use nerve_term::profile::Profiles;
 
@@ -15,7 +15,7 @@ fn all_built_in_profiles_load() {
 }
 
 #[test]
-fn a_command_finds_its_profile_through_paths_and_wrappers() {
+fn profile_is_found_behind_paths_and_wrappers() {
     let profiles = Profiles::builtin();
     let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
     assert_eq!(name(&["claude"]), "claude");
@@ -33,7 +33,7 @@ fn a_command_finds_its_profile_through_paths_and_wrappers() {
 }
 
 #[test]
-fn an_argument_of_another_program_is_not_taken_for_the_program() {
+fn argument_of_another_program_is_not_the_program() {
     let profiles = Profiles::builtin();
     let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
     for words in [
@@ -50,7 +50,7 @@ fn an_argument_of_another_program_is_not_taken_for_the_program() {
 }
 
 #[test]
-fn a_users_file_overrides_by_name_and_a_broken_one_is_told_and_left_out() {
+fn user_file_overrides_and_invalid_file_is_reported() {
     let own = "name = \"claude\"\nprograms = [\"my-claude\"]\n";
     let broken = "name = \"x\"\ncomposer = { layout = \"box\", prompt = '^[' }\n";
     let wrong = "name = \"y\"\n\n[timing]\nsettle = 3\n";
@@ -58,12 +58,12 @@ fn a_users_file_overrides_by_name_and_a_broken_one_is_told_and_left_out() {
     let (profiles, errors) = Profiles::with_user(files.into_iter());
     assert_eq!(profiles.get("claude").unwrap().programs, ["my-claude"]);
     assert!(profiles.get("x").is_none());
-    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    assert!(told[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", told[0]);
-    assert!(told[0].contains("bad pattern '^['"), "{}", told[0]);
+    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(messages[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", messages[0]);
+    assert!(messages[0].contains("invalid pattern '^['"), "{}", messages[0]);
     assert!(
-        told[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
+        messages[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
         "{}",
-        told[1]
+        messages[1]
     );
 }

@@ -229,7 +229,7 @@ mod tests {
             error(&[("page-dwon", &["x"])])
                 .contains("'page-dwon' is nothing a key can do; there are prefix, entry-up")
         );
-        assert!(error(&[("start", &["gg"])]).contains("no key is called \"gg\""));
+        assert!(error(&[("start", &["gg"])]).contains("unknown key \"gg\""));
         let both = error(&[("start", &["x"]), ("end", &["x"])]);
         assert!(both.contains("'x' is wanted for both 'start' and 'end' while looking"), "{both}");
         assert!(set(&[("start", &["x"]), ("list-open", &["x"])]).is_ok(), "in two contexts");

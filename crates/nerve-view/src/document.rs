@@ -51,7 +51,7 @@ impl<'a> Shown<'a> {
             Shown::Live(terminal) => terminal.screen_row(u16::try_from(row).ok()?).map(Cow::Owned),
             Shown::Left(terminal, rows) => {
                 let row = u16::try_from(row).ok().filter(|row| row < rows)?;
-                terminal.left_screen_row(row).map(Cow::Owned)
+                terminal.last_alt_screen_row(row).map(Cow::Owned)
             }
         }
     }
@@ -298,6 +298,6 @@ fn left(terminal: &TerminalState) -> Option<Shown<'_>> {
     if terminal.line_count() > u64::from(terminal.size().rows) {
         return None;
     }
-    let rows = terminal.left_screen_rows();
+    let rows = terminal.last_alt_screen_rows();
     (rows > 0).then_some(Shown::Left(terminal, rows))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nerve_term::event::Size;
 use nerve_term::parse::transcript::{CutError, cut, parse_turn, turns};
-use nerve_term::profile::session::{Learn, SessionForms, Told};
+use nerve_term::profile::session::{ConversationRef, Learn, SessionForms};
 use nerve_term::profile::{Profile, TranscriptKind};
 
 use super::Engine;
@@ -162,15 +162,15 @@ impl Engine {
         let argv = argv_of(&spec);
         let found = self.inner.factory.profile_of(spec.backend, spec.profile.as_deref(), &argv);
         let Some(forms) = found.ok().and_then(|profile| profile.session.clone()) else { return spec };
-        let id = spec.agent_session.clone().or_else(|| match forms.told(&argv) {
-            Told::Id(id) => Some(id),
+        let id = spec.agent_session.clone().or_else(|| match forms.conversation(&argv) {
+            ConversationRef::Id(id) => Some(id),
             _ => None,
         });
         let is_there = |id: &String| {
             forms.learn == Some(Learn::Claude)
                 && Records::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
         };
-        match id.filter(is_there).and_then(|id| Some((forms.resumed(&argv, &id)?, id))) {
+        match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
                 NodeSpec { command: CommandLine::Argv(argv), agent_session: Some(id), ..spec }
             }
@@ -224,16 +224,17 @@ impl Source {
         };
         let (argv, copy) = match (turn, &file) {
             (Some(turn), Some(file)) => {
-                let argv = forms.resumed(argv, &new).ok_or_else(|| self.not_started_by(argv))?;
+                let argv = forms.resume_command(argv, &new).ok_or_else(|| self.not_started_by(argv))?;
                 (argv, Some(self.cut(file, turn, &new)?))
             }
             _ => {
                 let path = file.map(|file| file.display().to_string()).unwrap_or_default();
-                let argv = forms.forked(argv, &id, &new, &path).ok_or_else(|| self.not_started_by(argv))?;
+                let argv =
+                    forms.fork_command(argv, &id, &new, &path).ok_or_else(|| self.not_started_by(argv))?;
                 (argv, None)
             }
         };
-        let is_named = forms.names_forks() || copy.is_some();
+        let is_named = forms.can_name_forks() || copy.is_some();
         let spec = NodeSpec {
             node: at,
             command: CommandLine::Argv(argv),
@@ -269,8 +270,8 @@ impl Source {
     ) -> Result<String, EngineError> {
         // A process that has ended says nothing, and its number may be another's by now.
         let pid = self.terminal.as_ref().filter(|_| state != StateName::Stopped).and_then(TerminalNode::pid);
-        let told = || match forms.told(argv) {
-            Told::Id(id) => Some(id).filter(|id| forms.is_id(id)),
+        let told = || match forms.conversation(argv) {
+            ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
             _ => None,
         };
         pid.and_then(|pid| records.learn(forms, pid))

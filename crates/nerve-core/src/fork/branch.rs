@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nerve_term::event::TsNs;
-use nerve_term::parse::past::{NewSession, cut_gemini, cut_opencode};
-use nerve_term::parse::transcript::{CutAt, cut_at};
-use nerve_term::profile::session::{Learn, PastKind, SessionForms, Told};
+use nerve_term::parse::session_files::{NewSession, cut_gemini, cut_opencode};
+use nerve_term::parse::transcript::{TranscriptCut, cut_at};
+use nerve_term::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
 use nerve_term::profile::{Profile, TranscriptKind};
 
 use super::new_id;
@@ -148,8 +148,12 @@ impl Branch {
         if let Some(home) = past.home.and_then(Path::to_str) {
             env.insert("HOME".to_string(), home.to_string());
         }
-        let base =
-            || past.profile.session.as_ref().map_or(past.command.to_vec(), |forms| forms.base(past.command));
+        let base = || {
+            past.profile
+                .session
+                .as_ref()
+                .map_or(past.command.to_vec(), |forms| forms.without_session_args(past.command))
+        };
         let folders = moved;
         let moved = moved.map(|(from, to)| (from.to_path_buf(), to.to_path_buf()));
         let branch = |conversation, command| Branch {
@@ -231,8 +235,8 @@ fn cut(
     (at, cwd): (Option<TsNs>, &Path),
 ) -> Result<Planned, String> {
     let new = new_id();
-    let command = forms.resumed(past.command, &new).ok_or_else(|| not_started_by(past.command))?;
-    let cut = |path: PathBuf| -> Result<(PathBuf, CutAt), String> {
+    let command = forms.resume_command(past.command, &new).ok_or_else(|| not_started_by(past.command))?;
+    let cut = |path: PathBuf| -> Result<(PathBuf, TranscriptCut), String> {
         let read = read_transcript(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Counted here; written when everything else is there.
         let cut = cut_at(&read, at, &new, None).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -245,7 +249,7 @@ fn cut(
     };
     let (from, cut) = match found {
         // It was another conversation then: `/clear` begins a new one.
-        (_, CutAt { turns: 0, .. }) if known.is_ok() && at.is_some() => {
+        (_, TranscriptCut { turns: 0, .. }) if known.is_ok() && at.is_some() => {
             cut(begun_then(past, records, at).ok_or_else(nothing_said)?)?
         }
         found => found,
@@ -282,7 +286,8 @@ fn chat(
     let new = new_id();
     let to = past.copies.join(format!("{new}.jsonl"));
     let file = to.to_str().ok_or_else(|| format!("{} is not UTF-8", to.display()))?;
-    let command = forms.forked(past.command, &id, &new, file).ok_or_else(|| not_started_by(past.command))?;
+    let command =
+        forms.fork_command(past.command, &id, &new, file).ok_or_else(|| not_started_by(past.command))?;
     Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, Making::Chat(new)))
 }
 
@@ -312,15 +317,15 @@ fn imported(
     if cut.turns == 0 {
         return Err(nothing_said());
     }
-    let command = forms.resumed(past.command, &cut.id).ok_or_else(|| not_started_by(past.command))?;
+    let command = forms.resume_command(past.command, &cut.id).ok_or_else(|| not_started_by(past.command))?;
     let making = Making::Import { text: cut.text.into(), by, cwd: cwd.to_path_buf() };
     Ok((Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.of }, command, making))
 }
 
 /// The id of the conversation, as the agent told it or its command names it.
 fn told_id(past: &Past<'_>, forms: &SessionForms) -> Option<String> {
-    let told = || match forms.told(past.command) {
-        Told::Id(id) => Some(id),
+    let told = || match forms.conversation(past.command) {
+        ConversationRef::Id(id) => Some(id),
         _ => None,
     };
     past.agent_session.map(str::to_string).or_else(told).filter(|id| forms.is_id(id))
@@ -380,10 +385,10 @@ fn whole(past: &Past<'_>, forms: &SessionForms, records: &Records, cwd: &Path) -
     };
     let new = new_id();
     let command = forms
-        .forked(past.command, &id, &new, &file.display().to_string())
+        .fork_command(past.command, &id, &new, &file.display().to_string())
         .ok_or_else(|| forms.cannot.clone().unwrap_or_else(|| not_started_by(past.command)))?;
     let command = match cwd.to_str().filter(|_| cwd != past.cwd) {
-        Some(cwd) => forms.moved(command, cwd),
+        Some(cwd) => forms.with_cwd(command, cwd),
         None => command,
     };
     Ok((Conversation::Whole { id }, command, Making::Nothing))

@@ -10,7 +10,7 @@ mod opencode;
 pub(crate) mod records;
 
 use nerve_term::profile::Profile;
-use nerve_term::profile::session::{IdKind, SessionForms, Told};
+use nerve_term::profile::session::{ConversationRef, IdKind, SessionForms};
 use uuid::Uuid;
 
 use crate::command::CommandLine;
@@ -36,18 +36,18 @@ pub(crate) fn identify(
             }
         };
     };
-    let told = forms.told(argv);
+    let told = forms.conversation(argv);
     let Some(id) = given else {
         return Ok(match told {
-            Told::Id(id) => Some(id).filter(|id| forms.is_id(id)),
-            Told::Nothing | Told::Fork if forms.inject => put_in(forms, argv, new_id()),
-            Told::Nothing | Told::Fork | Told::Other => None,
+            ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
+            ConversationRef::New | ConversationRef::Fork if forms.inject => put_in(forms, argv, new_id()),
+            ConversationRef::New | ConversationRef::Fork | ConversationRef::Unspecified => None,
         });
     };
     check_id(forms, &id)?;
     match told {
-        Told::Id(other) if other == id => Ok(Some(id)),
-        Told::Id(other) => {
+        ConversationRef::Id(other) if other == id => Ok(Some(id)),
+        ConversationRef::Id(other) => {
             let message = format!("two ids of a conversation: '{other}' in the command, and '{id}'");
             Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give one of them"))
         }
@@ -97,7 +97,7 @@ pub(crate) fn words_of(command: &CommandLine) -> Vec<String> {
 }
 
 fn put_in(forms: &SessionForms, argv: &mut Vec<String>, id: String) -> Option<String> {
-    *argv = forms.started(argv, &id)?;
+    *argv = forms.start_command(argv, &id)?;
     Some(id)
 }
 

@@ -231,7 +231,7 @@ async fn claude_goes_on_from_an_earlier_turn() {
     stage.ask("c", "third wordgamma").await;
     let before = fs::read(stage.transcript(&id_of(&source))).unwrap();
     let error = stage.fork("c", "x", Some(4)).await.unwrap_err();
-    assert!(error.message.contains("there is no turn 4: it has 3"), "{error}");
+    assert!(error.message.contains("no turn 4: the conversation has 3"), "{error}");
 
     let forked = stage.forked("c", "d", Some(1)).await;
     assert_eq!(stage.ask("d", "from the first worddelta").await, "You said: from the first worddelta");

@@ -421,7 +421,7 @@ async fn a_fork_at_an_earlier_turn_knows_no_more_than_that() {
     for turn in [0, 4] {
         let error = fork_at(&stage, "c", "f", Some(turn)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest);
-        assert!(error.message.contains(&format!("there is no turn {turn}: it has 3")), "{error}");
+        assert!(error.message.contains(&format!("no turn {turn}: the conversation has 3")), "{error}");
     }
     assert_eq!(fs::read_dir(transcripts(&stage)).unwrap().count(), count, "nothing was written");
     for node in ["c", "d", "e"] {
@@ -438,8 +438,8 @@ async fn a_transcript_that_cannot_be_cut_starts_and_writes_nothing() {
     let cut_off = &whole[..whole.len() - 20];
     let newer = "{\"type\":\"turn\",\"v\":9}\n";
     let cases = [
-        (cut_off.to_string(), "its last line ends in the middle"),
-        (format!("{{\n{whole}"), "its line 1 cannot be read"),
+        (cut_off.to_string(), "the last line is incomplete"),
+        (format!("{{\n{whole}"), "line 1 is invalid"),
         (newer.to_string(), "newer format"),
     ];
     for (text, why) in cases {

@@ -113,7 +113,7 @@ async fn half_a_line_of_somebodys_is_not_typed_into() {
     stage.shows("sh", "$ half").await;
     let error = stage.send("sh", "echo whole").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
-    assert!(error.message.contains("half a line stands at the prompt: 'half'"), "{}", error.message);
+    assert!(error.message.contains("unfinished input at the prompt: 'half'"), "{}", error.message);
     assert!(error.hint.as_deref().unwrap_or_default().contains("C-u"), "{error:?}");
     // Keys are read in order: it is gone before what follows.
     write(b"\x15").await;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use nerve_term::event::Size;
-use nerve_term::terminal::{Between, Keyframe, LineIndex, TerminalState};
+use nerve_term::terminal::{Keyframe, LineIndex, SequenceState, TerminalState};
 use tempfile::NamedTempFile;
 
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
@@ -48,7 +48,7 @@ struct Builder {
     /// With their compressed dumps.
     frames: Vec<(FrameEntry, Vec<u8>)>,
     fold: Fold,
-    between: Between,
+    between: SequenceState,
     /// The next keyframe is taken at this output offset, or as soon after as can be.
     due: u64,
     /// Records of the next block that are folded already.
@@ -62,7 +62,7 @@ impl Builder {
             blocks: Vec::new(),
             frames: Vec::new(),
             fold: bare(Fold::new(Size::default())),
-            between: Between::Yes,
+            between: SequenceState::Ground,
             due: SPACING,
             folded: 0,
         }
@@ -102,12 +102,12 @@ impl Builder {
             if nth < skip {
                 continue;
             }
-            if self.fold.terminal.offset() >= self.due && self.between == Between::Yes {
+            if self.fold.terminal.offset() >= self.due && self.between == SequenceState::Ground {
                 self.keyframe(Place { block: block.file_off, records: nth });
             }
             if let Body::Data { off, bytes } = record.body {
                 if off > self.fold.terminal.offset() {
-                    self.between = Between::Yes;
+                    self.between = SequenceState::Ground;
                 }
                 self.between.feed(bytes);
             }

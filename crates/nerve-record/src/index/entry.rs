@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{Hidden, Keyframe};
+use nerve_term::terminal::{HiddenState, Keyframe};
 
 use super::{MAX_DUMP, Place};
 
@@ -179,7 +179,7 @@ pub(super) struct FrameEntry {
     pub(super) offset: u64,
     pub(super) first_line: u64,
     pub(super) size: Size,
-    pub(super) hidden: Hidden,
+    pub(super) hidden: HiddenState,
     /// Where in the sidecar its dump begins, compressed.
     pub(super) dump_at: u64,
     pub(super) dump_len: u32,
@@ -207,7 +207,7 @@ impl Entry for FrameEntry {
         let [records, dump_len, dump_checksum, last_char] =
             [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
         let size = Size::new(fields.u16()?, fields.u16()?);
-        let hidden = Hidden { last_char, flags: fields.bytes::<1>()?[0] };
+        let hidden = HiddenState { last_char, flags: fields.bytes::<1>()?[0] };
         let (place, at) = (Place { block, records }, TsNs(at));
         Some(FrameEntry { place, at, offset, first_line, size, hidden, dump_at, dump_len, dump_checksum })
     }

@@ -1,66 +1,67 @@
-//! Messages of an agent's own hooks: the strongest signal there is (design section 5), and still no proof of what the screen
-//! takes. A hook says that a turn began or ended; the composer says that the next prompt can be typed.
+//! Events from an agent's own hooks: the strongest signal for the beginning and end of a turn. Whether the next prompt
+//! can be typed is still decided by the composer.
 
 use std::time::Duration;
 
 use super::{AgentState, Driver};
 use crate::event::TsNs;
 
-/// What an agent's hook told.
+/// An event that an agent's hook reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hook {
-    /// A session began: hooks work.
+    /// A session began: hooks are active.
     SessionStarted,
-    /// A prompt was taken up, with the agent's own id of it.
+    /// The agent accepted a prompt; carries the agent's own prompt id.
     PromptSubmitted(Option<String>),
-    /// The turn of that prompt is over.
+    /// The turn of that prompt ended.
     Stopped(Option<String>),
 }
 
-/// Hooks seen so far.
+/// The hook events seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
-    live: bool,
+    is_active: bool,
     submitted: Option<(TsNs, Option<String>)>,
     stopped: Option<TsNs>,
 }
 
-/// How long after a Stop hook the screen may still show the turn. Later it is a new one: another hook sent the agent on.
-const AFTERGLOW: Duration = Duration::from_millis(300);
+/// Time after a Stop hook during which the screen may still show the old turn. Later work belongs to a new turn:
+/// another hook made the agent continue.
+const STALE_SCREEN_TIME: Duration = Duration::from_millis(300);
 
 impl Hooks {
-    /// The screen says busy.
-    pub(super) fn seen_busy(&mut self, now: TsNs) {
-        self.stopped = self.stopped.filter(|at| now < *at + AFTERGLOW);
+    /// Records that the screen shows the agent at work.
+    pub(super) fn on_busy_screen(&mut self, now: TsNs) {
+        self.stopped = self.stopped.filter(|at| now < *at + STALE_SCREEN_TIME);
     }
 
-    /// The agent took up a prompt after `since`.
-    pub(super) fn began(&self, since: TsNs) -> bool {
+    /// Returns true if the agent accepted a prompt after `since`.
+    pub(super) fn has_submitted_since(&self, since: TsNs) -> bool {
         self.submitted.as_ref().is_some_and(|(at, _)| *at > since)
     }
 
-    /// The turn that began after `since` is over.
-    pub(super) fn ended(&self, since: TsNs) -> bool {
-        self.began(since) && self.stopped.is_some_and(|at| at > since)
+    /// Returns true if the turn that began after `since` has ended.
+    pub(super) fn has_stopped_since(&self, since: TsNs) -> bool {
+        self.has_submitted_since(since) && self.stopped.is_some_and(|at| at > since)
     }
 
-    /// Its end will be told: hooks work and told its beginning.
-    pub(super) fn will_end(&self, since: TsNs) -> bool {
-        self.live && self.began(since)
+    /// Returns true if a Stop hook is expected: hooks are active and reported the beginning of the turn.
+    pub(super) fn expects_stop(&self, since: TsNs) -> bool {
+        self.is_active && self.has_submitted_since(since)
     }
 }
 
 impl Driver {
-    /// An agent's hook spoke. Call [`Driver::observe`] after it.
-    pub fn hook(&mut self, now: TsNs, hook: Hook) {
-        self.hooks.live = true;
+    /// Records a hook event. Call [`Driver::observe`] after it.
+    pub fn on_hook(&mut self, now: TsNs, hook: Hook) {
+        self.hooks.is_active = true;
         match hook {
             Hook::SessionStarted => {}
             Hook::PromptSubmitted(prompt) => self.hooks.submitted = Some((now, prompt)),
             Hook::Stopped(prompt) => {
-                // A late word on an earlier prompt ends nothing.
-                let asked = self.hooks.submitted.as_ref().and_then(|(_, asked)| asked.as_ref());
-                if asked.is_none() || prompt.is_none() || asked == prompt.as_ref() {
+                // A late event for an earlier prompt ends nothing.
+                let current = self.hooks.submitted.as_ref().and_then(|(_, id)| id.as_ref());
+                if current.is_none() || prompt.is_none() || current == prompt.as_ref() {
                     self.hooks.stopped = Some(now);
                 }
             }

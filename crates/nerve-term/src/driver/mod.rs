@@ -1,30 +1,31 @@
-//! Turns prompts into delivered, finished turns, and says at any time whether the agent is ready, busy, blocked or suspended.
+//! Turns prompts into delivered, finished turns, and reports at any time whether the agent is ready, busy, blocked or
+//! suspended.
 //!
-//! No I/O and no clock: the pump tells it what happened ([`Driver::output`], [`Driver::notice`], [`Driver::observe`],
-//! [`Driver::exited`]) and when it is; it answers with [`Effect`]s and the [deadline](Driver::deadline) at which it wants to
-//! look again. States are evidence, weighed: see [`Source`]. A stale screen never counts: whatever ends a turn must have
-//! been seen at a later byte offset than the turn's prompt.
+//! No I/O and no clock: the pump reports events and the time ([`Driver::on_output`], [`Driver::on_notice`],
+//! [`Driver::observe`], [`Driver::on_exit`]). The driver answers with [`Effect`]s and the [deadline](Driver::deadline)
+//! of the next observation. Several signals are weighed to decide a state: see [`Source`]. A stale screen never counts:
+//! a turn ends only by evidence newer than its prompt.
 
-mod answer;
-mod departure;
+mod dialog_answer;
+mod foreign_input;
 mod hook;
-mod limit;
-mod line;
-mod reading;
+mod interrupt;
+mod observation;
+mod prompt_line;
+mod reset_time;
 mod state;
 mod turn;
-mod until;
+mod usage_limit;
 mod verdict;
 
 pub use hook::Hook;
-pub use limit::LimitNotice;
-pub use reading::{ChoiceRow, ComposerView, Reading, Says, echoes, look};
+pub use observation::{ChoiceRow, ComposerView, Observation, Signal, is_echo_of, observe_screen};
 pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
-pub use turn::{Outcome, Refused, Span, TurnEnd};
+pub use turn::{Outcome, Span, SubmitError, TurnEnd};
+pub use usage_limit::LimitNotice;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::event::{ExitStatus, TsNs};
 use crate::keys::unescape;
@@ -32,92 +33,85 @@ use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
-use line::PromptEnd;
-use reading::look_past;
+use observation::observe_screen_except;
+use prompt_line::PromptEnd;
 use turn::Turn;
 use verdict::Verdict;
 
-/// How often an interrupt that may have hit nothing is repeated, and after which pause.
-const INTERRUPTS: u32 = 2;
-const INTERRUPT_TIME: Duration = Duration::from_millis(700);
-
-/// What the driver wants done, in order.
+/// An action that the driver requests from its caller. Effects are executed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Write these bytes to the child.
+    /// Write these bytes to the child process.
     Write(Vec<u8>),
-    /// The agent's state changed; [`Driver::state`] and [`Driver::evidence`] tell.
+    /// The state changed; see [`Driver::state`] and [`Driver::evidence`].
     StateChanged,
-    /// The dialog that was answered is gone, or stands there still.
+    /// The answer to a dialog is complete.
     Answered {
-        /// It is gone.
+        /// The dialog closed; false if it is still on the screen.
         gone: bool,
     },
-    /// The turn is over.
+    /// The turn ended.
     TurnEnded(Box<TurnEnd>),
 }
 
-/// What the pump shows the driver.
+/// The terminal as the pump presents it to the driver.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The last finished frame.
+    /// The last complete frame.
     pub screen: &'a Screen,
-    /// Absolute line of the cursor.
+    /// Absolute line number of the cursor.
     pub cursor_line: u64,
-    /// Who has the terminal.
+    /// The process that owns the terminal.
     pub foreground: Foreground,
 }
 
-/// The driver of one terminal.
+/// Drives the agent in one terminal.
 #[derive(Debug)]
 pub struct Driver {
     profile: Arc<Profile>,
-    /// It was started to go on with an earlier conversation.
-    goes_on: bool,
+    /// The program was started to resume a conversation.
+    is_resuming: bool,
     state: AgentState,
     evidence: Evidence,
-    reading: Reading,
-    /// Since when the screen says the same and shows the same dialog: half a frame does so only for a moment.
-    seen_since: TsNs,
+    observation: Observation,
+    /// Since when the observation and the dialog are unchanged. Half a frame lasts only a moment.
+    observed_since: TsNs,
     effects: VecDeque<Effect>,
     deadline: Option<TsNs>,
     offset: u64,
     last_output: TsNs,
-    /// Since when the program was seen to have the terminal and to sleep: a glimpse between two of its jobs is not idleness.
+    /// Since when the program owns the terminal and sleeps. A short sleep between two jobs is not idleness.
     idle_since: Option<TsNs>,
     foreground: Foreground,
-    /// Ready evidence must be newer than this: where the last prompt went in.
+    /// Where the last prompt was entered. Ready evidence must be newer.
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,
     learned_prompt: Option<String>,
-    /// At the last look: the cursor's line, and whether nothing but a known prompt stood there.
+    /// The cursor's line at the last observation, and whether it held nothing but a known prompt.
     cursor_line: u64,
     bare_prompt: bool,
-    /// The prompt of a line-based program as it was drawn, and the line it stands on: what follows it there was typed by somebody.
+    /// Position of the drawn prompt of a line-based program. Text behind it was typed by someone.
     prompt_at: Option<PromptEnd>,
-    /// Somebody's line that it left its prompt for.
-    departure: Option<departure::Departure>,
-    /// Somebody's half a line behind that prompt.
+    /// A line entered by someone else.
+    foreign_input: Option<foreign_input::ForeignInput>,
+    /// An unfinished line that someone typed behind the prompt.
     line_draft: Option<String>,
-    /// Offset of the last title that said busy: titles between two looks are not missed.
-    busy_title: u64,
+    /// Offset of the last busy title, so that titles between two observations are not missed.
+    busy_title_offset: u64,
     turn: Option<Turn>,
     turns: u64,
-    /// A prompt that may stand in the composer again: it did not arrive, or was interrupted.
+    /// A prompt that may still be in the composer because it was not delivered or was interrupted.
     returned_prompt: Option<String>,
-    /// The dialog that the agent is blocked by.
-    asked: answer::Asked,
-    answer: Option<answer::Answer>,
+    /// The dialog that blocks the agent.
+    blocking_dialog: dialog_answer::DialogFingerprint,
+    answer: Option<dialog_answer::Answer>,
     hooks: hook::Hooks,
-    limits: limit::Limits,
-    /// When the interrupt is sent again, and how often still.
-    repeat_interrupt: Option<(TsNs, u32)>,
-    /// When the agent was last sent the interrupt it had asked for once more.
-    confirmed: TsNs,
+    usage_limits: usage_limit::UsageLimits,
+    interrupts: interrupt::Interrupts,
 }
 
-/// Where input went in that must show an effect before "ready" means anything.
+/// Position of an input. Only evidence beyond it counts as ready.
 #[derive(Debug, Clone, Copy, Default)]
 struct Barrier {
     at: TsNs,
@@ -126,7 +120,7 @@ struct Barrier {
     set: bool,
 }
 
-/// Shell integration marks seen so far.
+/// The latest shell integration marks.
 #[derive(Debug, Clone, Default)]
 struct Marks {
     last: Option<Mark>,
@@ -136,15 +130,15 @@ struct Marks {
 }
 
 impl Driver {
-    /// A driver for a program that starts now.
+    /// Creates a driver for a program that starts now.
     pub fn new(profile: Arc<Profile>, now: TsNs) -> Driver {
         Driver {
             profile,
-            goes_on: false,
+            is_resuming: false,
             state: AgentState::Starting,
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
-            reading: Reading::default(),
-            seen_since: now,
+            observation: Observation::default(),
+            observed_since: now,
             effects: VecDeque::new(),
             deadline: None,
             offset: 0,
@@ -158,92 +152,86 @@ impl Driver {
             cursor_line: 0,
             bare_prompt: false,
             prompt_at: None,
-            departure: None,
+            foreign_input: None,
             line_draft: None,
-            busy_title: 0,
+            busy_title_offset: 0,
             turn: None,
             turns: 0,
             returned_prompt: None,
-            asked: answer::Asked::default(),
+            blocking_dialog: dialog_answer::DialogFingerprint::default(),
             answer: None,
             hooks: hook::Hooks::default(),
-            limits: limit::Limits::default(),
-            repeat_interrupt: None,
-            confirmed: TsNs(0),
+            usage_limits: usage_limit::UsageLimits::default(),
+            interrupts: interrupt::Interrupts::default(),
         }
     }
 
-    /// The program was started to go on with an earlier conversation: it is not ready before that is there.
-    pub fn going_on(mut self) -> Driver {
-        self.goes_on = true;
+    /// Marks the program as resuming a conversation: it is not ready until the conversation is loaded.
+    pub fn resuming(mut self) -> Driver {
+        self.is_resuming = true;
         self
     }
 
-    /// The program was driven before, by somebody who saw it ready: it does something or waits, but does not start.
-    pub fn taken_over(&mut self, now: TsNs) {
+    /// Records that the program was ready under an earlier driver: it is busy or waiting, but not starting.
+    pub fn on_takeover(&mut self, now: TsNs) {
         if self.state == AgentState::Starting {
-            self.set_state(
-                now,
-                AgentState::Busy,
-                Source::Input,
-                "taken over; what it does is seen next".into(),
-            );
+            self.set_state(now, AgentState::Busy, Source::Input, "taken over; state not observed yet".into());
         }
     }
 
-    /// The profile it goes by.
+    /// Returns the agent's profile.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }
 
-    /// The state now.
+    /// Returns the current state.
     pub fn state(&self) -> &AgentState {
         &self.state
     }
 
-    /// What the state rests on.
+    /// Returns the evidence for the current state.
     pub fn evidence(&self) -> &Evidence {
         &self.evidence
     }
 
-    /// The last look at the screen.
-    pub fn reading(&self) -> &Reading {
-        &self.reading
+    /// Returns the last observation of the screen.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
     }
 
-    /// The running turn and how far its prompt came.
+    /// Returns the number of the running turn and the delivery state of its prompt.
     pub fn turn(&self) -> Option<(u64, Delivery)> {
         self.turn.as_ref().map(|turn| (turn.number, turn.delivery))
     }
 
-    /// Where the running turn's text begins: an absolute line.
+    /// Returns the absolute line where the running turn's text begins.
     pub fn turn_start_line(&self) -> Option<u64> {
         self.turn.as_ref().map(|turn| self.span_start(turn))
     }
 
-    /// When to call [`Driver::observe`] again though nothing happened.
+    /// Returns when to call [`Driver::observe`] again if nothing happens before.
     pub fn deadline(&self) -> Option<TsNs> {
         self.deadline
     }
 
-    /// The next thing to do, if there is one.
+    /// Returns the next effect to execute.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// The child wrote: `offset` is the count of its bytes so far.
-    pub fn output(&mut self, now: TsNs, offset: u64) {
+    /// Records output; `offset` is the number of output bytes so far.
+    pub fn on_output(&mut self, now: TsNs, offset: u64) {
         self.offset = offset;
         self.last_output = now;
     }
 
-    /// The terminal noticed something in the bytes. Nothing that passes between two looks is missed.
-    pub fn notice(&mut self, notice: &Notice) {
+    /// Records a notice of the terminal. Signals between two observations are not lost.
+    pub fn on_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Mark(mark) => {
                 match mark.kind {
-                    // Of several commands in one prompt the first one begins its output.
-                    MarkKind::OutputStart if self.turn.is_some() && self.ran() => {}
+                    // If a prompt ran several commands, the first one begins the output.
+                    MarkKind::OutputStart if self.turn.is_some() && self.has_command_output() => {}
                     MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
                     MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
                     MarkKind::PromptStart => self.marks.prompt = Some(mark.clone()),
@@ -254,15 +242,15 @@ impl Driver {
             Notice::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {
-                self.busy_title = self.offset;
-                self.limits.forget();
+                self.busy_title_offset = self.offset;
+                self.usage_limits.forget();
             }
             _ => {}
         }
     }
 
-    /// The child is gone. A running turn ends with it.
-    pub fn exited(&mut self, now: TsNs, status: ExitStatus) {
+    /// Records the exit of the program. A running turn ends with it.
+    pub fn on_exit(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
         if self.answer.take().is_some() {
             self.effects.push_back(Effect::Answered { gone: true });
@@ -271,105 +259,47 @@ impl Driver {
         self.deadline = None;
     }
 
-    /// Looks at the terminal and draws conclusions. Call it after output (many reads may share a look), on the deadline, and
-    /// after any input.
+    /// Observes the terminal and updates the state. Call it after output (one call may cover several reads), at the
+    /// deadline and after any input.
     pub fn observe(&mut self, now: TsNs, view: View<'_>) {
         if matches!(self.state, AgentState::Exited(_)) {
             return;
         }
         self.deadline = None;
-        let reading = look_past(&self.profile, view.screen, |notice| self.limits.is_over(now, notice));
-        if !reading.stands(&self.reading) {
-            self.seen_since = now;
+        let observation = observe_screen_except(&self.profile, view.screen, |notice| {
+            self.usage_limits.is_over(now, notice)
+        });
+        if !observation.is_unchanged_from(&self.observation) {
+            self.observed_since = now;
         }
-        self.reading = reading;
-        if matches!(self.reading.says, Some(Says::Busy(..))) {
-            self.hooks.seen_busy(now);
-            self.limits.forget();
+        self.observation = observation;
+        if matches!(self.observation.signal, Some(Signal::Busy(..))) {
+            self.hooks.on_busy_screen(now);
+            self.usage_limits.forget();
         }
         self.foreground = view.foreground;
         self.idle_since = match view.foreground {
             Foreground::Awake | Foreground::Other => None,
             Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
         };
-        self.note_departure(now, &view);
+        self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
         self.cursor_line = view.cursor_line;
-        self.bare_prompt = self.is_prompt(&verdict::before_cursor(view.screen));
+        self.bare_prompt = self.is_prompt(&verdict::text_before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {
-            self.departure = None;
+            self.foreign_input = None;
         }
         self.line_draft = self.find_line_draft(&view);
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
-        self.advance_interrupt(now);
-        self.confirm_interrupt(now, view.screen);
+        self.advance_interrupt(now, view.screen);
     }
 
-    /// Interrupts what runs, the profile's way. A running turn ends as interrupted once the agent is ready again; a prompt that
-    /// was not yet sent is taken back and its turn ends at once. A suspended agent is waited for no longer: the next prompt may
-    /// be tried.
-    ///
-    /// A shell that has read its line and not yet started the command loses an interrupt: one that may have fallen into that
-    /// gap is repeated while the shell stays busy. A program that has the terminal gets one, for many take a second one as an
-    /// order to stop at once.
-    pub fn interrupt(&mut self, now: TsNs, cursor_line: u64) {
-        if self.take_back_prompt(now) {
-            return;
-        }
-        if matches!(self.state, AgentState::Suspended { .. }) {
-            self.limits.dismiss();
-            self.wake_at(now);
-        }
-        match &mut self.turn {
-            Some(turn) => turn.interrupted = true,
-            None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
-        }
-        self.write_keys(&self.profile.interrupt.clone());
-        if self.profile.foreground && self.foreground != Foreground::Other {
-            self.repeat_interrupt = Some((now + INTERRUPT_TIME, INTERRUPTS));
-            self.wake_at(now + INTERRUPT_TIME);
-        }
-    }
-
-    fn advance_interrupt(&mut self, now: TsNs) {
-        let Some((due, left)) = self.repeat_interrupt else { return };
-        if self.state != AgentState::Busy {
-            self.repeat_interrupt = None;
-        } else if now < due {
-            self.wake_at(due);
-        } else {
-            self.write_keys(&self.profile.interrupt.clone());
-            let next = now + INTERRUPT_TIME;
-            self.repeat_interrupt = (left > 1).then_some((next, left - 1));
-            self.wake_at(next);
-        }
-    }
-
-    /// An agent that wants the interrupt of a turn once more gets it, as often as it asks.
-    fn confirm_interrupt(&mut self, now: TsNs, screen: &Screen) {
-        let (Some(asks), Some(composer)) = (&self.profile.interrupt_again, &self.reading.composer) else {
-            return;
-        };
-        let interrupted = self.turn.as_ref().is_some_and(|turn| turn.interrupted);
-        let footer = screen.rows.get(composer.rows.1..).unwrap_or_default();
-        if !interrupted || !footer.iter().any(|row| asks.is_match(&row.text)) {
-            return;
-        }
-        let due = self.confirmed + INTERRUPT_TIME;
-        if now < due {
-            return self.wake_at(due);
-        }
-        self.confirmed = now;
-        self.write_keys(&self.profile.interrupt.clone());
-        self.wake_at(now + INTERRUPT_TIME);
-    }
-
-    /// Says that `bytes` were written past the driver. Where they may run something, a stale ready state does not count any
-    /// more: a line-based program shows its prompt again, a composer shows for itself what it holds.
-    pub fn typed(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
+    /// Records input that was written without the driver. After a line end or control key, a line-based program is not
+    /// ready until it shows its prompt again; a composer shows its own contents.
+    pub fn on_input(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
         let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
         if runs && self.turn.is_none() {
             self.expect_prompt(now, cursor_line, "input was typed");
@@ -383,14 +313,14 @@ impl Driver {
         }
     }
 
-    /// Did a command start its output since the last input?
-    fn ran(&self) -> bool {
+    /// Returns true if a command started its output after the last input.
+    fn has_command_output(&self) -> bool {
         self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset)
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
         self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
-        self.departure = None;
+        self.foreign_input = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
     }
@@ -400,7 +330,7 @@ impl Driver {
     }
 
     fn write_keys(&mut self, notation: &str) {
-        // Profiles are checked when they are loaded; keys that do not parse are sent as they stand.
+        // Profiles are validated on load; invalid notation is sent literally.
         let bytes = unescape(notation).unwrap_or_else(|_| notation.as_bytes().to_vec());
         self.effects.push_back(Effect::Write(bytes));
     }
@@ -413,12 +343,13 @@ impl Driver {
         }
     }
 
-    /// Applies a verdict; ready has to hold for a while first.
+    /// Applies a verdict. A ready verdict must hold for a while first.
     fn apply(&mut self, now: TsNs, verdict: Verdict) {
         match verdict {
             Verdict::Ready { source, text, hold } => {
                 let since = *self.ready_since.get_or_insert(now);
-                // Agents are silent when idle: while they still draw, the frame may not be the last. Bounded, for some blink.
+                // Idle agents are silent: while output arrives, the frame may be incomplete. The wait is bounded
+                // because some agents blink.
                 let due = (since.max(self.last_output) + hold).min(since + hold * 10);
                 if now >= due {
                     self.set_state(now, AgentState::Ready, source, text);
@@ -435,8 +366,8 @@ impl Driver {
             }
             Verdict::Blocked { kind, text, source } => {
                 self.ready_since = None;
-                self.asked = self.drawn_dialog();
-                let choices = self.reading.choices.iter().map(|choice| choice.label.clone()).collect();
+                self.blocking_dialog = self.visible_dialog();
+                let choices = self.observation.choices.iter().map(|choice| choice.label.clone()).collect();
                 self.set_state(now, AgentState::Blocked { kind, choices }, source, text);
             }
             Verdict::Suspended { until, text, recheck } => {
@@ -451,18 +382,18 @@ impl Driver {
         }
     }
 
-    /// A line-based program's prompt, once it was ready, is how it looks when it is ready again.
+    /// Learns the prompt of a line-based program from a ready state.
     fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
         if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
             return;
         }
-        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_there(view)) {
-            // Somebody types behind it.
+        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_visible(view)) {
+            // Someone types behind it.
             return;
         }
-        if self.has_departed() && !self.is_prompt(&verdict::before_cursor(view.screen)) {
-            // A prompt with somebody's text behind it: a line that was typed ahead. Or silence, and none.
-            if let Some(prompt) = self.prompt_of_line(view) {
+        if self.is_busy_by_foreign_input() && !self.is_prompt(&verdict::text_before_cursor(view.screen)) {
+            // Either a prompt followed by text typed ahead, or silence without a prompt.
+            if let Some(prompt) = self.find_prompt_in_line(view) {
                 self.prompt_at = Some(prompt);
             }
             return;
@@ -470,22 +401,23 @@ impl Driver {
         self.prompt_at = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
         if quiet {
-            let row = verdict::before_cursor(view.screen);
+            let row = verdict::text_before_cursor(view.screen);
             self.learned_prompt = (!row.trim().is_empty()).then_some(row);
         }
     }
 
-    /// What stands between the prompt and the cursor of a line-based program that waits for a line. What stands behind the cursor
-    /// may be the program's: a prompt on the right, a proposal.
+    /// Returns the text between the prompt and the cursor of a line-based program that waits for a line. Text behind
+    /// the cursor may be a right-hand prompt or a suggestion.
     fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
         if self.profile.composer.is_some() || self.turn.is_some() {
             return None;
         }
         let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
-        let draft = mark.and_then(|mark| line::typed(view, mark.line.0, mark.col)).or_else(|| {
-            let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_there(view))?;
-            line::typed(view, prompt.line, prompt.col)
-        })?;
+        let draft =
+            mark.and_then(|mark| prompt_line::text_between(view, mark.line.0, mark.col)).or_else(|| {
+                let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_visible(view))?;
+                prompt_line::text_between(view, prompt.line, prompt.col)
+            })?;
         Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }

@@ -1,35 +1,35 @@
-//! The states of an agent and what they rest on (design section 5).
+//! The states of an agent and their evidence.
 
 use crate::event::{ExitStatus, TsNs};
 use crate::profile::BlockKind;
 
-/// What an agent does now.
+/// The state of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentState {
-    /// It runs and has not been ready yet.
+    /// Started and not ready yet.
     Starting,
-    /// It waits for a prompt.
+    /// Waiting for a prompt.
     Ready,
-    /// It works.
+    /// Working.
     Busy,
-    /// It asks something a prompt must not answer.
+    /// Showing a dialog that a prompt must not answer.
     Blocked {
-        /// What it asks.
+        /// The kind of the dialog.
         kind: BlockKind,
-        /// The answers it offers, top to bottom; empty where they could not be read.
+        /// Choices of the dialog, top to bottom; empty if they could not be read.
         choices: Vec<String>,
     },
-    /// It has hit a usage limit and waits for its end.
+    /// Waiting for the end of a usage limit.
     Suspended {
-        /// When that is, where it says so in a way that can be told.
+        /// End of the limit, if the agent names it unambiguously.
         until: Option<TsNs>,
     },
-    /// It is gone.
+    /// The program has exited.
     Exited(ExitStatus),
 }
 
 impl AgentState {
-    /// When a suspended agent goes on, ISO 8601 in UTC to the second.
+    /// Returns the end of a suspension as ISO 8601 in UTC, to the second.
     pub fn until_text(&self) -> Option<String> {
         let AgentState::Suspended { until: Some(until) } = self else { return None };
         let time = jiff::Timestamp::from_nanosecond(i128::from(until.0)).ok()?;
@@ -40,9 +40,9 @@ impl AgentState {
 /// Kinds of signals, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// The child's end.
+    /// The exit of the program.
     Exit,
-    /// A hook of the agent itself.
+    /// A hook of the agent.
     Hook,
     /// Shell integration marks (OSC 133).
     Mark,
@@ -54,12 +54,12 @@ pub enum Source {
     Screen,
     /// Silence.
     Quiet,
-    /// What we did ourselves: a prompt was just sent.
+    /// The driver's own input: a prompt was just sent.
     Input,
 }
 
 impl Source {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Source::Exit => "exit",
@@ -74,32 +74,32 @@ impl Source {
     }
 }
 
-/// What a state rests on.
+/// The evidence for a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Which signal decided.
+    /// The signal that decided.
     pub source: Source,
     /// The signal in words.
     pub text: String,
-    /// Output bytes of the terminal when it was seen.
+    /// Output bytes of the terminal at that moment.
     pub offset: u64,
-    /// When it was seen.
+    /// When the signal was seen.
     pub at: TsNs,
 }
 
-/// How far a prompt is proved to have come.
+/// How far the delivery of a prompt is confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Delivery {
-    /// It was written to the terminal.
+    /// Written to the terminal.
     Typed,
-    /// It was seen to leave the composer (or Enter went with it, where there is none).
+    /// Left the composer; without a composer, sent together with Enter.
     Submitted,
-    /// The agent was seen to work on it.
+    /// The agent was seen working on it.
     Started,
 }
 
 impl Delivery {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Delivery::Typed => "typed",
@@ -109,15 +109,15 @@ impl Delivery {
     }
 }
 
-/// Who reads the terminal's keys now, as the operating system tells it.
+/// The process that reads the terminal's input, as reported by the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Foreground {
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
-    /// The program itself, and it sleeps.
+    /// The program itself, asleep.
     Idle,
-    /// The program itself, and it is running.
+    /// The program itself, running.
     Awake,
     /// Another process group.
     Other,

@@ -1,8 +1,8 @@
-//! One turn: typed, seen, submitted, started, ended.
+//! The life of one turn: typed, echoed, submitted, started, ended.
 
 use std::time::Duration;
 
-use super::reading::{Says, echoes};
+use super::observation::{Signal, is_echo_of};
 use super::state::{AgentState, Delivery, Source};
 use super::{Driver, Effect, View};
 use crate::event::{ExitStatus, TsNs};
@@ -11,22 +11,22 @@ use crate::profile::{Pattern, SubmitMode};
 use crate::screen::{Modes, Row};
 use crate::terminal::MarkKind;
 
-/// A turn that is over.
+/// A finished turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// Its number, from 1.
+    /// Number of the turn, from 1.
     pub number: u64,
     /// How it ended.
     pub outcome: Outcome,
-    /// How far its prompt came.
+    /// Delivery state of its prompt.
     pub delivery: Delivery,
-    /// Which signal ended it, in words.
+    /// The signal that ended it, in words.
     pub evidence: String,
-    /// Where its text stands.
+    /// Position of its text.
     pub span: Span,
-    /// The exit code of a shell's command, where its marks tell.
+    /// Exit code of a shell command, if its marks report one.
     pub exit_code: Option<i32>,
-    /// When it began and ended.
+    /// Begin and end.
     pub time: (TsNs, TsNs),
 }
 
@@ -37,39 +37,39 @@ pub enum Outcome {
     Done,
     /// It was interrupted and the agent is ready again.
     Interrupted,
-    /// The prompt could not be shown to have arrived in time.
+    /// The prompt was not confirmed as delivered in time.
     NotDelivered,
-    /// The child ended.
+    /// The program exited.
     Exited(ExitStatus),
 }
 
-/// Where the text of a turn stands.
+/// Position of a turn's text. All ranges are half-open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Output bytes: first, and one past the last.
+    /// Output bytes.
     pub bytes: (u64, u64),
-    /// Absolute lines: first, and one past the last.
+    /// Absolute lines.
     pub lines: (u64, u64),
-    /// The last line counts only up to this column (a shell's prompt follows on it).
+    /// Column where the last line ends, if a shell's prompt follows on it.
     pub last_col: Option<u16>,
 }
 
-/// Why a prompt was not taken.
+/// Why a prompt was rejected. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// A turn runs.
+pub enum SubmitError {
+    /// Another turn is running.
     #[error("a turn is running")]
     Busy,
-    /// The agent does not wait for a prompt.
+    /// The agent is not waiting for a prompt.
     #[error("the agent is not ready")]
     NotReady,
-    /// Somebody's text stands in the composer.
+    /// The composer holds text typed by someone.
     #[error("the composer holds a draft: '{0}'")]
     Draft(String),
-    /// Somebody's half a line stands behind the prompt of a line-based program.
-    #[error("half a line stands at the prompt: '{0}'")]
+    /// An unfinished line stands behind the prompt of a line-based program.
+    #[error("unfinished input at the prompt: '{0}'")]
     Line(String),
-    /// There is nothing to send.
+    /// The prompt is empty.
     #[error("the prompt is empty")]
     Empty,
 }
@@ -80,62 +80,62 @@ pub(super) struct Turn {
     pub(super) number: u64,
     pub(super) delivery: Delivery,
     pub(super) interrupted: bool,
-    answered: bool,
-    /// A sign of work was seen on the screen or in the title since Enter was pressed.
-    worked: bool,
+    has_answer: bool,
+    /// The screen or the title has shown work since Enter was pressed.
+    has_shown_work: bool,
     prompt: String,
     phase: Phase,
-    began: TsNs,
+    started_at: TsNs,
     first_byte: u64,
     first_line: u64,
-    /// The end of an answer that stood on the screen when Enter was pressed.
-    old_end: Vec<String>,
+    /// The end of the answer that was on the screen when Enter was pressed.
+    previous_answer_end: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Our own old text is being taken out of the composer.
+    /// The driver's own old text is being removed from the composer.
     Clearing { since: TsNs },
-    /// Pasted; the composer does not show it yet.
+    /// Pasted; the composer does not show the text yet.
     Typing { since: TsNs },
     /// Enter was sent; the composer still shows the text.
     Submitting { since: TsNs, enters: u32 },
-    /// The agent has it.
+    /// The agent has the prompt.
     Running,
 }
 
-/// How long an agent may take to empty its composer of our own draft.
-const CLEAR_TIME: Duration = Duration::from_secs(2);
+/// Time that an agent gets to clear the driver's own draft from its composer.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Driver {
-    /// Sends a prompt and begins a turn; its number comes back.
+    /// Sends a prompt, begins a turn and returns its number.
     ///
     /// # Errors
-    /// [`Refused`]: nothing was written.
+    /// [`SubmitError`]: nothing was written.
     pub fn submit(
         &mut self,
         now: TsNs,
         prompt: &str,
         modes: Modes,
         cursor_line: u64,
-    ) -> Result<u64, Refused> {
+    ) -> Result<u64, SubmitError> {
         if prompt.is_empty() {
-            return Err(Refused::Empty);
+            return Err(SubmitError::Empty);
         }
         if self.turn.is_some() {
-            return Err(Refused::Busy);
+            return Err(SubmitError::Busy);
         }
         if self.state != AgentState::Ready {
-            return Err(Refused::NotReady);
+            return Err(SubmitError::NotReady);
         }
         if let Some(line) = &self.line_draft {
-            return Err(Refused::Line(line.clone()));
+            return Err(SubmitError::Line(line.clone()));
         }
-        let draft = self.reading.composer.as_ref().map_or("", |composer| composer.draft.as_str());
-        let ours = self.reading.composer.as_ref().zip(self.returned_prompt.as_ref());
-        let ours = ours.is_some_and(|(view, prompt)| echoes(view, prompt));
+        let draft = self.observation.composer.as_ref().map_or("", |composer| composer.draft.as_str());
+        let ours = self.observation.composer.as_ref().zip(self.returned_prompt.as_ref());
+        let ours = ours.is_some_and(|(view, prompt)| is_echo_of(view, prompt));
         if !draft.is_empty() && !ours {
-            return Err(Refused::Draft(draft.to_string()));
+            return Err(SubmitError::Draft(draft.to_string()));
         }
         let phase = match (self.profile.submit.mode, draft.is_empty()) {
             (SubmitMode::Line, _) => Phase::Running,
@@ -147,14 +147,14 @@ impl Driver {
             number: self.turns,
             delivery: Delivery::Typed,
             interrupted: false,
-            answered: false,
-            worked: false,
+            has_answer: false,
+            has_shown_work: false,
             prompt: prompt.to_string(),
             phase,
-            began: now,
+            started_at: now,
             first_byte: self.offset,
             first_line: cursor_line,
-            old_end: Vec::new(),
+            previous_answer_end: Vec::new(),
         });
         match phase {
             Phase::Clearing { .. } => self.clear_composer(now),
@@ -164,7 +164,7 @@ impl Driver {
         Ok(self.turns)
     }
 
-    /// Takes back a prompt whose Enter was not pressed yet, and ends its turn. `false` if there is none.
+    /// Withdraws a prompt whose Enter has not been pressed, and ends its turn. Returns `false` if there is none.
     pub(super) fn take_back_prompt(&mut self, now: TsNs) -> bool {
         let unsent = |turn: &Turn| matches!(turn.phase, Phase::Clearing { .. } | Phase::Typing { .. });
         if !self.turn.as_ref().is_some_and(unsent) {
@@ -178,12 +178,12 @@ impl Driver {
     fn clear_composer(&mut self, now: TsNs) {
         let keys = self.profile.composer.as_ref().map(|composer| composer.clear.clone()).unwrap_or_default();
         self.write_keys(&keys);
-        self.wake_at(now + CLEAR_TIME);
+        self.wake_at(now + CLEAR_TIMEOUT);
     }
 
     fn type_prompt(&mut self, now: TsNs, modes: Modes) {
         let Some(turn) = &self.turn else { return };
-        // A backslash right before Enter asks for a new line: a blank between them keeps it what it is.
+        // A backslash right before Enter inserts a newline: a trailing blank prevents that.
         let text =
             if turn.prompt.ends_with('\\') { format!("{} ", turn.prompt) } else { turn.prompt.clone() };
         self.effects.push_back(Effect::Write(paste(&text, modes)));
@@ -191,7 +191,7 @@ impl Driver {
     }
 
     fn send_line(&mut self, now: TsNs, prompt: &str, modes: Modes, cursor_line: u64) {
-        // Several lines are pasted where the program takes pastes, so that they arrive as one command.
+        // Several lines are pasted if the program supports bracketed paste, so that they arrive as one command.
         let single = !prompt.contains(['\n', '\r']);
         let mut bytes =
             if single { crate::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
@@ -211,38 +211,38 @@ impl Driver {
             Phase::Typing { since } => self.advance_typing(now, since, view),
             Phase::Submitting { since, enters } => self.advance_submitting(now, since, enters, view),
             Phase::Running => {
-                self.see_answer(view);
-                self.see_work();
+                self.detect_answer(view);
+                self.note_work();
                 self.advance_running(now);
             }
         }
     }
 
     fn advance_clearing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
-        if self.reading.composer.as_ref().is_some_and(|composer| composer.draft.is_empty()) {
+        if self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty()) {
             self.set_phase(Phase::Typing { since: now });
             self.type_prompt(now, view.screen.modes);
-        } else if now >= since + CLEAR_TIME {
+        } else if now >= since + CLEAR_TIMEOUT {
             self.end_turn(now, Outcome::NotDelivered, Some("the old draft could not be cleared"));
         } else {
-            self.wake_at(since + CLEAR_TIME);
+            self.wake_at(since + CLEAR_TIMEOUT);
         }
     }
 
     fn advance_typing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
         let due = since + Duration::from_millis(self.profile.submit.echo_ms);
-        let shown = match (&self.turn, &self.reading.composer) {
-            (Some(turn), Some(composer)) => echoes(composer, &turn.prompt),
+        let shown = match (&self.turn, &self.observation.composer) {
+            (Some(turn), Some(composer)) => is_echo_of(composer, &turn.prompt),
             _ => false,
         };
         if shown {
-            let top = self.reading.composer.as_ref().map_or(0, |composer| composer.rows.0);
+            let top = self.observation.composer.as_ref().map_or(0, |composer| composer.rows.0);
             let line = view.screen.first_line + top as u64;
-            let old_end =
+            let previous_answer_end =
                 self.profile.turn_end.as_ref().map(|end| end_of_answer(&view.screen.rows[..top], end));
             if let Some(turn) = &mut self.turn {
-                turn.old_end = old_end.unwrap_or_default();
-                // The echo of the prompt is drawn where the live area stood, what is above the composer included.
+                turn.previous_answer_end = previous_answer_end.unwrap_or_default();
+                // The echo of the prompt replaces the live area, including the rows above the composer.
                 let above = self.profile.composer.as_ref().map_or(0, |composer| composer.live_above);
                 turn.first_line = line.saturating_sub(u64::from(above));
             }
@@ -251,100 +251,102 @@ impl Driver {
             self.write_keys(&self.profile.submit.enter.clone());
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
         } else if now >= due {
-            self.end_turn(now, Outcome::NotDelivered, Some("the text never showed in the composer"));
+            self.end_turn(now, Outcome::NotDelivered, Some("the text did not appear in the composer"));
         } else {
             self.wake_at(due);
         }
     }
 
     fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
-        self.see_answer(view);
-        self.see_work();
-        let works = self.works();
+        self.detect_answer(view);
+        self.note_work();
+        let has_worked = self.has_worked();
         let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
-        let cleared = self.reading.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
+        let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
         let due = since + Duration::from_millis(self.profile.submit.enter_ms);
-        if works || asks || cleared {
+        if has_worked || asks || cleared {
             if let Some(turn) = &mut self.turn {
-                turn.delivery = if works || asks { Delivery::Started } else { Delivery::Submitted };
+                turn.delivery = if has_worked || asks { Delivery::Started } else { Delivery::Submitted };
             }
             self.set_phase(Phase::Running);
             if !asks {
                 self.set_state(now, AgentState::Busy, Source::Input, "the prompt left the composer".into());
             }
-            // Weighed anew at once: a ready screen has to hold from here on.
+            // Judge again at once: the screen has to be ready from this point on.
             self.ready_since = None;
             self.wake_at(now);
         } else if now < due {
             self.wake_at(due);
-        } else if enters < self.profile.submit.enters && self.reading.composer.is_some() {
-            // The text still stands there: that Enter was swallowed.
+        } else if enters < self.profile.submit.enters && self.observation.composer.is_some() {
+            // The text is still in the composer: the agent ignored Enter.
             self.set_phase(Phase::Submitting { since: now, enters: enters + 1 });
             self.write_keys(&self.profile.submit.enter.clone());
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
-        } else if self.reading.composer.is_some() {
+        } else if self.observation.composer.is_some() {
             self.end_turn(
                 now,
                 Outcome::NotDelivered,
-                Some("Enter had no effect: the text still stands in the composer"),
+                Some("Enter had no effect: the text is still in the composer"),
             );
         } else {
-            // No composer and no dialog we know: something else is drawn. Look again when it changes or later.
+            // Neither the composer nor a known dialog is drawn. Check again on a change or later.
             self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
         }
     }
 
     fn advance_running(&mut self, now: TsNs) {
-        let works =
-            self.works() || self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
-        let unsure = !works && self.unsure();
+        let has_worked = self.has_worked()
+            || self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
+        let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
         let Some(turn) = &mut self.turn else { return };
-        if works && turn.delivery != Delivery::Started {
+        if has_worked && turn.delivery != Delivery::Started {
             turn.delivery = Delivery::Started;
         }
         if self.state == AgentState::Ready {
             let outcome = if turn.interrupted { Outcome::Interrupted } else { Outcome::Done };
-            let evidence = unsure.then_some("ready again and silent; no sign of work was seen");
+            let evidence = is_start_unconfirmed.then_some("ready and silent; no work was seen");
             self.end_turn(now, outcome, evidence);
         }
     }
 
-    /// Does a hook still have to tell the turn's end? And how long may a ready screen stand until it counts all the same: an agent that
-    /// was not seen at work yet may not have begun to draw it.
-    pub(super) fn awaits_hook(&self) -> Option<Duration> {
+    /// Returns how long a ready screen must be stable while a Stop hook is expected; `None` without one. Longer for an
+    /// agent that has not been seen working, because it may not have begun to draw.
+    pub(super) fn hook_wait(&self) -> Option<Duration> {
         let turn = self.turn.as_ref().filter(|turn| !turn.interrupted)?;
         let timing = &self.profile.timing;
-        let patience = if turn.worked { timing.settle() * 5 } else { timing.quiet() };
-        self.hooks.will_end(self.barrier.at).then_some(patience)
+        let patience = if turn.has_shown_work { timing.settle() * 5 } else { timing.quiet() };
+        self.hooks.expects_stop(self.barrier.at).then_some(patience)
     }
 
-    /// A turn that was never seen to start: it ends only by a longer silence (`/help` and the like give no sign of work).
-    pub(super) fn unsure(&self) -> bool {
+    /// Returns true if the turn was never seen to start. Only a longer silence ends it: commands such as `/help` show
+    /// no work.
+    pub(super) fn is_start_unconfirmed(&self) -> bool {
         let unseen = |turn: &Turn| turn.delivery != Delivery::Started && !turn.interrupted;
-        self.profile.composer.is_some() && !self.works() && self.turn.as_ref().is_some_and(unseen)
+        self.profile.composer.is_some() && !self.has_worked() && self.turn.as_ref().is_some_and(unseen)
     }
 
-    /// A finished answer below the prompt's echo says that the agent worked, however fast.
-    fn see_answer(&mut self, view: &View<'_>) {
+    /// Detects a finished answer below the prompt's echo: evidence of work, however short.
+    fn detect_answer(&mut self, view: &View<'_>) {
         let (Some(turn), Some(composer), Some(end)) =
-            (&mut self.turn, &self.reading.composer, self.profile.turn_end.as_ref())
+            (&mut self.turn, &self.observation.composer, self.profile.turn_end.as_ref())
         else {
             return;
         };
         let above = &view.screen.rows[..composer.rows.0];
         let Some(at) = above.iter().rposition(|row| end.is_match(&row.text)) else { return };
-        turn.answered = if view.screen.modes.alternate {
+        turn.has_answer = if view.screen.modes.alternate {
             let mark = self.profile.composer.as_ref().map(|composer| &composer.prompt);
             let echo = |row: &Row| {
-                mark.and_then(|mark| mark.after(&row.text)).is_some_and(|text| is_start(text, &turn.prompt))
+                mark.and_then(|mark| mark.after(&row.text))
+                    .is_some_and(|text| is_prompt_beginning(text, &turn.prompt))
             };
             match above.iter().rposition(echo) {
                 Some(echo) => echo < at && !above[echo..at].iter().any(|row| end.is_match(&row.text)),
-                // A long answer has pushed its echo off the screen: its end is not the one that stood there before.
+                // A long answer has pushed its echo off the screen. Its end differs from the previous answer's end.
                 None => {
                     let now = end_of_answer(above, end);
-                    let rows = now.iter().rev().zip(turn.old_end.iter().rev());
-                    turn.old_end.is_empty() || !rows.into_iter().all(|(now, old)| now == old)
+                    let rows = now.iter().rev().zip(turn.previous_answer_end.iter().rev());
+                    turn.previous_answer_end.is_empty() || !rows.into_iter().all(|(now, old)| now == old)
                 }
             }
         } else {
@@ -352,23 +354,24 @@ impl Driver {
         };
     }
 
-    /// Did the agent work since the prompt went in?
-    fn works(&self) -> bool {
-        self.shows_work() || self.hooks.began(self.barrier.at)
+    /// Returns true if the agent has worked since the prompt was submitted.
+    fn has_worked(&self) -> bool {
+        self.shows_work() || self.hooks.has_submitted_since(self.barrier.at)
     }
 
-    /// Is that to be seen?
+    /// Returns true if the screen or the title shows that work.
     fn shows_work(&self) -> bool {
-        let answered = self.turn.as_ref().is_some_and(|turn| turn.answered);
-        let titled = self.busy_title > self.barrier.offset;
-        let busy = matches!(self.reading.says, Some(Says::Busy(..))) && self.offset > self.barrier.offset;
-        answered || titled || busy
+        let has_answer = self.turn.as_ref().is_some_and(|turn| turn.has_answer);
+        let titled = self.busy_title_offset > self.barrier.offset;
+        let busy =
+            matches!(self.observation.signal, Some(Signal::Busy(..))) && self.offset > self.barrier.offset;
+        has_answer || titled || busy
     }
 
-    fn see_work(&mut self) {
+    fn note_work(&mut self) {
         let shows = self.shows_work();
         if let Some(turn) = &mut self.turn {
-            turn.worked |= shows;
+            turn.has_shown_work |= shows;
         }
     }
 
@@ -397,7 +400,7 @@ impl Driver {
                 (mark.line.0 + 1, Some(mark.col))
             }
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
-            // To the end of what there is: the parser finds the composer, and no prompt is drawn by a program that is gone.
+            // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
             _ if self.bare_prompt => (self.cursor_line, None),
             _ => (self.cursor_line + 1, None),
@@ -417,22 +420,22 @@ impl Driver {
             evidence,
             span: Span { bytes: (turn.first_byte, self.offset), lines: (start, end_line), last_col },
             exit_code,
-            time: (turn.began, now),
+            time: (turn.started_at, now),
         })));
     }
 }
 
-/// How many rows above the end of an answer tell it from another one.
-const END_ROWS: usize = 3;
+/// Rows above the end of an answer that distinguish it from another answer's end.
+const ANSWER_END_ROWS: usize = 3;
 
-/// The last row that ends an answer, with some of those above it; empty if there is none.
+/// Returns the last row that ends an answer and some rows above it; empty if there is none.
 fn end_of_answer(rows: &[Row], end: &Pattern) -> Vec<String> {
     let Some(at) = rows.iter().rposition(|row| end.is_match(&row.text)) else { return Vec::new() };
-    rows[at.saturating_sub(END_ROWS)..=at].iter().map(|row| row.text.clone()).collect()
+    rows[at.saturating_sub(ANSWER_END_ROWS)..=at].iter().map(|row| row.text.clone()).collect()
 }
 
-/// Is `text` (a row of an echo) how `prompt` begins?
-fn is_start(text: &str, prompt: &str) -> bool {
+/// Returns true if `prompt` begins with `text`, a row of an echo.
+fn is_prompt_beginning(text: &str, prompt: &str) -> bool {
     let words = |s: &str| s.split_whitespace().map(str::to_string).collect::<Vec<_>>().join(" ");
     let text = words(text);
     !text.is_empty() && words(prompt).starts_with(&text)

@@ -1,24 +1,23 @@
-//! What a person does at a terminal, as the bytes its program is sent.
+//! User input at a terminal, encoded for the program.
 
 use super::{Key, Mouse, paste};
 use crate::screen::Modes;
 
-/// What somebody does at a terminal.
+/// An input event of a terminal's user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// Presses a key.
+    /// A key press.
     Key(Key),
-    /// Pastes a text.
+    /// A pasted text.
     Paste(String),
-    /// Does something with the mouse.
+    /// A mouse event.
     Mouse(Mouse),
-    /// Turns to the window, or away from it.
+    /// The window gained or lost the focus.
     Focus(bool),
 }
 
 impl Input {
-    /// What the program gets that has set these modes, as it would from the person's own terminal; nothing for what it did not ask
-    /// for.
+    /// Encodes the input for a program that has set these modes; empty for events that the program did not request.
     ///
     /// ```
     /// use nerve_term::keys::{Button, Input, Mouse, MouseAct};
@@ -36,9 +35,9 @@ impl Input {
     /// ```
     pub fn bytes(&self, modes: Modes) -> Vec<u8> {
         match self {
-            Input::Key(key) => key.typed(modes),
+            Input::Key(key) => key.encode(modes),
             Input::Paste(text) => paste(text, modes),
-            Input::Mouse(mouse) => mouse.bytes(modes),
+            Input::Mouse(mouse) => mouse.encode(modes),
             Input::Focus(here) if modes.focus_events => if *here { b"\x1b[I" } else { b"\x1b[O" }.to_vec(),
             Input::Focus(_) => Vec::new(),
         }
@@ -46,8 +45,8 @@ impl Input {
 }
 
 impl Key {
-    /// The bytes for a program that may have asked for kitty's protocol.
-    pub(super) fn typed(self, modes: Modes) -> Vec<u8> {
+    /// Encodes the key, in kitty's protocol if the program requested it.
+    pub(super) fn encode(self, modes: Modes) -> Vec<u8> {
         self.kitty(modes.kitty_keyboard).unwrap_or_else(|| self.bytes(modes))
     }
 }

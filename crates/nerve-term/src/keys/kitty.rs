@@ -1,21 +1,20 @@
-//! Keys as bytes for programs that asked for the kitty keyboard protocol
-//! (<https://sw.kovidgoyal.net/kitty/keyboard-protocol/>).
+//! Key encoding of the kitty keyboard protocol (<https://sw.kovidgoyal.net/kitty/keyboard-protocol/>).
 
 use super::{Code, Key};
 
-/// Nothing is ambiguous: Escape and what is held with Control or Alt are escape codes.
+/// Sends escape codes for Escape and for keys with Control or Alt.
 const DISAMBIGUATE: u8 = 1;
-/// Presses, repeats and releases are told apart. There are presses here only, which are told as without it.
+/// Distinguishes presses, repeats and releases. Only presses occur here, and they are sent as without the flag.
 const EVENT_TYPES: u8 = 2;
-/// With Shift the shifted character is told too.
+/// Also sends the shifted character.
 const ALTERNATE_KEYS: u8 = 4;
-/// What gives text is an escape code too.
+/// Sends escape codes for text keys too.
 const ALL_KEYS: u8 = 8;
-/// With its text.
+/// Also sends the text of a key.
 const TEXT: u8 = 16;
 
 impl Key {
-    /// The bytes of the protocol with these flags; `None` where it leaves them as they were without it.
+    /// Encodes the key with these flags; `None` if the flags do not change its encoding.
     pub(super) fn kitty(self, flags: u8) -> Option<Vec<u8>> {
         let all = flags & ALL_KEYS != 0;
         let unambiguous = all || flags & DISAMBIGUATE != 0;
@@ -24,7 +23,7 @@ impl Key {
         }
         let (number, last) = match self.code {
             Code::Char(char) => return self.kitty_char(char, flags),
-            // Where the shell is left in these modes by a program that crashed, a person can still type `reset`.
+            // Keeps `reset` typable in a shell after a program crashed with these modes set.
             Code::Enter | Code::Tab | Code::Backspace if !all && self.modifiers() == 1 => return None,
             Code::Esc if !unambiguous && self.modifiers() == 1 => return None,
             Code::Enter => (13, 'u'),
@@ -41,7 +40,7 @@ impl Key {
             Code::Delete => (3, '~'),
             Code::PageUp => (5, '~'),
             Code::PageDown => (6, '~'),
-            // Not 'R', which an answer to the question for the cursor ends with.
+            // Not 'R', which ends a cursor position report.
             Code::F(3) => (13, '~'),
             Code::F(nth @ 1..=4) => (1, char::from(b'P' + nth - 1)),
             Code::F(5) => (15, '~'),
@@ -63,7 +62,8 @@ impl Key {
         if flags & (DISAMBIGUATE | ALL_KEYS) == 0 || gives_text && flags & ALL_KEYS == 0 {
             return None;
         }
-        // A key is called by what it gives without Shift. Of letters that is known, of `$` only the keyboard's layout would tell.
+        // A key is identified by its unshifted character. That is known for letters; for `$` it would need the keyboard
+        // layout.
         let plain = lower(char);
         let key = Key { shift: self.shift || plain != char, ..self };
         let mut code = format!("\x1b[{}", u32::from(plain));
@@ -82,13 +82,13 @@ impl Key {
         Some(code.into_bytes())
     }
 
-    /// The character it gives: with Shift the upper case, where that is one character.
+    /// Returns the character of the key: upper case with Shift, if that is a single character.
     pub(super) fn shifted(self, char: char) -> char {
         if self.shift { only(char.to_uppercase()).unwrap_or(char) } else { char }
     }
 }
 
-/// The lower case, if there is one of one character that leads back.
+/// Returns the lower case if it is one character that maps back.
 fn lower(char: char) -> char {
     let lower = only(char.to_lowercase());
     lower.filter(|lower| only(lower.to_uppercase()) == Some(char)).unwrap_or(char)

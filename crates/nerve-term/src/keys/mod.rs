@@ -1,16 +1,16 @@
-//! Keys, pastes, escapes typed by people and the mouse, as the bytes a program expects from its terminal.
+//! Encodes keys, pastes, typed escapes and mouse events as the bytes that a program expects from its terminal.
 
-mod bytes;
 mod input;
 mod kitty;
 mod mouse;
 mod names;
-mod text;
+mod paste;
+mod xterm;
 
 pub use self::input::Input;
 pub use self::mouse::{Button, Mouse, MouseAct, Wheel};
 pub use self::names::KeyError;
-pub use self::text::{EscapeError, paste, unescape};
+pub use self::paste::{EscapeError, paste, unescape};
 
 /// A key with its modifiers.
 ///
@@ -23,13 +23,13 @@ pub use self::text::{EscapeError, paste, unescape};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Which one.
+    /// The key without modifiers.
     pub code: Code,
     /// With Control.
     pub ctrl: bool,
     /// With Alt (Meta).
     pub alt: bool,
-    /// With Shift, where the key itself does not say so: `A` is a character.
+    /// With Shift, unless the character itself implies it: `A` is a character.
     pub shift: bool,
 }
 
@@ -66,27 +66,27 @@ pub enum Code {
     Insert,
     /// Delete.
     Delete,
-    /// A function key, 1–20; others give no bytes.
+    /// A function key, 1–20; other numbers produce no bytes.
     F(u8),
 }
 
 impl Key {
-    /// A key alone.
+    /// Creates a key without modifiers.
     pub const fn plain(code: Code) -> Key {
         Key { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// A character alone.
+    /// Creates a character key without modifiers.
     pub const fn char(char: char) -> Key {
         Key::plain(Code::Char(char))
     }
 
-    /// A character with Control.
+    /// Creates a character key with Control.
     pub const fn ctrl(char: char) -> Key {
         Key { ctrl: true, ..Key::char(char) }
     }
 
-    /// A character with Alt.
+    /// Creates a character key with Alt.
     pub const fn alt(char: char) -> Key {
         Key { alt: true, ..Key::char(char) }
     }

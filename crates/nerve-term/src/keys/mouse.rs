@@ -1,12 +1,12 @@
-//! What is done with a mouse, and how a program is told (xterm, "Mouse Tracking").
+//! Mouse events and their reports (xterm, "Mouse Tracking").
 
 use super::{Code, Key};
 use crate::screen::{Modes, MouseEncoding, MouseTracking};
 
-/// What is done with the mouse, and where.
+/// A mouse event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mouse {
-    /// What.
+    /// Kind of event.
     pub what: MouseAct,
     /// Column of the terminal, 0-based.
     pub col: u16,
@@ -20,36 +20,36 @@ pub struct Mouse {
     pub shift: bool,
 }
 
-/// What is done with a mouse.
+/// Kinds of mouse events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MouseAct {
-    /// A button is pressed.
+    /// A button was pressed.
     Press(Button),
-    /// A button is let go.
+    /// A button was released.
     Release(Button),
-    /// It is moved, with a button held or without.
+    /// The pointer moved, possibly with a button held.
     Move(Option<Button>),
-    /// The wheel is turned by a step.
+    /// The wheel turned by one step.
     Wheel(Wheel),
 }
 
-/// A button of a mouse.
+/// A mouse button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Button {
-    /// The left one.
+    /// Left button.
     Left,
-    /// The middle one.
+    /// Middle button.
     Middle,
-    /// The right one.
+    /// Right button.
     Right,
 }
 
-/// Which way a wheel is turned.
+/// Direction of the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wheel {
-    /// Away from oneself.
+    /// Away from the user.
     Up,
-    /// Towards oneself.
+    /// Towards the user.
     Down,
     /// To the left.
     Left,
@@ -57,17 +57,17 @@ pub enum Wheel {
     Right,
 }
 
-/// What is added to a number sent as a byte or character, so that it is none of the control characters.
+/// Offset of numbers sent as bytes or characters, which avoids control characters.
 const OFFSET: u32 = 32;
-/// The code of no button: a release where its button is not told, a move without one.
+/// Code for no button: a release that does not name its button, or a move without a button.
 const NO_BUTTON: u32 = 3;
-/// Cursor keys for a step of the wheel.
+/// Cursor keys per wheel step.
 const STEP: usize = 3;
 
 impl Mouse {
-    /// What a program is sent that asked for this much of the mouse; nothing if it did not ask for it, or if the cell is too far out
-    /// for the encoding.
-    pub(super) fn bytes(self, modes: Modes) -> Vec<u8> {
+    /// Encodes the event for a program with these modes. Empty if the program did not request it, or if the cell is too
+    /// far out for the encoding.
+    pub(super) fn encode(self, modes: Modes) -> Vec<u8> {
         match modes.mouse {
             Some(tracking) if self.is_wanted(tracking) => self.report(tracking, modes.mouse_encoding),
             None if modes.alternate && modes.alternate_scroll => self.scroll(modes),
@@ -108,7 +108,7 @@ impl Mouse {
                 bytes.map_or_else(|_| Vec::new(), |bytes| [b"\x1b[M", bytes.as_slice()].concat())
             }
             MouseEncoding::Utf8 => {
-                // Two bytes are the most a reader of this expects.
+                // Readers of this encoding expect at most two bytes.
                 let char = |number: u32| char::from_u32(number).filter(|char| char.len_utf8() <= 2);
                 let chars: Option<String> = numbers.into_iter().map(char).collect();
                 chars.map_or_else(Vec::new, |chars| format!("\x1b[M{chars}").into_bytes())
@@ -116,14 +116,14 @@ impl Mouse {
         }
     }
 
-    /// The wheel as cursor keys.
+    /// Encodes the wheel as cursor keys.
     fn scroll(self, modes: Modes) -> Vec<u8> {
         let code = match self.what {
             MouseAct::Wheel(Wheel::Up) => Code::Up,
             MouseAct::Wheel(Wheel::Down) => Code::Down,
             _ => return Vec::new(),
         };
-        Key::plain(code).typed(modes).repeat(STEP)
+        Key::plain(code).encode(modes).repeat(STEP)
     }
 }
 

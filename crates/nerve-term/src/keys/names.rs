@@ -1,11 +1,11 @@
-//! What keys are called.
+//! Names of keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{Code, Key};
 
-/// Names; the first one of a key is the one it is written with.
+/// Names of keys; the first name of a key is used for output.
 const NAMES: &[(&str, Code)] = &[
     ("enter", Code::Enter),
     ("return", Code::Enter),
@@ -36,12 +36,12 @@ const NAMES: &[(&str, Code)] = &[
     ("space", Code::Char(' ')),
 ];
 
-/// What may stand before a key.
+/// Modifier prefixes.
 const CTRL: &[&str] = &["ctrl+", "ctrl-", "control+", "c-", "^"];
 const ALT: &[&str] = &["alt+", "alt-", "meta+", "m-", "a-"];
 const SHIFT: &[&str] = &["shift+", "shift-", "s-"];
 
-/// No key has that name.
+/// An unknown key name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyError {
     name: String,
@@ -52,14 +52,14 @@ impl fmt::Display for KeyError {
         let name = &self.name;
         write!(
             f,
-            "no key is called {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x, ctrl+shift+up or one character"
+            "unknown key {name:?}; try enter, esc, tab, up, f5, ctrl+c, C-c, alt+x, M-x, ctrl+shift+up or one character"
         )
     }
 }
 
 impl std::error::Error for KeyError {}
 
-/// `ctrl+shift+up`, `g`, `G`, `space`, `pagedown`, `f5`.
+/// Writes `ctrl+shift+up`, `g`, `G`, `space`, `pagedown`, `f5`.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (is_held, name) in [(self.ctrl, "ctrl+"), (self.alt, "alt+"), (self.shift, "shift+")] {
@@ -79,13 +79,13 @@ impl fmt::Display for Key {
 impl FromStr for Key {
     type Err = KeyError;
 
-    /// Reads `enter`, `esc`, `up`, `f5`, `C-c`, `ctrl+c`, `^c`, `M-x`, `alt+x`, `S-tab`, `ctrl+shift+up` or one character; names in
-    /// any case.
+    /// Parses `enter`, `esc`, `up`, `f5`, `C-c`, `ctrl+c`, `^c`, `M-x`, `alt+x`, `S-tab`, `ctrl+shift+up` or one
+    /// character; names are case-insensitive.
     fn from_str(name: &str) -> Result<Key, KeyError> {
         let error = || KeyError { name: name.chars().take(40).collect() };
         let mut key = Key::char(' ');
         let mut rest = name;
-        // One character is itself: `^` too.
+        // A single character stands for itself, including `^`.
         while single(rest).is_none() {
             let held = [(CTRL, &mut key.ctrl), (ALT, &mut key.alt), (SHIFT, &mut key.shift)];
             let found = held.into_iter().find_map(|(names, held)| Some((after(rest, names)?, held)));
@@ -98,7 +98,7 @@ impl FromStr for Key {
             None => named(&rest.to_ascii_lowercase(), &mut key).ok_or_else(error)?,
         };
         match key.code {
-            // There are no bytes for it, nor is it what anybody's keyboard has.
+            // Non-ASCII characters have no control code, and control characters are not on a keyboard.
             Code::Char(c) if key.ctrl && !c.is_ascii() => Err(error()),
             Code::Char(c) if c.is_control() => Err(error()),
             _ => Ok(key),

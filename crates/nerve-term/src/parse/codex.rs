@@ -1,7 +1,7 @@
-//! Codex's screen, inline and on the alternate screen.
+//! Parser for the screen of Codex, inline and on the alternate screen.
 //!
-//! Nothing on the screen says busy while text streams: only the window title does, and the line `Worked for …` is what ends a
-//! turn. The composer is the last `›` row; a dialog's selected choice looks the same and is told by its number and its footer.
+//! While text streams, only the window title signals work; the line `Worked for …` ends a turn. The composer is the
+//! last `›` row. A dialog's selected choice looks the same except for its number and footer.
 
 use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
@@ -9,16 +9,16 @@ use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, 
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
 use crate::screen::Screen;
 
-/// Reads Codex 0.1xx.
+/// Parser for Codex 0.1xx.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CodexParser;
 
 impl Parser for CodexParser {
-    /// The visible cursor is in the composer, the title does not say busy, no status row offers the interrupt.
+    /// Returns true if the visible cursor is in the composer, and neither title nor status row signals work.
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
         let cursor = usize::from(screen.cursor.row);
-        let Some(Live::Composer(composer)) = Live::find(&rows) else { return false };
+        let Some(LiveRegion::Composer(composer)) = LiveRegion::find(&rows) else { return false };
         let in_draft = composer <= cursor
             && rows.get(composer + 1..=cursor).is_some_and(|rows| rows.iter().all(|row| is_inner(row)));
         in_draft
@@ -29,51 +29,54 @@ impl Parser for CodexParser {
 
     fn parse(&self, turn: &TurnText<'_>) -> Parsed {
         let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
-        let live = Live::find(&rows);
+        let live = LiveRegion::find(&rows);
         let end = match &live {
-            Some(Live::Composer(at))
+            Some(LiveRegion::Composer(at))
                 if compact(&draft(&rows[*at..])) == compact(turn.prompt) && !turn.prompt.is_empty() =>
             {
-                // Still in the composer: what is above answers something else.
+                // Still in the composer: the rows above answer another prompt.
                 return Parsed::default();
             }
-            Some(Live::Composer(at) | Live::Dialog(at)) => *at,
+            Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
             None => rows.len(),
         };
-        let mut walk =
-            Walk { rows: &rows[..end], at: answer_start(&turn.lines[..end], turn.prompt), ..Walk::default() };
-        walk.is_dialog = matches!(live, Some(Live::Dialog(_)));
-        walk.run();
-        let is_complete = !walk.is_dialog && walk.has_ended;
-        Parsed { sections: walk.sections, tokens: None, is_complete }
+        let mut builder = SectionBuilder {
+            rows: &rows[..end],
+            at: answer_start(&turn.lines[..end], turn.prompt),
+            ..SectionBuilder::default()
+        };
+        builder.is_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
+        builder.run();
+        let is_complete = !builder.is_dialog && builder.has_ended;
+        Parsed { sections: builder.sections, tokens: None, is_complete }
     }
 }
 
-/// How a conversation is drawn.
+/// The conversation layout of Codex.
 pub(super) static LAYOUT: Layout = Layout {
     echo: |rows, row| prompt(rows[row]),
     indent: 2,
-    // Two blank rows part the prompt from what follows.
+    // Two blank rows separate the prompt from the answer.
     ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
     is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end(row),
     banner: ">_ OpenAI Codex",
-    live: |rows| match Live::find(rows)? {
-        Live::Composer(at) | Live::Dialog(at) => Some(at),
+    live: |rows| match LiveRegion::find(rows)? {
+        LiveRegion::Composer(at) | LiveRegion::Dialog(at) => Some(at),
     },
-    // A bullet is anybody's.
+    // Bullets are too common to count.
     weight: |row| if prompt(row).is_some() || is_end(row) || is_status(row) { SURE } else { 0 },
 };
 
-/// What is at the bottom.
-enum Live {
-    /// The row of the composer's marker.
+/// The live region at the bottom of the screen.
+enum LiveRegion {
+    /// A composer; the row of its marker.
     Composer(usize),
-    /// The first row of a dialog.
+    /// A dialog; its first row.
     Dialog(usize),
 }
 
-impl Live {
-    fn find(rows: &[&str]) -> Option<Live> {
+impl LiveRegion {
+    fn find(rows: &[&str]) -> Option<LiveRegion> {
         let at = rows.iter().rposition(|row| !is_inner(row))?;
         let marked = prompt(rows[at])?;
         let is_choice = marked
@@ -81,22 +84,22 @@ impl Live {
             .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
         let has_keys = rows[at..].iter().any(|row| row.trim_start().starts_with("Press enter to"));
         if !(is_choice && has_keys) {
-            return Some(Live::Composer(at));
+            return Some(LiveRegion::Composer(at));
         }
-        // The question stands above the choices, two blank rows below what came before.
+        // The question stands above the choices, two blank rows below the conversation.
         let last = rows[..at].iter().rposition(|row| !is_inner(row)).map_or(0, |last| last + 1);
         let gap =
             (last..at).find(|&row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|row| is_blank(row)));
-        Some(Live::Dialog(gap.unwrap_or(at)))
+        Some(LiveRegion::Dialog(gap.unwrap_or(at)))
     }
 }
 
-/// The text behind a prompt marker at column 0.
+/// Returns the text behind a prompt marker at column 0.
 fn prompt(row: &str) -> Option<&str> {
     after_marker(row, &['›'])
 }
 
-/// A row that starts nothing: blank or indented.
+/// Returns true for a blank or indented row, which starts nothing.
 fn is_inner(row: &str) -> bool {
     is_blank(row) || indent(row) >= 2
 }
@@ -107,12 +110,12 @@ fn draft(rows: &[&str]) -> String {
     std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
 }
 
-/// A braille spinner, or a call for the user.
+/// Returns true for a title with a braille spinner or a request to the user.
 fn is_busy_title(title: &str) -> bool {
     title.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) || title.contains("Action Required")
 }
 
-/// `• Working (2s • esc to interrupt)` is the last thing above the composer.
+/// Returns true if `• Working (2s • esc to interrupt)` is the last item above the composer.
 fn has_status_above(rows: &[&str]) -> bool {
     rows.iter().rev().find(|row| !is_inner(row)).is_some_and(|row| is_status(row))
 }
@@ -132,7 +135,7 @@ fn answer_start(lines: &[String], wanted: &str) -> usize {
 }
 
 #[derive(Default)]
-struct Walk<'a> {
+struct SectionBuilder<'a> {
     rows: &'a [&'a str],
     at: usize,
     sections: Vec<Section>,
@@ -140,7 +143,7 @@ struct Walk<'a> {
     is_dialog: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionBuilder<'a> {
     fn run(&mut self) {
         while let Some(&row) = self.rows.get(self.at) {
             let (block, has_end) = split_end(self.take_block());
@@ -158,18 +161,18 @@ impl<'a> Walk<'a> {
                     self.has_ended = true;
                 }
                 '✗' => self.push(SectionKind::Error, rest, block),
-                // What the user allowed, a warning.
+                // A permission that the user granted, or a warning.
                 '✔' | '⚠' => {}
-                // The next prompt: this turn is over.
+                // The next prompt ends this turn.
                 '›' => {
                     self.has_ended = true;
                     return;
                 }
-                // A line drawn across, in older versions with the time in it.
+                // A horizontal rule; older versions show the duration in it.
                 '─' if is_rule(row, '─') || row.starts_with("─ Worked for ") => {
                     self.has_ended |= row.contains(" Worked for ")
                 }
-                // The program is gone.
+                // The program has exited.
                 _ if row.starts_with("Token usage: ") || row.starts_with("To continue this session") => {
                     return;
                 }
@@ -179,7 +182,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The rows below the current one that belong to it; moves on behind them.
+    /// Returns the rows below the current one that belong to it, and moves past them.
     fn take_block(&mut self) -> &'a [&'a str] {
         let from = self.at + 1;
         self.at = from + self.rows[from..].iter().take_while(|row| is_inner(row)).count();
@@ -196,7 +199,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A tool, the status row, or text.
+    /// Adds a tool or text; skips the status row.
     fn bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str]) {
         let is_bottom = self.at >= self.rows.len();
         if is_bottom && is_status(row) {
@@ -204,7 +207,7 @@ impl<'a> Walk<'a> {
         }
         let runs = marker == '◦' || (self.is_dialog && is_bottom && rest.starts_with("Running "));
         let has_result = block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
-        if runs || (has_result && is_deed(rest)) || is_edit(rest) {
+        if runs || (has_result && is_tool_verb(rest)) || is_edit(rest) {
             self.sections.push(tool(rest, block, runs));
             self.has_ended = false;
         } else {
@@ -212,7 +215,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Text, without the tip that may hang below it.
+    /// Adds text without a tip below it.
     fn text(&mut self, first: &'a str, block: &'a [&'a str]) {
         let tip =
             block.iter().rposition(|row| !is_blank(row)).filter(|&last| block[last].starts_with("  └ Tip: "));
@@ -220,7 +223,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Takes the line `  Worked for 3s • 21:48` off the end of a block: anywhere else it is text.
+/// Removes the line `  Worked for 3s • 21:48` at the end of a block; elsewhere it is text.
 fn split_end<'b>(block: &'b [&'b str]) -> (&'b [&'b str], bool) {
     let Some(last) = block.iter().rposition(|row| !is_blank(row)) else { return (block, false) };
     let is_alone = last == 0 || is_blank(block[last - 1]);
@@ -232,13 +235,13 @@ fn is_end(row: &str) -> bool {
         .is_some_and(|rest| is_duration(rest.split(" • ").next().unwrap_or(rest)))
 }
 
-/// Tools are told as deeds: `Ran`, `Explored`, `Searching the web`.
-fn is_deed(rest: &str) -> bool {
+/// Returns true for the verb of a tool call: `Ran`, `Explored`, `Searching the web`.
+fn is_tool_verb(rest: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or(rest);
     verb.starts_with(char::is_uppercase) && (verb == "Ran" || verb.ends_with("ed") || verb.ends_with("ing"))
 }
 
-/// `Edited notes.txt (+1 -2)`: its result is a diff without a branch sign.
+/// Returns true for `Edited notes.txt (+1 -2)`, whose result is a diff without a branch sign.
 fn is_edit(rest: &str) -> bool {
     let verb = ["Edited ", "Added ", "Deleted "].iter().any(|verb| rest.starts_with(verb));
     verb && rest.rsplit_once(" (+").is_some_and(|(_, counts)| counts.ends_with(')') && counts.contains(" -"))

@@ -1,19 +1,18 @@
-//! A whole conversation as text, to turns: a saved screen, a scrollback, a log that somebody kept.
+//! Splits the text of a whole conversation into turns: a saved screen, a scrollback or a log.
 //!
-//! A live turn is known by its bytes. Of a text nothing is known but how its agent draws the prompts it was given: a turn goes from one
-//! of them to the next.
+//! Unlike a live turn, a text has no byte range. Turns are separated by the echoes of their prompts.
 
 use std::ops::Range;
 
 use super::rows::{compact, indent, is_blank, join};
 use super::{Parsed, ParserKind, TurnText, claude, codex, gemini};
 
-/// A prompt and its answer, as a text shows them.
+/// A prompt and its answer within a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// The prompt as the agent repeats it: its first row and those indented below it. Empty when it is not in the text.
+    /// The prompt as echoed by the agent: its first row and the indented rows below. Empty if it is not in the text.
     pub prompt: String,
-    /// Its rows in the text, 0-based; those of the last turn go on to the end.
+    /// Rows in the text, 0-based. The last turn extends to the end.
     pub rows: Range<usize>,
     /// The answer.
     pub parsed: Parsed,
@@ -21,23 +20,23 @@ pub struct Turn {
 
 /// How an agent draws a conversation.
 pub(super) struct Layout {
-    /// The text of the prompt whose echo starts in this row, if one does.
+    /// Returns the prompt text if an echo starts in this row.
     pub(super) echo: for<'a> fn(&[&'a str], usize) -> Option<&'a str>,
-    /// Columns by which the other rows of an echo are indented.
+    /// Indentation of an echo's further rows, in columns.
     pub(super) indent: usize,
-    /// A row that ends an echo although it is blank or indented.
+    /// Returns true for a row that ends an echo although it is blank or indented.
     pub(super) ends_echo: fn(&[&str], usize) -> bool,
-    /// A row that only answers have.
+    /// Returns true for a row that occurs only in answers.
     pub(super) is_answer: fn(&str) -> bool,
-    /// What the program says of itself when it starts.
+    /// Text in the program's start-up banner.
     pub(super) banner: &'static str,
-    /// The first row of the composer, or of the dialog in its place.
+    /// Returns the first row of the composer or of a dialog in its place.
     pub(super) live: fn(&[&str]) -> Option<usize>,
-    /// How sure a row makes that it is this agent's: 0 not at all, from [`SURE`] on it needs no other.
+    /// Returns how strongly a row identifies this agent: 0 for not at all; [`SURE`] or more is sufficient alone.
     pub(super) weight: fn(&str) -> u32,
 }
 
-/// Rows of less weight together are no evidence.
+/// Total weight that identifies an agent.
 pub(super) const SURE: u32 = 10;
 
 fn layout(kind: ParserKind) -> Option<&'static Layout> {
@@ -45,15 +44,15 @@ fn layout(kind: ParserKind) -> Option<&'static Layout> {
         ParserKind::Claude => Some(&claude::LAYOUT),
         ParserKind::Codex => Some(&codex::LAYOUT),
         ParserKind::Gemini => Some(&gemini::LAYOUT),
-        // Its errors are drawn as its prompts are: a text alone does not tell them apart.
+        // Errors look like prompts, so a text alone does not distinguish them.
         ParserKind::Opencode | ParserKind::None => None,
     }
 }
 
-/// Splits a text into turns, in the order in which they are there. Rows as [`TurnText::lines`] has them.
+/// Splits a text into turns, in order. The rows have the form of [`TurnText::lines`].
 ///
-/// A prompt that nothing answers is a turn only at the end: elsewhere it cannot be told from a draft that the terminal scrolled away.
-/// Without structure ([`ParserKind::None`]) the whole text is one turn.
+/// A prompt without an answer counts as a turn only at the end; elsewhere it could be a scrolled-off draft. Without a
+/// known structure ([`ParserKind::None`]) the whole text is one turn.
 pub fn turns(kind: ParserKind, lines: &[String]) -> Vec<Turn> {
     let Some(layout) = layout(kind) else {
         let parsed = kind.parser().parse(&TurnText { prompt: "", lines });
@@ -77,21 +76,21 @@ pub fn turns(kind: ParserKind, lines: &[String]) -> Vec<Turn> {
         }
     }
     if let Some((_, earlier)) = turns.split_last_mut() {
-        // The next prompt says so, whatever the rows say.
+        // A following prompt proves that the turn is complete.
         earlier.iter_mut().for_each(|turn| turn.parsed.is_complete = true);
     }
     turns
 }
 
-/// The prompt has scrolled away: these rows have what is left of its answer, though nothing marks its middle (`alone`: nothing follows
-/// them). A banner would be the very beginning.
+/// Returns true if the rows hold the rest of an answer whose prompt has scrolled away. `alone`: no prompt follows, so
+/// no marker is required. A banner marks the very beginning.
 fn has_answer(layout: &Layout, rows: &[&str], alone: bool) -> bool {
     let banner = rows.iter().rposition(|row| row.contains(layout.banner));
     let start = banner.map_or(0, |banner| banner + 1);
     (alone && banner.is_none()) || rows[start..].iter().any(|row| (layout.is_answer)(row))
 }
 
-/// The prompt, as far as its echo is told from the answer.
+/// Returns the prompt of an echo, as far as it can be separated from the answer.
 fn echo(layout: &Layout, rows: &[&str]) -> String {
     let Some(head) = (layout.echo)(rows, 0) else { return String::new() };
     let more = (1..rows.len()).take_while(|&row| {
@@ -106,13 +105,13 @@ fn parse(kind: ParserKind, lines: &[String], rows: Range<usize>, prompt: String)
     let lines = &lines[rows.clone()];
     let mut parsed = kind.parser().parse(&TurnText { prompt: &prompt, lines });
     if parsed.sections.is_empty() && !compact(&prompt).is_empty() {
-        // The same prompt may stand in the composer again: the answer above is still its answer.
+        // The same prompt may be in the composer again; the answer above still belongs to it.
         parsed = kind.parser().parse(&TurnText { prompt: "", lines });
     }
     Turn { prompt, rows, parsed }
 }
 
-/// Whose conversation a text is, by what only that agent draws. `None`: nobody's that we know.
+/// Guesses which agent wrote a text, by rows that only that agent draws. Returns `None` for an unknown text.
 pub fn guess(lines: &[String]) -> Option<ParserKind> {
     let weigh = |kind: ParserKind| {
         let layout = layout(kind)?;

@@ -1,25 +1,25 @@
-//! Finds where the agent repeats the prompt: the answer starts below it.
+//! Finds the echo of the prompt; the answer starts below it.
 
 use super::rows::{compact, indent, is_blank};
 
-/// Enough characters (blanks not counted) to know a long prompt by its beginning, when its echo is cut short.
+/// Characters without blanks that identify a long prompt by its beginning if its echo is truncated.
 const PREFIX: usize = 64;
 
-/// What agents show in place of a long paste.
+/// Placeholders that agents show for a long paste.
 const CHIPS: [&str; 2] = ["[Pastedtext", "[PastedText"];
 
 /// How an agent draws echoes.
 pub(super) struct EchoStyle<'a> {
-    /// The text of the echo that starts in this row of the lines, if one does.
+    /// Returns the text of the echo that starts in this row.
     pub(super) head: &'a dyn Fn(usize) -> Option<&'a str>,
-    /// Columns by which the rows after the first are indented.
+    /// Indentation of an echo's further rows, in columns.
     pub(super) indent: usize,
 }
 
-/// The first row after the echo of `prompt`.
+/// Returns the first row after the echo of `prompt`.
 ///
-/// The last echo that shows the prompt wins; failing that (an unknown prompt, or one drawn in a way we do not know) the last echo
-/// there is. `None` when there is no echo at all: it has scrolled away.
+/// Prefers the last echo that shows the prompt. For an unknown or differently drawn prompt, takes the last echo of all.
+/// Returns `None` if every echo has scrolled away.
 pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
     let wanted = compact(prompt);
     let mut fallback = None;
@@ -35,14 +35,15 @@ pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle
     fallback.map(|row| end_of_paragraph(lines, row + 1, style.indent))
 }
 
-/// How many rows at the top are the end of an echo whose beginning has scrolled away. `is_marker` tells rows that start something.
+/// Returns how many rows at the top belong to an echo whose beginning has scrolled away. `is_marker` returns true for
+/// rows that start an item.
 pub(super) fn tail_of_echo(lines: &[String], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {
     let end = lines.iter().position(|row| is_marker(row)).unwrap_or(lines.len());
     let shown: String = lines[..end].iter().map(|row| compact(row)).collect();
     if !shown.is_empty() && compact(prompt).ends_with(&shown) { end } else { 0 }
 }
 
-/// Matches one echo, row by row, with whitespace ignored: wrapping and indentation are the agent's.
+/// Matches one echo row by row, ignoring whitespace, because wrapping and indentation vary.
 fn match_echo(lines: &[String], first: usize, head: &str, wanted: &str, indented: usize) -> Option<usize> {
     let mut rest = wanted;
     let mut row = first;
@@ -66,7 +67,7 @@ fn match_echo(lines: &[String], first: usize, head: &str, wanted: &str, indented
     }
 }
 
-/// A paste chip stands for text of unknown length: what comes before it has to fit.
+/// Returns true if the text before a paste chip matches; the chip stands for text of unknown length.
 fn chip_after_prefix(shown: &str, rest: &str) -> bool {
     CHIPS.iter().any(|chip| shown.find(chip).is_some_and(|at| rest.starts_with(&shown[..at])))
 }
@@ -88,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_echo_of_the_prompt_wins() {
+    fn last_echo_of_prompt_wins() {
         assert_eq!(end(&["> a", "", "x", "> b", "> a", "", "y"], "a"), Some(5));
     }
 
     #[test]
-    fn wrapped_rows_and_blank_rows_belong_to_it() {
+    fn wrapped_and_blank_rows_belong_to_echo() {
         assert_eq!(
             end(&["> one two", "  three", "", "  four", "", "  not it"], "one  two three\n\nfour"),
             Some(4)
@@ -101,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_echo_is_another_prompt() {
+    fn longer_echo_is_another_prompt() {
         assert_eq!(end(&["> hello", "", "x", "> hello there", "y"], "hello"), Some(1));
     }
 
     #[test]
-    fn a_chip_stands_for_a_paste() {
+    fn chip_represents_paste() {
         assert_eq!(end(&["> see [Pasted text #1 +29 lines]", "", "x"], "see row 1\nrow 2"), Some(1));
     }
 
     #[test]
-    fn an_unknown_prompt_takes_the_last_echo() {
+    fn unknown_prompt_takes_last_echo() {
         assert_eq!(end(&["> a", "> b", "  c", "x"], ""), Some(3));
         assert_eq!(end(&["x", "y"], "a"), None);
     }

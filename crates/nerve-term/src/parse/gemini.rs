@@ -1,7 +1,8 @@
-//! Gemini CLI's screen.
+//! Parser for the screen of Gemini CLI.
 //!
-//! Column 0 holds markers (`✦`, `ℹ`, `✕`, boxes), column 1 the program's own rows (echoes, the spinner, hints), the answer starts at
-//! column 2. There is no line that ends a turn: it is over when the status row above the composer stops offering the cancel.
+//! Column 0 holds markers (`✦`, `ℹ`, `✕`, boxes), column 1 the program's own rows (echoes, the spinner, hints), and
+//! answers start at column 2. No line ends a turn: it ends when the status row above the composer stops offering to
+//! cancel.
 
 use super::conversation::{Layout, SURE};
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
@@ -9,12 +10,12 @@ use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_alig
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
 use crate::screen::Screen;
 
-/// Reads Gemini CLI 0.6x.
+/// Parser for Gemini CLI 0.6x.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GeminiParser;
 
 impl Parser for GeminiParser {
-    /// The composer is drawn with the cursor in it, and neither the status row nor the title says busy.
+    /// Returns true if the composer holds the cursor, and neither status row nor title signals work.
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
         let Some(composer) = Composer::find(&rows) else { return false };
@@ -32,23 +33,24 @@ impl Parser for GeminiParser {
             && !turn.prompt.is_empty()
             && compact(&composer.draft(&rows)) == compact(turn.prompt)
         {
-            // Still in the composer: what is above answers something else.
+            // Still in the composer: the rows above answer another prompt.
             return Parsed::default();
         }
         let start = answer_start(&turn.lines[..end], turn.prompt);
-        let mut walk = Walk { rows: &rows[..end], at: start, ..Walk::default() };
-        walk.run();
-        let is_last_word = walk
+        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+        builder.run();
+        let is_last_word = builder
             .sections
             .last()
             .is_some_and(|last| matches!(last.kind, SectionKind::Interrupted | SectionKind::Error));
-        let is_idle = composer.is_some_and(|composer| !composer.is_busy(&rows)) && !walk.sections.is_empty();
-        let is_complete = !walk.has_dialog && (is_idle || is_last_word || walk.has_ended);
-        Parsed { sections: walk.sections, tokens: None, is_complete }
+        let is_idle =
+            composer.is_some_and(|composer| !composer.is_busy(&rows)) && !builder.sections.is_empty();
+        let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
+        Parsed { sections: builder.sections, tokens: None, is_complete }
     }
 }
 
-/// How a conversation is drawn.
+/// The conversation layout of Gemini CLI.
 pub(super) static LAYOUT: Layout = Layout {
     echo: |rows, row| prompt(rows[row]),
     indent: 3,
@@ -63,7 +65,7 @@ pub(super) static LAYOUT: Layout = Layout {
     },
 };
 
-/// The composer: below a rule, a prompt row with the draft's other rows.
+/// The composer: a prompt row and further draft rows below a rule.
 struct Composer {
     /// The first status row above the rule, or the rule.
     status: usize,
@@ -76,7 +78,7 @@ struct Composer {
 impl Composer {
     fn find(rows: &[&str]) -> Option<Composer> {
         let rule = rows.iter().rposition(|row| is_rule(row, '─'))?;
-        // Between the rule and the prompt row: hints, blank rows, the upper edge of a coloured composer.
+        // Hints, blank rows and the upper edge of a coloured composer may separate the rule from the prompt row.
         let prompt = (rule + 1..rows.len().min(rule + 6)).find(|&row| prompt(rows[row]).is_some())?;
         let more =
             rows[prompt + 1..].iter().take_while(|row| !is_bar(row) && (is_blank(row) || indent(row) >= 3));
@@ -97,13 +99,13 @@ impl Composer {
         std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
     }
 
-    /// The spinner's row says how to cancel.
+    /// Returns true if the spinner's row offers to cancel.
     fn is_busy(&self, rows: &[&str]) -> bool {
         rows[self.status..self.prompt].iter().any(|row| row.contains("(esc to cancel"))
     }
 }
 
-/// The text behind the prompt marker; `*` when every tool is allowed.
+/// Returns the text behind the prompt marker; `*` if every tool is allowed.
 fn prompt(row: &str) -> Option<&str> {
     after_marker(row.strip_prefix(' ')?, &['>', '*'])
 }
@@ -112,12 +114,12 @@ fn prompt_or_box(row: &str) -> Option<&str> {
     prompt(row).or_else(|| row.strip_prefix(" ╭"))
 }
 
-/// The loop detector ended the turn; its words may be wrapped anywhere.
+/// Returns true if the loop detector ended the turn. Its text may be wrapped anywhere.
 fn is_halt(notice: &str) -> bool {
     notice.split_whitespace().collect::<Vec<_>>().join(" ").contains("request has been halted")
 }
 
-/// The edge of a coloured composer or echo.
+/// Returns true for the edge of a coloured composer or echo.
 fn is_bar(row: &str) -> bool {
     is_rule(row, '▄') || is_rule(row, '▀')
 }
@@ -129,7 +131,7 @@ fn answer_start(lines: &[String], wanted: &str) -> usize {
 }
 
 #[derive(Default)]
-struct Walk<'a> {
+struct SectionBuilder<'a> {
     rows: &'a [&'a str],
     at: usize,
     sections: Vec<Section>,
@@ -137,7 +139,7 @@ struct Walk<'a> {
     has_dialog: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionBuilder<'a> {
     fn run(&mut self) {
         while let Some(&row) = self.rows.get(self.at) {
             if is_blank(row) || is_bar(row) {
@@ -145,7 +147,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             if indent(row) == 1 {
-                // A dialog (the loop detector's), the next prompt, or a hint.
+                // The loop detector's dialog, the next prompt, or a hint.
                 self.has_dialog |= row.starts_with(" ╭");
                 self.has_ended |= prompt(row).is_some();
                 if self.has_dialog || self.has_ended {
@@ -168,7 +170,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A marker and the rows indented below it.
+    /// Adds a marked row and the rows indented below it.
     fn marked(&mut self, marker: char) {
         let first = after_marker(self.rows[self.at], &[marker]).unwrap_or(self.rows[self.at]);
         let text = self.take_text(first);
@@ -177,12 +179,12 @@ impl<'a> Walk<'a> {
             '✕' => self.push(SectionKind::Error, text),
             'ℹ' if text.starts_with("Request cancelled") => self.push(SectionKind::Interrupted, text),
             'ℹ' if is_halt(&text) => self.push(SectionKind::Error, text),
-            // Notices and warnings are the program's, not the answer's.
+            // Notices and warnings come from the program, not from the answer.
             _ => {}
         }
     }
 
-    /// Rows without a marker: a tool shown in one row, or the rest of something whose beginning has scrolled away.
+    /// Adds rows without a marker: a tool in one row, or the rest of an item whose beginning has scrolled away.
     fn unmarked(&mut self, row: &'a str) {
         if let Some(section) = self.compact_tool() {
             self.sections.push(section);
@@ -205,7 +207,7 @@ impl<'a> Walk<'a> {
         join(&text)
     }
 
-    /// `  ✓  ReadFile  notes.txt` with a blank row above it.
+    /// Returns true at `  ✓  ReadFile  notes.txt` below a blank row.
     fn is_compact_tool_here(&self) -> bool {
         let is_paragraph = self.at == 0 || is_blank(self.rows[self.at - 1]);
         is_paragraph
@@ -230,7 +232,7 @@ impl<'a> Walk<'a> {
         Some(tool.section(join(&result)))
     }
 
-    /// A box: one or more tools with what they said.
+    /// Adds a box: one or more tools with their results.
     fn boxed(&mut self) {
         let mut tool: Option<ToolRow<'a>> = None;
         let mut result = Vec::new();
@@ -243,7 +245,7 @@ impl<'a> Walk<'a> {
                     Some('╭' | '├') => continue,
                     Some('╰') => break,
                     _ => {
-                        // Cut off below: the row is not part of it.
+                        // The box is cut off at the bottom: this row does not belong to it.
                         self.at -= 1;
                         break;
                     }
@@ -264,7 +266,7 @@ impl<'a> Walk<'a> {
     fn finish(&mut self, tool: Option<ToolRow<'a>>, result: &mut Vec<&'a str>) {
         let content = join(&std::mem::take(result));
         match tool {
-            // The box is the dialog: what is in it are the choices.
+            // The box is the dialog, and its rows are the choices.
             Some(tool) if tool.icon == '?' => {
                 self.has_dialog = true;
                 self.sections.push(tool.section(String::new()));
@@ -275,13 +277,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// `✓  Shell sleep 6`: a tool with its state.
+/// A tool with its state: `✓  Shell sleep 6`.
 #[derive(Clone, Copy)]
 struct ToolRow<'a> {
     icon: char,
     name: &'a str,
     args: &'a str,
-    /// Two spaces after the sign, as tools shown in one row have.
+    /// Two spaces follow the sign, as in tools of one row.
     is_spaced: bool,
 }
 

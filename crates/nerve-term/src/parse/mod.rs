@@ -1,9 +1,9 @@
-//! A turn's text to sections, tokens and completeness.
+//! Parses a turn's text into sections, tokens and completeness.
 //!
-//! Parsers see what a person would see: rows of text taken from the terminal model, never raw bytes. They hold no state.
+//! Parsers see rows of text from the terminal model, as a person would, and never raw bytes. They are stateless.
 
 pub mod conversation;
-pub mod past;
+pub mod session_files;
 pub mod transcript;
 
 mod claude;
@@ -26,37 +26,38 @@ pub use opencode::OpencodeParser;
 
 use crate::screen::Screen;
 
-/// Reads the output of one agent program (seed node-refactoring §3.2).
+/// A parser for the output of one agent program.
 pub trait Parser: Send + Sync {
-    /// Does the screen show the agent waiting for input? Looks only at the live region: composer and status rows.
+    /// Returns true if the screen shows the agent waiting for input. Inspects only the live region: composer and status
+    /// rows.
     fn is_ready(&self, screen: &Screen) -> bool;
-    /// Takes a turn apart.
+    /// Parses a turn.
     fn parse(&self, turn: &TurnText<'_>) -> Parsed;
 }
 
-/// The rows of one turn.
+/// The text of one turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnText<'a> {
-    /// What was sent; lets a parser find its echo. Empty when unknown.
+    /// The prompt, used to find its echo; empty if unknown.
     pub prompt: &'a str,
-    /// Rows from the echo of the prompt (or above it) to the composer (or below it), trailing blanks cut, soft-wrapped rows
-    /// already joined.
+    /// Rows from the echo of the prompt (or above) to the composer (or below), without trailing blanks, soft-wrapped
+    /// rows joined.
     pub lines: &'a [String],
 }
 
-/// What a parser made of a turn.
+/// The result of parsing a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
-    /// In the order they appeared.
+    /// The sections in order.
     pub sections: Vec<Section>,
-    /// Tokens the agent showed, if it did.
+    /// Token counts, if the agent showed them.
     pub tokens: Option<Tokens>,
-    /// The turn's end was seen (not merely the end of the text we have).
+    /// The turn's end was seen, not merely the end of the available text.
     pub is_complete: bool,
 }
 
 impl Parsed {
-    /// The text sections joined by blank lines: what the agent said.
+    /// Returns the text sections joined by blank lines.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self
             .sections
@@ -71,22 +72,22 @@ impl Parsed {
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is.
+    /// Kind of section.
     pub kind: SectionKind,
-    /// Its text, common indentation removed.
+    /// Text of the section without common indentation.
     pub content: String,
-    /// Facts about it, as far as they are known: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`,
-    /// `error`, `rejected`, `running`, `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
+    /// Known properties: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`, `error`,
+    /// `rejected`, `running`, `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Section {
-    /// A section without metadata.
+    /// Creates a section without metadata.
     pub fn new(kind: SectionKind, content: impl Into<String>) -> Section {
         Section { kind, content: content.into(), metadata: BTreeMap::new() }
     }
 
-    /// Adds one fact.
+    /// Adds a property.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Section {
         self.metadata.insert(key.to_string(), value.into());
@@ -97,11 +98,11 @@ impl Section {
 /// Kinds of sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SectionKind {
-    /// What the agent said.
+    /// Text of the answer.
     Text,
-    /// What it thought, where it shows that.
+    /// Visible thinking.
     Thinking,
-    /// A tool it used: `content` is the result as shown, metadata `tool` and `args`.
+    /// A tool call: `content` is the result as shown, metadata `tool` and `args`.
     ToolCall,
     /// An error the agent reported (an API error, a refused tool).
     Error,
@@ -110,7 +111,7 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// The name on the wire and in the history.
+    /// Returns the name on the wire and in the history.
     pub fn as_str(self) -> &'static str {
         match self {
             SectionKind::Text => "text",
@@ -122,18 +123,18 @@ impl SectionKind {
     }
 }
 
-/// Token counts, as far as they are known.
+/// Token counts; unknown ones are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tokens {
     /// Tokens of the prompt.
     pub input: Option<u64>,
     /// Tokens of the answer.
     pub output: Option<u64>,
-    /// All, where only a sum is shown.
+    /// The sum, if only that is shown.
     pub total: Option<u64>,
 }
 
-/// The parsers there are (seed: per-command parsing, default per node).
+/// The available parsers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ParserKind {
     /// Claude Code.
@@ -144,7 +145,7 @@ pub enum ParserKind {
     Gemini,
     /// opencode.
     Opencode,
-    /// No structure: the whole text is one section.
+    /// No known structure: the whole text is one section.
     #[default]
     None,
 }
@@ -153,7 +154,7 @@ impl ParserKind {
     /// All names, for messages and completion.
     pub const NAMES: [&'static str; 5] = ["claude", "codex", "gemini", "opencode", "none"];
 
-    /// The parser itself.
+    /// Returns the parser.
     pub fn parser(self) -> &'static dyn Parser {
         match self {
             ParserKind::Claude => &ClaudeParser,
@@ -164,7 +165,7 @@ impl ParserKind {
         }
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             ParserKind::Claude => "claude",
@@ -196,7 +197,7 @@ impl FromStr for ParserKind {
     }
 }
 
-/// A parser name nobody knows.
+/// An unknown parser name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown parser '{0}': use claude, codex, gemini, opencode or none")]
 pub struct UnknownParser(pub String);

@@ -1,15 +1,15 @@
-//! The parser of programs without a structure we know.
+//! Parser for programs without a known structure.
 
 use super::rows::join;
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
 use crate::screen::Screen;
 
-/// Takes the whole text as one section.
+/// Returns the whole text as one section.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoneParser;
 
 impl Parser for NoneParser {
-    /// Always: nothing on the screen can say otherwise, so the other evidence decides.
+    /// Returns true: the screen of an unknown program is no evidence against readiness.
     fn is_ready(&self, _screen: &Screen) -> bool {
         true
     }

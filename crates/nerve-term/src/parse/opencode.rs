@@ -1,8 +1,8 @@
-//! opencode's screen.
+//! Parser for the screen of opencode.
 //!
-//! Rows with a bar (`┃`) are prompts, tools with an output, errors and the composer; text stands at column 5, and so do tools of one row
-//! (`→ Read notes.txt`). A row `▣  Build · model · 1.8s` ends a turn; without a time the turn goes on. The conversation is on the alternate
-//! screen: what has scrolled away is not in the rows.
+//! Rows with a bar (`┃`) are prompts, tools with output, errors and the composer. Text and tools of one row (`→ Read
+//! notes.txt`) stand at column 5. A row `▣  Build · model · 1.8s` ends a turn; without a time the turn continues. The
+//! conversation is on the alternate screen, so rows scrolled off are not available.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
 use super::{Parsed, Parser, Section, SectionKind, TurnText};
 use crate::screen::Screen;
 
-/// Reads opencode 1.1x.
+/// Parser for opencode 1.1x.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpencodeParser;
 
-/// Column of text and tools of one row.
+/// Column of text and of tools of one row.
 const TEXT: usize = 5;
-/// Enough characters (blanks not counted) to know a long prompt by its beginning or its end.
+/// Characters without blanks that identify a long prompt by its beginning or end.
 const PREFIX: usize = 64;
-/// What stands in the echo for a long paste.
+/// Placeholder for a long paste in the echo.
 const CHIP: &str = "[Pasted~";
 
 impl Parser for OpencodeParser {
-    /// The cursor is in the composer, and the row below it offers no interrupt.
+    /// Returns true if the composer holds the cursor and the row below offers no interrupt.
     fn is_ready(&self, screen: &Screen) -> bool {
         let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
         let Some(composer) = composer(&rows) else { return false };
@@ -39,24 +39,24 @@ impl Parser for OpencodeParser {
             .as_ref()
             .is_some_and(|live| !wanted.is_empty() && compact(&draft(&rows[live.clone()])) == wanted)
         {
-            // Still in the composer: what is above answers something else.
+            // Still in the composer: the rows above answer another prompt.
             return Parsed::default();
         }
         if live.as_ref().is_some_and(|live| indent(rows[live.start]) > TEXT) {
-            // In the middle of the screen before the first prompt, under the program's name.
+            // Before the first prompt the composer is in the middle of the screen, under the program's name.
             return Parsed::default();
         }
         let end = live.map_or(rows.len(), |live| live.start);
         let blocks = blocks(&rows[..end]);
-        let mut walk = Walk { rows: &rows[..end], ..Walk::default() };
+        let mut builder = SectionBuilder { rows: &rows[..end], ..SectionBuilder::default() };
         let start = echo(&rows, &blocks, &wanted).map_or(0, |echo| echo.end);
-        walk.run(start, &blocks);
-        let is_complete = !walk.has_dialog && walk.has_ended;
-        Parsed { sections: walk.sections, tokens: None, is_complete }
+        builder.run(start, &blocks);
+        let is_complete = !builder.has_dialog && builder.has_ended;
+        Parsed { sections: builder.sections, tokens: None, is_complete }
     }
 }
 
-/// A note that floats at the right edge, in a frame of two bars, hides what is below it.
+/// Removes a toast: a notice at the right edge between two bars that covers the rows below.
 fn without_toast(row: &str) -> &str {
     let row = row.trim_end();
     let Some(rest) = row.strip_suffix('┃') else { return row };
@@ -66,26 +66,26 @@ fn without_toast(row: &str) -> &str {
     }
 }
 
-/// What stands behind a bar of the conversation.
+/// Returns the text behind a bar of the conversation.
 fn bar(row: &str) -> Option<&str> {
     if indent(row) > TEXT { None } else { row.trim_start().strip_prefix('┃') }
 }
 
-/// The rows of the composer.
+/// Returns the rows of the composer.
 fn composer(rows: &[&str]) -> Option<Range<usize>> {
     let end = rows.iter().rposition(|row| row.trim_start().starts_with("╹▀"))?;
     let above = rows[..end].iter().rev().take_while(|row| row.trim_start().starts_with('┃')).count();
     (above > 0).then_some(end - above..end)
 }
 
-/// The first paragraph in the composer; status rows follow it.
+/// Returns the first paragraph of the composer; status rows follow it.
 fn draft(rows: &[&str]) -> String {
     let texts = rows.iter().map(|row| row.trim_start().trim_start_matches('┃').trim());
     let texts: Vec<&str> = texts.skip_while(|row| row.is_empty()).take_while(|row| !row.is_empty()).collect();
     texts.join("\n")
 }
 
-/// Runs of rows with a bar.
+/// Returns the runs of rows with a bar.
 fn blocks(rows: &[&str]) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
@@ -98,13 +98,13 @@ fn blocks(rows: &[&str]) -> Vec<Range<usize>> {
     blocks
 }
 
-/// What a block holds, its bars left out.
+/// Returns the rows of a block without their bars.
 fn inside<'a>(rows: &[&'a str]) -> Vec<&'a str> {
     rows.iter().map(|row| dedent(bar(row).unwrap_or(row), 2)).collect()
 }
 
-/// The block that repeats the prompt: the last that shows it, else (a prompt that is not known or drawn in another way) the last one that
-/// can be an echo. `None`: it has scrolled away.
+/// Returns the block that echoes the prompt: the last one that shows it, or for an unknown prompt the last possible
+/// echo. `None` if it has scrolled away.
 fn echo(rows: &[&str], blocks: &[Range<usize>], wanted: &str) -> Option<Range<usize>> {
     let shows = |block: &&Range<usize>| {
         let shown = compact(&inside(&rows[(*block).clone()]).join("\n"));
@@ -117,21 +117,21 @@ fn echo(rows: &[&str], blocks: &[Range<usize>], wanted: &str) -> Option<Range<us
                 || (is_part && (wanted.ends_with(&shown) || wanted.starts_with(&shown))))
     };
     let can_be =
-        |block: &&Range<usize>| matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Words(_));
+        |block: &&Range<usize>| matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_));
     blocks.iter().rfind(shows).or_else(|| blocks.iter().rfind(can_be)).cloned()
 }
 
-/// What a block with a bar is.
+/// A block of rows with a bar.
 enum Block<'a> {
-    /// A tool: its name, what it was given, whether it still runs, what it said.
+    /// A tool: name, arguments, whether it is running, and result.
     Tool { name: &'a str, args: &'a str, runs: bool, result: String },
-    /// A permission is asked.
+    /// A permission dialog.
     Dialog,
-    /// A prompt that waits for the end of the turn.
+    /// A prompt queued until the end of the turn.
     Queued,
     /// A prompt, or an error.
-    Words(String),
-    /// Nothing but the bar.
+    Text(String),
+    /// A block without text.
     Blank,
 }
 
@@ -145,9 +145,9 @@ impl<'a> Block<'a> {
         if rest.iter().any(|row| row.trim() == "QUEUED") {
             return Block::Queued;
         }
-        // A title may stand above the command.
+        // A title may precede the command.
         let command = rest.iter().position(|row| !is_blank(row)).filter(|_| head.starts_with("# "));
-        let head = match command.filter(|&at| shell(rest[at].trim()).is_some()) {
+        let head = match command.filter(|&at| shell_command(rest[at].trim()).is_some()) {
             Some(at) => {
                 let head = rest[at].trim();
                 rest = &rest[at + 1..];
@@ -155,18 +155,18 @@ impl<'a> Block<'a> {
             }
             None => head,
         };
-        if let Some((args, runs)) = shell(head) {
+        if let Some((args, runs)) = shell_command(head) {
             return Block::Tool { name: "bash", args, runs, result: join(rest) };
         }
         match one_row_tool(head) {
             Some((name, args)) => Block::Tool { name, args, runs: false, result: join(rest) },
-            None => Block::Words(join(&rows[first..])),
+            None => Block::Text(join(&rows[first..])),
         }
     }
 }
 
-/// `$ ls`, or `⠸ ls` while it runs.
-fn shell(row: &str) -> Option<(&str, bool)> {
+/// Parses `$ ls`, or `⠸ ls` while it runs.
+fn shell_command(row: &str) -> Option<(&str, bool)> {
     let (mark, command) = row.split_once(' ')?;
     let mut marks = mark.chars();
     match (marks.next(), marks.next()) {
@@ -176,7 +176,7 @@ fn shell(row: &str) -> Option<(&str, bool)> {
     }
 }
 
-/// `→ Read notes.txt`: a sign, a word with a capital, what it was given.
+/// Parses `→ Read notes.txt`: a sign, a capitalized name, arguments.
 fn one_row_tool(row: &str) -> Option<(&str, &str)> {
     let (sign, rest) = row.split_once(' ')?;
     let is_sign = matches!(sign, "→" | "←" | "✱" | "%" | "◇" | "◈" | "⚙" | "│");
@@ -185,15 +185,15 @@ fn one_row_tool(row: &str) -> Option<(&str, &str)> {
     (is_sign && is_name).then_some((name, args.trim()))
 }
 
-/// `▣  Build · model · 1.8s`: how the turn ended, if it has.
-fn foot(row: &str) -> Option<Option<&str>> {
+/// Parses `▣  Build · model · 1.8s`. The inner value is how the turn ended; `None` while it is running.
+fn turn_footer(row: &str) -> Option<Option<&str>> {
     let facts = row.trim_start().strip_prefix("▣ ")?;
     let last = facts.rsplit_once(" · ").map_or("", |(_, last)| last.trim());
     Some((last == "interrupted" || is_duration(last)).then_some(last))
 }
 
 #[derive(Default)]
-struct Walk<'a> {
+struct SectionBuilder<'a> {
     rows: &'a [&'a str],
     sections: Vec<Section>,
     text: Vec<&'a str>,
@@ -201,7 +201,7 @@ struct Walk<'a> {
     has_dialog: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionBuilder<'a> {
     fn run(&mut self, start: usize, blocks: &[Range<usize>]) {
         let mut at = start;
         while let Some(&row) = self.rows.get(at) {
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
                     last.metadata.insert("status".to_string(), "asking".to_string());
                 }
             }
-            Block::Words(words) => {
+            Block::Text(words) => {
                 self.sections.push(Section::new(SectionKind::Error, words));
                 self.has_ended = true;
             }
@@ -238,7 +238,7 @@ impl<'a> Walk<'a> {
     fn row(&mut self, at: usize, row: &'a str) {
         let begins = at == 0 || is_blank(self.rows[at - 1]);
         let alone = self.rows.get(at + 1).is_none_or(|next| is_blank(next));
-        if begins && let Some(end) = foot(row) {
+        if begins && let Some(end) = turn_footer(row) {
             self.end_text();
             if end == Some("interrupted") {
                 self.sections.push(Section::new(SectionKind::Interrupted, "interrupted"));
@@ -251,23 +251,25 @@ impl<'a> Walk<'a> {
             self.end_text();
             return self.tool(name, args, false, String::new());
         }
-        // A command that is not allowed yet stands in a row of its own, last in an unfinished turn: an answer may quote one.
-        if is_inline && let Some((args, runs)) = shell(row.trim()).filter(|_| self.is_unfinished(at)) {
+        // A command that awaits permission has its own row at the end of an unfinished turn. Elsewhere an answer may
+        // quote a command.
+        if is_inline && let Some((args, runs)) = shell_command(row.trim()).filter(|_| self.is_unfinished(at))
+        {
             self.end_text();
             return self.tool("bash", args, runs, String::new());
         }
         self.text.push(dedent(row, TEXT));
     }
 
-    /// Tools of one row stand together.
+    /// Returns true if the next row is a tool of one row: such tools are grouped.
     fn is_tool_below(&self, at: usize) -> bool {
         self.rows.get(at + 1).is_some_and(|next| indent(next) == TEXT && one_row_tool(next.trim()).is_some())
     }
 
-    /// The next row with text is the foot, and it has no time.
+    /// Returns true if the next row with text is a footer without a time.
     fn is_unfinished(&self, at: usize) -> bool {
         let next = self.rows[at + 1..].iter().find(|row| !is_blank(row));
-        next.is_some_and(|next| foot(next) == Some(None))
+        next.is_some_and(|next| turn_footer(next) == Some(None))
     }
 
     fn end_text(&mut self) {

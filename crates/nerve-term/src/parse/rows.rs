@@ -1,27 +1,27 @@
-//! What all parsers ask of one row of text.
+//! Row-level helpers of the parsers.
 
-/// Nothing but blanks.
+/// Returns true for a row without text.
 pub(super) fn is_blank(row: &str) -> bool {
     row.trim().is_empty()
 }
 
-/// Leading spaces. A no-break space is not one: agents put it after their prompt marker.
+/// Returns the number of leading spaces. No-break spaces do not count: agents put one after their prompt marker.
 pub(super) fn indent(row: &str) -> usize {
     row.bytes().take_while(|&b| b == b' ').count()
 }
 
-/// The row without its first `n` spaces, or without all it has when they are fewer.
+/// Returns the row without its first `n` spaces, or fewer if it has fewer.
 pub(super) fn dedent(row: &str, n: usize) -> &str {
     &row[indent(row).min(n)..]
 }
 
-/// Starts at column 0 with a horizontal line of `ch`. A label may interrupt the line later on (Claude writes the session's name
-/// there), so only the first cells count.
+/// Returns true if the row starts with a horizontal line of `ch`. Only the first cells count, because a label may
+/// interrupt the line (Claude writes the session's name there).
 pub(super) fn is_rule(row: &str, ch: char) -> bool {
     row.chars().take(8).filter(|&c| c == ch).count() == 8
 }
 
-/// What follows a marker at column 0: the marker has to be followed by a blank or the end of the row.
+/// Returns the text behind a marker at column 0 that is followed by a blank or the end of the row.
 pub(super) fn after_marker<'a>(row: &'a str, markers: &[char]) -> Option<&'a str> {
     let rest = row.strip_prefix(markers)?;
     match rest.chars().next() {
@@ -31,12 +31,12 @@ pub(super) fn after_marker<'a>(row: &'a str, markers: &[char]) -> Option<&'a str
     }
 }
 
-/// A status that sits at the right edge, such as `  …  ? for shortcuts`: no answer starts half a screen in.
+/// Returns true for a status at the right edge, such as `  …  ? for shortcuts`. No answer is indented that far.
 pub(super) fn is_right_aligned(row: &str) -> bool {
     !is_blank(row) && indent(row) >= 40
 }
 
-/// Rows joined by newlines, trailing blanks of each and blank rows at both ends removed.
+/// Joins rows by newlines; removes trailing blanks, and blank rows at both ends.
 pub(super) fn join(rows: &[&str]) -> String {
     let Some(first) = rows.iter().position(|row| !is_blank(row)) else { return String::new() };
     let last = rows.iter().rposition(|row| !is_blank(row)).unwrap_or(first);
@@ -44,13 +44,13 @@ pub(super) fn join(rows: &[&str]) -> String {
     rows.join("\n")
 }
 
-/// Text reduced to what survives wrapping: no whitespace, no control characters.
+/// Returns the text without whitespace and control characters, which change with wrapping.
 pub(super) fn compact(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
 }
 
-/// The number before the word `tokens` in a status row, and the arrow before it if there is one: `↓ 83 tokens`, `92,673 tokens`,
-/// `38.7k tokens`.
+/// Returns the number before the word `tokens` in a status row and an optional arrow before it: `↓ 83 tokens`, `92,673
+/// tokens`, `38.7k tokens`.
 pub(super) fn token_count(row: &str) -> Option<(Option<char>, u64)> {
     let before = row[..row.find(" tokens")?].trim_end();
     let start = before
@@ -61,7 +61,7 @@ pub(super) fn token_count(row: &str) -> Option<(Option<char>, u64)> {
     Some((arrow, count))
 }
 
-/// `83`, `92,673`, `38.7k`, `1.2M`.
+/// Parses `83`, `92,673`, `38.7k` and `1.2M`.
 fn scaled_number(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['k', 'K', 'm', 'M']);
     let scale: u64 = match &text[digits.len()..] {
@@ -85,7 +85,7 @@ fn scaled_number(text: &str) -> Option<u64> {
     Some(value)
 }
 
-/// `0s`, `1m 12s`, `2h 3m 4s`, `<1s`: how long something took, as the agents write it.
+/// Returns true for a duration as agents write it: `0s`, `1m 12s`, `2h 3m 4s`, `<1s`.
 pub(super) fn is_duration(text: &str) -> bool {
     let text = text.strip_prefix('<').unwrap_or(text);
     !text.is_empty()
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn token_counts_as_agents_write_them() {
+    fn token_count_formats() {
         assert_eq!(token_count("* Hyperspacing… (2s · ↓ 83 tokens · thinking)"), Some((Some('↓'), 83)));
         assert_eq!(token_count("   12345 tokens"), Some((None, 12_345)));
         assert_eq!(token_count("92,673 tokens"), Some((None, 92_673)));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_as_agents_write_them() {
+    fn duration_formats() {
         for good in ["0s", "<1s", "1m 12s", "2h 3m 4s", "1.5s", "78ms"] {
             assert!(is_duration(good), "{good}");
         }

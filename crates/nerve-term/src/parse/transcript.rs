@@ -1,13 +1,14 @@
-//! Claude Code's session transcript (`~/.claude/projects/<cwd>/<session>.jsonl`): what was said, without the screen's losses.
+//! Parser for Claude Code's session transcript (`~/.claude/projects/<cwd>/<session>.jsonl`), which is complete where
+//! the screen is not.
 //!
-//! The format is not documented and changes: known lines are read, others counted. Lines form a tree by `parentUuid`; a rewound
-//! or forked conversation has several branches in one file, so a line counts only if it does not hang on a message before the
-//! prompt.
+//! The format is undocumented and changes: unknown lines are counted, not rejected. Lines form a tree by `parentUuid`.
+//! A rewound or forked conversation has several branches in one file, so a line counts only if it does not descend from
+//! a message before the prompt.
 
 mod cut;
 
-pub(super) use cut::Moved;
-pub use cut::{CutAt, CutError, cut, cut_at, turns};
+pub(super) use cut::PathRewriter;
+pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,39 +19,40 @@ use super::rows::compact;
 use super::{Section, SectionKind, Tokens};
 use crate::event::TsNs;
 
-/// One turn as the transcript has it.
+/// One turn of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TranscriptTurn {
-    /// The prompt is in the transcript. When not, only `unknown` means something.
+    /// The prompt is in the transcript. If not, only `unknown` is meaningful.
     pub is_found: bool,
-    /// In the order they were written. Tool calls have `tool`, `args` (compact JSON), `id`, and once there is a result `status`
-    /// (`ok`, `error`, `rejected`) and the result as content.
+    /// The sections in order. Tool calls have `tool`, `args` (compact JSON) and `id`; once there is a result, also
+    /// `status` (`ok`, `error`, `rejected`) and the result as content.
     pub sections: Vec<Section>,
-    /// Sums over the turn's requests, each counted once; input includes what was read from and written to the cache.
+    /// Sums over the turn's requests, each counted once. Input includes tokens read from and written to the cache.
     pub tokens: Option<Tokens>,
-    /// The turn is over: its duration was written, it was interrupted, the API refused it, or another prompt follows.
+    /// The turn is over: its duration was written, it was interrupted, the API rejected it, or another prompt follows.
     pub is_complete: bool,
-    /// The last message says that it is the last one (`stop_reason` `end_turn` or `stop_sequence`) and its words are in. Only
-    /// meaningful when another signal says that the turn is over: each block of a message has a line, and a hook of the agent
-    /// may make it go on.
+    /// The last message is marked as final (`stop_reason` `end_turn` or `stop_sequence`) and has text. Meaningful only
+    /// together with another signal that the turn is over: each block of a message has its own line, and a hook may
+    /// make the agent continue.
     pub said_end: bool,
-    /// The session the prompt belongs to.
+    /// The session of the prompt.
     pub session_id: Option<String>,
-    /// Lines and blocks nobody here knows, and malformed lines. A line cut off at the end (it is being written) is not counted.
+    /// Number of unknown lines and blocks and of malformed lines. A truncated last line is still being written and does
+    /// not count.
     pub unknown: usize,
 }
 
-/// Finds the last user message that says `prompt` and takes what was answered to it.
+/// Finds the last user message that equals `prompt`, and collects the answer to it.
 ///
-/// Whitespace and control characters are not compared; wrappers of pasted text and system reminders are looked through. An empty
-/// prompt means the last message of the user, whatever it says. Messages stamped before `since` (milliseconds count) do not match:
-/// the same prompt may have been sent before.
+/// Ignores whitespace, control characters, system reminders and the wrappers of pasted text. An empty prompt matches
+/// the user's last message. Messages stamped before `since` (compared in milliseconds) do not match, because the same
+/// prompt may have been sent before.
 pub fn parse_turn<'a>(
     lines: impl Iterator<Item = &'a str>,
     prompt: &str,
     since: Option<TsNs>,
 ) -> TranscriptTurn {
-    let mut reader = Reader { wanted: compact(&bare(prompt)), since, ..Reader::default() };
+    let mut reader = Reader { wanted: compact(&strip_wrappers(prompt)), since, ..Reader::default() };
     let mut has_malformed = false;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         reader.unknown += usize::from(std::mem::take(&mut has_malformed));
@@ -62,7 +64,7 @@ pub fn parse_turn<'a>(
     reader.finish()
 }
 
-/// The fields of a line that matter here; serde skips the rest without building it.
+/// The relevant fields of a line; serde skips the rest without building it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -70,17 +72,17 @@ struct Line {
     kind: String,
     uuid: Option<String>,
     parent_uuid: Option<String>,
-    /// Of the first line after the conversation was summed up: what it goes on from.
-    #[serde(default, deserialize_with = "text_if_any")]
+    /// On the first line after a compaction: the line that it continues.
+    #[serde(default, deserialize_with = "optional_string")]
     logical_parent_uuid: Option<String>,
     session_id: Option<String>,
-    /// The session that the process began with.
-    #[serde(default, rename = "session_id", deserialize_with = "text_if_any")]
+    /// The session with which the process began.
+    #[serde(default, rename = "session_id", deserialize_with = "optional_string")]
     process_session_id: Option<String>,
-    /// Lines that belong to a message name it.
-    #[serde(default, deserialize_with = "text_if_any")]
+    /// The message to which the line belongs.
+    #[serde(default, deserialize_with = "optional_string")]
     leaf_uuid: Option<String>,
-    #[serde(default, deserialize_with = "text_if_any")]
+    #[serde(default, deserialize_with = "optional_string")]
     message_id: Option<String>,
     timestamp: Option<String>,
     subtype: Option<String>,
@@ -132,12 +134,12 @@ struct Reader {
 #[derive(Default)]
 struct Turn {
     sections: Vec<Section>,
-    /// Where the call with this id is in `sections`.
+    /// Index in `sections` of the call with this id.
     calls: HashMap<String, usize>,
     usage: BTreeMap<String, Usage>,
     is_complete: bool,
     said_end: bool,
-    /// Another prompt follows: nothing more belongs to this turn.
+    /// Another prompt follows, so no further line belongs to this turn.
     is_closed: bool,
     session_id: Option<String>,
 }
@@ -152,17 +154,17 @@ impl Reader {
             "summary" | "file-history-snapshot" => return,
             _ => self.unknown += 1,
         }
-        let Some(said) = said(&line) else {
-            if self.belongs(&line) {
+        let Some(user_text) = user_text(&line) else {
+            if self.belongs_to_turn(&line) {
                 self.answer(line);
             }
             return;
         };
-        if self.matches(&said, line.timestamp.as_deref()) {
+        if self.matches(&user_text, line.timestamp.as_deref()) {
             self.outside.extend(self.inside.drain());
             self.turn = Some(Turn { session_id: line.session_id, ..Turn::default() });
             self.inside.extend(line.uuid);
-        } else if self.belongs(&line)
+        } else if self.belongs_to_turn(&line)
             && let Some(turn) = &mut self.turn
         {
             turn.is_complete = true;
@@ -170,17 +172,18 @@ impl Reader {
         }
     }
 
-    fn matches(&self, said: &str, timestamp: Option<&str>) -> bool {
+    fn matches(&self, user_text: &str, timestamp: Option<&str>) -> bool {
         let is_late_enough =
             match (self.since, timestamp.and_then(|text| text.parse::<jiff::Timestamp>().ok())) {
                 (Some(since), Some(at)) => i128::from(at.as_millisecond()) >= i128::from(since.0 / 1_000_000),
                 _ => true,
             };
-        is_late_enough && (self.wanted.is_empty() || compact(&bare(said)) == self.wanted)
+        is_late_enough && (self.wanted.is_empty() || compact(&strip_wrappers(user_text)) == self.wanted)
     }
 
-    /// Notes which side of the prompt the line is on. Without a parent, or with one nobody saw, it is taken.
-    fn belongs(&mut self, line: &Line) -> bool {
+    /// Returns true if the line belongs to the turn, and records its side of the prompt. A line without a known parent
+    /// belongs to it.
+    fn belongs_to_turn(&mut self, line: &Line) -> bool {
         let is_outside = self.turn.as_ref().is_none_or(|turn| turn.is_closed)
             || line.parent_uuid.as_ref().is_some_and(|parent| self.outside.contains(parent));
         let side = if is_outside { &mut self.outside } else { &mut self.inside };
@@ -229,11 +232,11 @@ impl Reader {
 }
 
 impl Turn {
-    /// Adds the blocks of an assistant line; returns how many were unknown.
+    /// Adds the blocks of an assistant line and returns the number of unknown ones.
     fn assistant(&mut self, message: Message, is_api_error: bool) -> usize {
-        // Messages the program made up itself cost nothing.
+        // Messages made up by the program cost nothing.
         if let Some(usage) = message.usage.filter(|_| message.model.as_deref() != Some("<synthetic>")) {
-            // One line per block, each with the usage so far: the last one counts.
+            // Each block has its own line with the usage so far: the last one counts.
             self.usage.insert(message.id.unwrap_or_default(), usage);
         }
         self.is_complete = is_api_error;
@@ -250,7 +253,7 @@ impl Turn {
         unknown
     }
 
-    /// Adds one block, if it is of a known kind.
+    /// Adds a block; returns false for an unknown kind.
     fn block(&mut self, block: &Value, is_api_error: bool) -> bool {
         let text = |key: &str| block[key].as_str().unwrap_or_default().trim_start_matches('\n').trim_end();
         match block["type"].as_str() {
@@ -276,7 +279,7 @@ impl Turn {
         }
     }
 
-    /// Joins results with their calls and notes interruptions; returns how many results had no call here.
+    /// Attaches results to their calls and adds interruptions. Returns the number of results without a call.
     fn tool_results(&mut self, content: &Value, is_denied: bool) -> usize {
         self.said_end = false;
         let whole = std::slice::from_ref(content);
@@ -307,13 +310,13 @@ impl Turn {
     }
 }
 
-/// What the user typed, if that is what this line is: not a tool's result, not an interruption, nothing the program added.
-fn said(line: &Line) -> Option<String> {
+/// Returns the text typed by the user; `None` for tool results, interruptions and text added by the program.
+fn user_text(line: &Line) -> Option<String> {
     if line.kind != "user" || line.is_meta || line.is_compact_summary {
         return None;
     }
     let content = &line.message.as_ref()?.content;
-    let said = match content {
+    let user_text = match content {
         Value::String(text) => text.clone(),
         Value::Array(blocks) if blocks.iter().any(|block| block["type"] == "tool_result") => return None,
         Value::Array(blocks) => {
@@ -321,18 +324,18 @@ fn said(line: &Line) -> Option<String> {
         }
         _ => return None,
     };
-    if interruption(&said).is_some() { None } else { Some(said) }
+    if interruption(&user_text).is_some() { None } else { Some(user_text) }
 }
 
-/// A text; nothing where something else stands.
-fn text_if_any<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+/// Deserializes a string; any other type becomes `None`.
+fn optional_string<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::String(text) => Some(text),
         _ => None,
     })
 }
 
-/// Text of a string, of a text block, or of a list of them.
+/// Returns the text of a string, a text block or a list of them.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -342,16 +345,16 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// `[Request interrupted by user]`, `[Request interrupted by user for tool use]`: the words inside.
+/// Returns the words inside `[Request interrupted by user]` or `[Request interrupted by user for tool use]`.
 fn interruption(text: &str) -> Option<&str> {
     let words = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     words.starts_with("Request interrupted by user").then_some(words)
 }
 
-/// The message without system reminders, and pasted text without its wrapper.
-fn bare(said: &str) -> String {
-    let mut text = String::with_capacity(said.len());
-    let mut rest = said;
+/// Removes system reminders and the wrappers of pasted text.
+fn strip_wrappers(user_text: &str) -> String {
+    let mut text = String::with_capacity(user_text.len());
+    let mut rest = user_text;
     while let Some(open) = rest.find('<') {
         text.push_str(&rest[..open]);
         rest = &rest[open..];

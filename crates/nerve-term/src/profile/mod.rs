@@ -1,14 +1,15 @@
-//! What is known of each agent program, as data: how it is started, submitted to, told ready from busy, interrupted, left.
+//! Profiles: data about each agent program, such as how to start it, send a prompt, recognise its states and interrupt
+//! it.
 //!
-//! Built-in profiles are the TOML files in `profiles/`; a user's own files override them by name. Patterns look only at the
-//! live region (composer, footer, status rows, dialog), never at quoted conversation text.
+//! Built-in profiles are the TOML files in `profiles/`; a user's files override them by name. Patterns inspect only the
+//! live region (composer, footer, status rows, dialog), never quoted conversation text.
 
 mod pattern;
+mod registry;
 pub mod session;
-mod set;
 
 pub use pattern::Pattern;
-pub use set::{ProfileError, Profiles};
+pub use registry::{ProfileError, Profiles};
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -19,33 +20,33 @@ use serde::Deserialize;
 use self::session::SessionForms;
 use crate::parse::ParserKind;
 
-/// One agent program.
+/// The profile of an agent program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Name, as `--profile` takes it.
     pub name: String,
-    /// File names of programs it fits, without folders.
+    /// File names of matching programs, without folders.
     #[serde(default)]
     pub programs: Vec<String>,
-    /// Whose model answers, as OpenTelemetry's `gen_ai.provider.name` has it: `anthropic`, `openai`, `gcp.gemini`. Not for those that
-    /// ask whichever model the user has chosen.
+    /// Provider of the model, as in OpenTelemetry's `gen_ai.provider.name`: `anthropic`, `openai`, `gcp.gemini`. Unset
+    /// if the user chooses the model.
     #[serde(default)]
     pub provider: Option<String>,
     /// Parser of its answers.
     #[serde(default, deserialize_with = "parser_name")]
     pub parser: ParserKind,
-    /// Variables set at the start, all or none: if the user or the server's environment sets one of them (or one of
-    /// `env_unless`), none is set.
+    /// Environment variables to set at the start, all or none: none is set if the user's or the server's environment
+    /// has one of them, or one of `env_unless`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Variables that say that the user has chosen: with one of them set, none of `env` is set.
+    /// Environment variables of the user that prevent `env` from being set.
     #[serde(default)]
     pub env_unless: Vec<String>,
-    /// Variables taken out of the inherited environment.
+    /// Environment variables to remove.
     #[serde(default)]
     pub env_remove: Vec<String>,
-    /// Where prompts are typed, for programs that draw a composer.
+    /// The input area of programs that draw one.
     pub composer: Option<Composer>,
     /// How a prompt is sent.
     #[serde(default)]
@@ -53,112 +54,112 @@ pub struct Profile {
     /// Keys that interrupt a running turn, in `unescape` notation (`\e`, `\x03`).
     #[serde(default = "ctrl_c")]
     pub interrupt: String,
-    /// A row below the composer that asks for the interrupt keys once more.
+    /// Pattern of a row below the composer that requests the interrupt keys again.
     pub interrupt_again: Option<Pattern>,
-    /// What window titles say.
+    /// Patterns of window titles.
     #[serde(default)]
     pub title: Titles,
-    /// Rules on the screen, tried in order; the first that fits decides.
+    /// Rules for the screen, tried in order; the first match decides.
     #[serde(default)]
     pub rules: Vec<Rule>,
-    /// A row that a finished answer leaves in the conversation: tells a turn so fast that no sign of work was drawn.
+    /// Pattern of a row at the end of a finished answer. Detects turns too short to show any work.
     pub turn_end: Option<Pattern>,
     /// The shape of dialogs.
     #[serde(default)]
     pub dialog: Dialog,
-    /// The prompt of a line-based program: matched against the cursor's row up to the cursor.
+    /// The prompt of a line-based program, matched against the cursor's row up to the cursor.
     pub prompt: Option<Pattern>,
-    /// The program is its own terminal's foreground group when idle (shells).
+    /// The idle program is its terminal's foreground process group (shells).
     #[serde(default)]
     pub foreground: bool,
-    /// Silences.
+    /// Timing of state detection.
     #[serde(default)]
     pub timing: Timing,
-    /// How the program can be made to tell what it does.
+    /// How to install hooks in the program.
     pub hooks: Option<Hooks>,
-    /// Where the program keeps its own record of a conversation.
+    /// The transcript that the program keeps of a conversation.
     #[serde(default)]
     pub transcript: Option<TranscriptKind>,
-    /// The words of its command that say which conversation it has.
+    /// Command line arguments that select a conversation.
     pub session: Option<SessionForms>,
-    /// What the program makes of what was said before: see [`Profile::context_kind`].
+    /// How the program treats earlier messages: see [`Profile::context_kind`].
     #[serde(default)]
     pub context: Option<ContextKind>,
-    /// How the program is told to reach Anthropic's API through a proxy; `None`: it cannot be.
+    /// How to point the program at a proxy for Anthropic's API; `None` if unsupported.
     pub proxy: Option<ProxyForms>,
 }
 
-/// The variables that say where a program's model is.
+/// Environment variables that point a program at a proxy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyForms {
-    /// The address: `http://127.0.0.1:PORT` is put in.
+    /// Variable for the address `http://127.0.0.1:PORT`.
     pub url: String,
-    /// What the program shows to be let in, for proxies that want that.
+    /// Variable for the token, if the proxy requires one.
     pub token: Option<String>,
-    /// Taken out of the inherited environment where a token is given: the program would show these instead of it.
+    /// Variables to remove if a token is set, because the program would use them instead.
     #[serde(default)]
     pub unset: Vec<String>,
 }
 
-/// What a program makes of an earlier conversation that is put in front of a prompt.
+/// How a program treats earlier messages placed in front of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContextKind {
-    /// It remembers its own conversation: it is told only what it does not know.
+    /// It remembers its own conversation: send only what it does not know.
     Own,
-    /// It remembers nothing: it is told everything each time.
+    /// It remembers nothing: send everything each time.
     None,
-    /// What it is given is run as commands: it must never be told anything else.
+    /// It executes input as commands: never send anything else.
     Commands,
 }
 
 impl Profile {
-    /// What the program makes of an earlier conversation. Where the profile does not say: programs that draw a composer are agents with a
-    /// memory of their own; any other may be a shell.
+    /// Returns how the program treats earlier messages. Default: programs with a composer remember their own
+    /// conversation; any other may be a shell.
     pub fn context_kind(&self) -> ContextKind {
         let unsaid = if self.composer.is_some() { ContextKind::Own } else { ContextKind::Commands };
         self.context.unwrap_or(unsaid)
     }
 }
 
-/// The input area of a program that draws one.
+/// The input area of a program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Composer {
-    /// How its rows are told from others.
+    /// How to find its rows.
     pub layout: Layout,
-    /// Start of its first row (`bar`: of each row); what follows is the draft.
+    /// Start of its first row (`bar`: of each row). The draft follows.
     pub prompt: Pattern,
-    /// Start of its first row in a mode where text means something else (a shell mode): all of the row is the draft then, so
-    /// that no prompt is typed into it.
+    /// Start of its first row in a mode that treats text differently (a shell mode). The whole row then counts as a
+    /// draft, which blocks prompts.
     pub other_mode: Option<Pattern>,
-    /// The row right above it (`box`).
+    /// The row directly above it (`box`).
     pub above: Option<Pattern>,
-    /// The row right below it (`box`, `bar`).
+    /// The row directly below it (`box`, `bar`).
     pub below: Option<Pattern>,
     /// Texts shown while it is empty.
     #[serde(default)]
     pub placeholder: Vec<Pattern>,
-    /// What stands there for a long paste.
+    /// Placeholder for a long paste.
     pub chip: Option<Pattern>,
-    /// Keys that empty it.
+    /// Keys that clear it.
     #[serde(default = "ctrl_u")]
     pub clear: String,
-    /// How many rows above the composer the live area begins: there the echo of a prompt is drawn.
+    /// Rows of the live area above the composer. The echo of a prompt is drawn there.
     #[serde(default = "two_rows")]
     pub live_above: u16,
 }
 
-/// Composer layouts seen in the wild.
+/// Layouts of composers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Between a row `above` and a row `below` (Claude Code).
+    /// Enclosed by a row `above` and a row `below` (Claude Code).
     Box,
-    /// Every row starts with the prompt pattern, a row `below` ends it (opencode).
+    /// Every row starts with the prompt pattern; a row `below` ends it (opencode).
     Bar,
-    /// The rows around the cursor, from one that starts with the prompt pattern (Codex, Gemini).
+    /// The rows around the cursor, starting with the prompt pattern (Codex, Gemini).
     Row,
 }
 
@@ -166,15 +167,15 @@ pub enum Layout {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Submit {
-    /// `paste`: paste, see it in the composer, then Enter by itself. `line`: text and Enter in one write.
+    /// `paste`: paste, wait for the echo in the composer, then send Enter. `line`: text and Enter in one write.
     pub mode: SubmitMode,
     /// The Enter key's bytes.
     pub enter: String,
-    /// How long the echo may take, milliseconds.
+    /// Time limit for the echo, milliseconds.
     pub echo_ms: u64,
-    /// After how long an Enter without effect is repeated, milliseconds.
+    /// Pause before an Enter without effect is repeated, milliseconds.
     pub enter_ms: u64,
-    /// How often Enter is sent at most.
+    /// How many times Enter is sent at most.
     pub enters: u32,
 }
 
@@ -184,21 +185,21 @@ impl Default for Submit {
     }
 }
 
-/// See [`Submit::mode`].
+/// Modes of sending a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubmitMode {
-    /// Paste, echo, Enter.
+    /// Paste, wait for the echo, Enter.
     Paste,
-    /// One write.
+    /// Text and Enter in one write.
     Line,
 }
 
-/// Patterns on the window title.
+/// Patterns of the window title.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Titles {
-    /// Idle. Where set, a ready state needs it once any title of ours was seen.
+    /// Idle. If set, a ready state requires it once any of these titles was seen.
     pub idle: Option<Pattern>,
     /// Working.
     pub busy: Option<Pattern>,
@@ -206,31 +207,32 @@ pub struct Titles {
     pub blocked: Option<Pattern>,
 }
 
-/// A rule on a region of the screen.
+/// A rule that derives a state from a region of the screen.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What it says.
+    /// The state.
     pub state: RuleState,
-    /// For `blocked`: what is asked.
+    /// The kind of dialog, for `blocked`.
     #[serde(default)]
     pub kind: BlockKind,
-    /// Where to look.
+    /// The region to search.
     pub region: Region,
-    /// Any of these rows decides. For `suspended` the group `until` holds the words that name a time; they may stand in the
-    /// rows that follow the first, up to a blank one.
+    /// The pattern that a row must match. For `suspended` the group `until` captures the time, which may continue in
+    /// the next rows up to a blank one.
     pub pattern: Pattern,
-    /// A row below the matching one that says that it is over: the agent has gone on since. For `footer` and `status`.
+    /// Pattern of a row below the match that invalidates it, because the agent has continued. For `footer` and
+    /// `status`.
     pub unless_below: Option<Pattern>,
 }
 
-/// States a rule can assert.
+/// States of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleState {
     /// Working.
     Busy,
-    /// Asking.
+    /// Showing a dialog.
     Blocked,
     /// Waiting for a prompt.
     Ready,
@@ -238,17 +240,17 @@ pub enum RuleState {
     Suspended,
 }
 
-/// What a blocked agent asks (design section 5).
+/// Kinds of dialogs that block an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockKind {
-    /// May this folder be trusted?
+    /// Whether to trust a folder.
     Trust,
-    /// Who are you?
+    /// Login.
     Login,
-    /// Which colours?
+    /// Choice of a theme.
     Theme,
-    /// May this be done?
+    /// Permission to use a tool.
     Permission,
     /// A usage limit.
     Limit,
@@ -258,7 +260,7 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             BlockKind::Trust => "trust",
@@ -271,32 +273,32 @@ impl BlockKind {
     }
 }
 
-/// Parts of the screen a rule can look at.
+/// Regions of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Region {
     /// Rows below the composer.
     Footer,
-    /// The block of rows right above the composer.
+    /// The block of rows directly above the composer.
     Status,
-    /// The rows at the end of the screen when no composer is there, from the row `dialog.above` on.
+    /// The last rows of a screen without a composer, from the row `dialog.above` on.
     Dialog,
     /// The cursor's row.
     Cursor,
 }
 
-/// The shape of dialogs.
+/// The layout of dialogs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dialog {
-    /// The row above a dialog; without one a dialog is the last `rows` rows.
+    /// The row above a dialog; if unset, a dialog is the last `rows` rows.
     pub above: Option<Pattern>,
-    /// How many rows at the end of the screen a dialog can have.
+    /// Maximum rows of a dialog at the end of the screen.
     pub rows: usize,
-    /// A choice: group `label`, and group `selected` not empty where the cursor stands.
+    /// A choice: group `label`, and group `selected`, which is not empty for the selected choice.
     pub choice: Pattern,
-    /// A row that holds all choices side by side, two or more blanks between them, in its group `choices`: the selected one has
-    /// another background than the end of the row.
+    /// A row with all choices in its group `choices`, separated by two or more blanks. The selected one has a different
+    /// background than the end of the row.
     pub row: Option<Pattern>,
 }
 
@@ -311,15 +313,15 @@ impl Default for Dialog {
     }
 }
 
-/// Silences and pauses, milliseconds.
+/// Timing of state detection, in milliseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
-    /// Ready must hold this long at the end of a turn when a strong signal says so.
+    /// How long ready must hold at the end of a turn after a strong signal.
     pub settle_ms: u64,
-    /// Ready must hold this long after the start.
+    /// How long ready must hold after the start.
     pub start_ms: u64,
-    /// Silence that ends a turn when nothing stronger speaks.
+    /// Silence that ends a turn without a stronger signal.
     pub quiet_ms: u64,
 }
 
@@ -330,31 +332,31 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// See [`Timing::settle_ms`].
+    /// Returns [`Timing::settle_ms`].
     pub fn settle(&self) -> Duration {
         Duration::from_millis(self.settle_ms)
     }
-    /// See [`Timing::start_ms`].
+    /// Returns [`Timing::start_ms`].
     pub fn start(&self) -> Duration {
         Duration::from_millis(self.start_ms)
     }
-    /// See [`Timing::quiet_ms`].
+    /// Returns [`Timing::quiet_ms`].
     pub fn quiet(&self) -> Duration {
         Duration::from_millis(self.quiet_ms)
     }
 }
 
-/// Hooks of an agent program.
+/// Hooks supported by an agent program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hooks {
-    /// How they are asked for.
+    /// How hooks are configured.
     pub kind: HookKind,
-    /// File names of the programs that take them: the arguments are put right behind that word of the command.
+    /// File names of the programs that support them. The arguments are inserted directly after the program.
     pub programs: Vec<String>,
 }
 
-/// Ways to ask for hooks.
+/// Ways to configure hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HookKind {
@@ -362,7 +364,7 @@ pub enum HookKind {
     Claude,
 }
 
-/// Records that agents keep themselves.
+/// Transcript formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TranscriptKind {

@@ -1,43 +1,44 @@
-//! A regular expression that comes from a profile file.
+//! Regular expressions in profiles.
 
 use regex::Regex;
 use serde::Deserialize;
 
-/// A compiled pattern. Reads from a string; a bad one is an error that carries the file's line and column.
+/// A compiled regular expression. Deserializes from a string; an invalid one is an error with the file's line and
+/// column.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Does it match somewhere in `text`?
+    /// Returns true if it matches anywhere in `text`.
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
     }
 
-    /// What follows a match in `text`.
+    /// Returns the text after the first match.
     pub fn after<'t>(&self, text: &'t str) -> Option<&'t str> {
         self.0.find(text).map(|found| &text[found.end()..])
     }
 
-    /// The named groups of a match: (`selected`, `label`).
+    /// Returns the groups (`selected`, `label`) of a match.
     pub fn choice<'t>(&self, text: &'t str) -> Option<(bool, &'t str)> {
         let groups = self.0.captures(text)?;
         let selected = groups.name("selected").is_some_and(|group| !group.is_empty());
         Some((selected, groups.name("label").map_or("", |group| group.as_str())))
     }
 
-    /// What the group `choices` of a match holds, and at which byte of `text` it begins.
+    /// Returns the group `choices` of a match and its byte offset in `text`.
     pub fn choices<'t>(&self, text: &'t str) -> Option<(usize, &'t str)> {
         let group = self.0.captures(text)?.name("choices")?;
         Some((group.start(), group.as_str()))
     }
 
-    /// A match in `text`, and what its group `until` holds.
+    /// Returns the matched text and its group `until`.
     pub fn until<'t>(&self, text: &'t str) -> Option<(&'t str, Option<&'t str>)> {
         let groups = self.0.captures(text)?;
         Some((groups.get_match().as_str(), groups.name("until").map(|group| group.as_str())))
     }
 
-    /// A pattern of this crate's own source.
+    /// Compiles a built-in pattern.
     pub(crate) fn known(source: &str) -> Pattern {
         #[expect(clippy::expect_used, reason = "a constant of this crate, compiled by every test run")]
         Pattern(Regex::new(source).expect("a valid pattern"))
@@ -47,11 +48,11 @@ impl Pattern {
 impl<'de> Deserialize<'de> for Pattern {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Pattern, D::Error> {
         let source = String::deserialize(deserializer)?;
-        // A profile is a small file of short patterns: a pattern that compiles to more than this is a mistake.
+        // Profiles contain short patterns: a larger compiled size is a mistake.
         regex::RegexBuilder::new(&source)
             .size_limit(1 << 20)
             .build()
             .map(Pattern)
-            .map_err(|error| serde::de::Error::custom(format!("bad pattern '{source}': {error}")))
+            .map_err(|error| serde::de::Error::custom(format!("invalid pattern '{source}': {error}")))
     }
 }

@@ -1,56 +1,58 @@
-//! The words of a command that say which conversation an agent has: found, taken out, put in (seed claude-fork §1, §2).
+//! Command line arguments that select an agent's conversation: finding, removing and inserting them.
 //!
-//! What the words are is data: the table `[session]` of a profile. Commands are lists of words here; who splits a text, splits it as
-//! a shell does. Nothing before the program (`env A=b`) and nothing behind `--` is looked at.
+//! The arguments are data: the table `[session]` of a profile. Commands are lists of words, split as by a shell. Words
+//! before the program (`env A=b`) and after `--` are ignored.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::pattern::Pattern;
-use super::set::{file_name, program_at};
+use super::registry::{file_name, program_at};
 
-/// How a program is given the id of a conversation, how it goes on with one, how it forks one.
+/// How to name, resume and fork a conversation of a program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionForms {
-    /// File names of the programs that understand these words, without folders: what only draws itself like them does not.
+    /// File names of the programs that support these arguments, without folders. A program that merely looks like them
+    /// does not.
     pub programs: Vec<String>,
-    /// What an id looks like.
+    /// Format of ids.
     #[serde(default)]
     pub ids: IdKind,
-    /// The words that concern conversations.
+    /// Arguments that concern conversations.
     #[serde(default)]
     pub words: Vec<SessionWord>,
-    /// With one of these nothing is put into a command: it is not interactive.
+    /// Arguments of non-interactive commands, which are left unchanged.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// Words that start a conversation with an id: `{new}` stands for it. Empty where there is no way.
+    /// Arguments that start a conversation with the id `{new}`; empty if unsupported.
     #[serde(default)]
     pub start: Vec<String>,
-    /// A node that is made without an id is given one.
+    /// New nodes get an id.
     #[serde(default)]
     pub inject: bool,
-    /// Words that go on with the conversation `{id}`.
+    /// Arguments that resume the conversation `{id}`.
     #[serde(default)]
     pub resume: Vec<String>,
-    /// Words that begin a new conversation from the conversation `{id}`, as it stands in `{file}`; `{new}` is its own id, where it
-    /// can be given one.
+    /// Arguments that fork the conversation `{id}`, stored in `{file}`. `{new}` is the fork's own id, if it can be
+    /// chosen.
     #[serde(default)]
     pub fork: Vec<String>,
-    /// Words that have it work in `{cwd}`, for a fork of a conversation that was begun in another folder: without, it would ask.
+    /// Arguments that set the working directory `{cwd}` when a fork runs in another folder. Without them the program
+    /// would ask.
     #[serde(default)]
     pub elsewhere: Vec<String>,
-    /// Where a running program says which conversation it has.
+    /// How to find the conversation of a running program.
     pub learn: Option<Learn>,
-    /// In which form the program keeps a conversation, where a copy of it can be cut at a moment.
+    /// Format of the program's session files, if they can be cut at a moment.
     pub past: Option<PastKind>,
-    /// Why a conversation cannot be forked, for programs where that is so.
+    /// Why a conversation cannot be forked, for programs without support.
     pub cannot: Option<String>,
-    /// A row below the composer that stands there while the conversation is empty. A program that goes on with one and shows it has not
-    /// loaded the past yet, and what is typed may begin a conversation of its own.
+    /// Pattern of a row below the composer that is shown while the conversation is empty. A resuming program that shows
+    /// it has not loaded its conversation yet, and a prompt could start a new one.
     pub empty: Option<Pattern>,
-    /// How long that row has to stand there until the conversation is taken for one that is empty indeed, milliseconds.
+    /// How long that row must be shown until the conversation counts as empty, milliseconds.
     #[serde(default = "twenty_seconds")]
     pub empty_ms: u64,
 }
@@ -59,103 +61,103 @@ fn twenty_seconds() -> u64 {
     20_000
 }
 
-/// What ids look like.
+/// Formats of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdKind {
-    /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, in hexadecimal digits.
+    /// A UUID in its hyphenated hexadecimal form.
     #[default]
     Uuid,
     /// Up to 128 letters, digits, `-` and `_`.
     Word,
 }
 
-/// A word that concerns conversations.
+/// An argument that concerns conversations.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionWord {
-    /// As it is typed: an option, or a subcommand.
+    /// The option or subcommand as typed.
     pub word: String,
-    /// What it does.
+    /// Its effect.
     pub means: Meaning,
-    /// Does a value follow it?
+    /// Whether a value follows.
     #[serde(default)]
     pub value: ValueKind,
 }
 
-/// What a word does.
+/// Effects of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Meaning {
-    /// Its value is the id of a conversation that begins.
+    /// Starts a conversation with the id in its value.
     New,
-    /// Goes on with the conversation that its value names, or that somebody picks.
+    /// Resumes the conversation named by its value or picked by the user.
     Resume,
-    /// Goes on with the latest one.
+    /// Resumes the latest conversation.
     Last,
-    /// Goes on with a copy.
+    /// Forks the conversation.
     Fork,
 }
 
-/// Values of words.
+/// Values of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueKind {
-    /// There is none.
+    /// No value.
     #[default]
     None,
-    /// The next word, unless that is an option.
+    /// The next word, unless it is an option.
     Optional,
     /// The next word.
     Needed,
 }
 
-/// Where a running program says which conversation it has.
+/// Ways to find the conversation of a running program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Learn {
     /// `~/.claude/sessions/<pid>.json`.
     Claude,
-    /// The one rollout file, named by the id, that the process or a child of it has open.
+    /// The only rollout file that the process or a child has open; its name contains the id.
     Codex,
 }
 
-/// In which form a program keeps a conversation (see [`crate::parse::past`]).
+/// Formats of session files (see [`crate::parse::session_files`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PastKind {
-    /// A file below `~/.gemini/tmp`, which the program can be given a copy of.
+    /// A file below `~/.gemini/tmp`; the program can read a copy.
     Gemini,
-    /// A database of its own: `session list`, `export` and `import` of the program.
+    /// A database, accessed with the program's `session list`, `export` and `import`.
     Opencode,
 }
 
-/// What a command says about the conversation.
+/// The conversation that a command selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// Nothing: a new one begins.
-    Nothing,
-    /// It has this id.
+pub enum ConversationRef {
+    /// None: a new conversation begins.
+    New,
+    /// The conversation with this id.
     Id(String),
-    /// A copy begins, with an id that is not said.
+    /// A fork with an unspecified id.
     Fork,
-    /// One that only the program knows.
-    Other,
+    /// A conversation that only the program can determine.
+    Unspecified,
 }
 
 impl SessionForms {
-    /// See [`SessionForms::empty_ms`].
+    /// Returns [`SessionForms::empty_ms`].
     pub fn empty_time(&self) -> Duration {
         Duration::from_millis(self.empty_ms)
     }
 
-    /// Where the program is among the words of a command, if it is one of these: behind wrappers such as `env`, but not in the
-    /// arguments of a shell or of any other program.
+    /// Returns the index of the program in a command if it is one of [`SessionForms::programs`]. Looks behind wrappers
+    /// such as `env`, but not into the arguments of a shell or another program.
     pub fn program_at(&self, argv: &[String]) -> Option<usize> {
         program_at(argv).filter(|at| self.programs.iter().any(|program| program == file_name(&argv[*at])))
     }
 
-    /// Can this be an id?
+    /// Returns true if the text has the format of an id.
     pub fn is_id(&self, id: &str) -> bool {
         match self.ids {
             IdKind::Uuid => is_uuid(id),
@@ -166,68 +168,71 @@ impl SessionForms {
         }
     }
 
-    /// What a command says about the conversation.
+    /// Returns the conversation that a command selects.
     ///
     /// ```
-    /// use nerve_term::profile::{Profiles, session::Told};
+    /// use nerve_term::profile::{Profiles, session::ConversationRef};
     ///
     /// let claude = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
     /// let id = "0b0e7f0a-8c9c-4c0e-9f53-5d4f6f0c7f11";
     /// let argv = ["claude", "--session-id", id].map(String::from);
-    /// assert_eq!(claude.told(&argv), Told::Id(id.into()));
+    /// assert_eq!(claude.conversation(&argv), ConversationRef::Id(id.into()));
     /// ```
-    pub fn told(&self, argv: &[String]) -> Told {
+    pub fn conversation(&self, argv: &[String]) -> ConversationRef {
         let (mut new, mut resumed, mut goes_on, mut forks) = (None, None, false, false);
         self.scan(argv, |found| match found {
-            Found::Word(Meaning::New, value) => new = value.map(str::to_string),
-            Found::Word(Meaning::Resume, value) => {
+            Argument::Word(Meaning::New, value) => new = value.map(str::to_string),
+            Argument::Word(Meaning::Resume, value) => {
                 goes_on = true;
                 resumed = value.filter(|value| self.is_id(value)).map(str::to_string);
             }
-            Found::Word(Meaning::Last, _) => goes_on = true,
-            Found::Word(Meaning::Fork, _) => forks = true,
-            Found::Rest(_) => {}
+            Argument::Word(Meaning::Last, _) => goes_on = true,
+            Argument::Word(Meaning::Fork, _) => forks = true,
+            Argument::Rest(_) => {}
         });
         match (new, forks, resumed, goes_on) {
-            (Some(id), ..) => Told::Id(id),
-            (None, true, ..) => Told::Fork,
-            (None, false, Some(id), _) => Told::Id(id),
-            (None, false, None, true) => Told::Other,
-            (None, false, None, false) => Told::Nothing,
+            (Some(id), ..) => ConversationRef::Id(id),
+            (None, true, ..) => ConversationRef::Fork,
+            (None, false, Some(id), _) => ConversationRef::Id(id),
+            (None, false, None, true) => ConversationRef::Unspecified,
+            (None, false, None, false) => ConversationRef::New,
         }
     }
 
-    /// Does the command go on with an earlier conversation, or with a copy of one?
-    pub fn goes_on(&self, argv: &[String]) -> bool {
+    /// Returns true if the command resumes or forks a conversation.
+    pub fn resumes(&self, argv: &[String]) -> bool {
         let mut goes_on = false;
         self.scan(argv, |found| match found {
-            Found::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
-            Found::Word(Meaning::New, _) | Found::Rest(_) => {}
+            Argument::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
+            Argument::Word(Meaning::New, _) | Argument::Rest(_) => {}
         });
         goes_on
     }
 
-    /// The command without its words on conversations (seed claude-fork §2.2).
-    pub fn base(&self, argv: &[String]) -> Vec<String> {
+    /// Returns the command without the arguments that concern conversations.
+    pub fn without_session_args(&self, argv: &[String]) -> Vec<String> {
         let mut base = Vec::with_capacity(argv.len());
         self.scan(argv, |found| {
-            if let Found::Rest(word) = found {
+            if let Argument::Rest(word) = found {
                 base.push(word.clone());
             }
         });
         base
     }
 
-    /// The command with the id of the conversation that it is to begin, right behind the program. `None` where that is not possible:
-    /// no program that takes one, not interactive, a conversation that is there already.
-    pub fn started(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
+    /// Returns the command with arguments that start the conversation `new`. `None` for other programs, non-interactive
+    /// commands, and commands that select an existing conversation.
+    pub fn start_command(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
         let program = self.program_at(argv)?;
         let options = argv[program + 1..].iter().take_while(|word| *word != "--");
-        let is_other = options.into_iter().any(|word| {
+        let is_non_interactive = options.into_iter().any(|word| {
             let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
             self.unless.iter().any(|unless| unless == name)
         });
-        if self.start.is_empty() || is_other || matches!(self.told(argv), Told::Id(_) | Told::Other) {
+        if self.start.is_empty()
+            || is_non_interactive
+            || matches!(self.conversation(argv), ConversationRef::Id(_) | ConversationRef::Unspecified)
+        {
             return None;
         }
         let mut started = argv.to_vec();
@@ -235,20 +240,20 @@ impl SessionForms {
         Some(started)
     }
 
-    /// The command that goes on with the conversation `id`. `None` where there is no way.
-    pub fn resumed(&self, argv: &[String], id: &str) -> Option<Vec<String>> {
+    /// Returns the command that resumes the conversation `id`; `None` if unsupported.
+    pub fn resume_command(&self, argv: &[String], id: &str) -> Option<Vec<String>> {
         self.with_words(argv, &self.resume, |word| word.replace("{id}", id))
     }
 
-    /// The command that begins a conversation `new` from the conversation `id`, as it stands in `file`. `None` where there is no way.
-    pub fn forked(&self, argv: &[String], id: &str, new: &str, file: &str) -> Option<Vec<String>> {
+    /// Returns the command that forks the conversation `id`, stored in `file`, as `new`; `None` if unsupported.
+    pub fn fork_command(&self, argv: &[String], id: &str, new: &str, file: &str) -> Option<Vec<String>> {
         self.with_words(argv, &self.fork, |word| {
             word.replace("{id}", id).replace("{new}", new).replace("{file}", file)
         })
     }
 
-    /// A command of [`SessionForms::forked`] that is to work in another folder than the conversation was begun in.
-    pub fn moved(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
+    /// Adds the working directory to a fork command for another folder.
+    pub fn with_cwd(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
         let program = self.program_at(&command).unwrap_or(command.len());
         let end = command[program..].iter().position(|word| word == "--");
         let end = end.map_or(command.len(), |end| program + end);
@@ -256,8 +261,8 @@ impl SessionForms {
         command
     }
 
-    /// A fork is given an id of its own.
-    pub fn names_forks(&self) -> bool {
+    /// Returns true if the id of a fork can be chosen.
+    pub fn can_name_forks(&self) -> bool {
         self.fork.iter().any(|word| word.contains("{new}"))
     }
 
@@ -271,26 +276,26 @@ impl SessionForms {
         if words.is_empty() {
             return None;
         }
-        let mut command = self.base(argv);
+        let mut command = self.without_session_args(argv);
         let end = command[program..].iter().position(|word| word == "--");
         let end = end.map_or(command.len(), |end| program + end);
         command.splice(end..end, words.iter().map(fill));
         Some(command)
     }
 
-    /// Goes through the words of a command: those on conversations with their values, and the rest.
-    fn scan<'a>(&self, argv: &'a [String], mut found: impl FnMut(Found<'a>)) {
+    /// Passes the arguments that concern conversations with their values, and all other words, to `found`.
+    fn scan<'a>(&self, argv: &'a [String], mut found: impl FnMut(Argument<'a>)) {
         let program = self.program_at(argv).unwrap_or(argv.len());
         let mut words = argv.iter().enumerate().peekable();
-        let mut is_over = false;
+        let mut is_past_options = false;
         while let Some((at, word)) = words.next() {
-            is_over |= at > program && word == "--";
-            let known = match at > program && !is_over {
-                true => self.word(word),
+            is_past_options |= at > program && word == "--";
+            let known = match at > program && !is_past_options {
+                true => self.match_word(word),
                 false => None,
             };
             let Some((known, attached)) = known else {
-                found(Found::Rest(word));
+                found(Argument::Rest(word));
                 continue;
             };
             let is_value = |next: &(usize, &String)| match known.value {
@@ -302,12 +307,12 @@ impl SessionForms {
                 Some(value) => Some(value),
                 None => words.next_if(is_value).map(|(_, value)| value.as_str()),
             };
-            found(Found::Word(known.means, value));
+            found(Argument::Word(known.means, value));
         }
     }
 
-    /// The word on conversations that this is, and the value that hangs on it: `--resume=ID`, `-rID`.
-    fn word<'a>(&self, word: &'a str) -> Option<(&SessionWord, Option<&'a str>)> {
+    /// Matches an argument that concerns conversations, and returns an attached value: `--resume=ID`, `-rID`.
+    fn match_word<'a>(&self, word: &'a str) -> Option<(&SessionWord, Option<&'a str>)> {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) if name.starts_with("--") => (name, Some(value)),
             _ => (word, None),
@@ -325,15 +330,15 @@ impl SessionForms {
     }
 }
 
-/// What is at a place of a command.
-enum Found<'a> {
-    /// A word on conversations, and its value.
+/// A word of a command.
+enum Argument<'a> {
+    /// An argument that concerns conversations, and its value.
     Word(Meaning, Option<&'a str>),
-    /// Something else.
+    /// Any other word.
     Rest(&'a String),
 }
 
-/// 8-4-4-4-12 hexadecimal digits.
+/// Returns true for 8-4-4-4-12 hexadecimal digits.
 fn is_uuid(id: &str) -> bool {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     id.len() == 36

@@ -1,36 +1,36 @@
-//! The engine's cells as lines of text and looks.
+//! Conversion of the engine's cells into lines of text and renditions.
 
 use alacritty_terminal::grid::Row;
 use alacritty_terminal::index::Column;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{Color as CellColor, NamedColor};
 
-use super::line::{Line, Link, Look, Span, Underline};
+use super::line::{Line, Link, Rendition, Span, Underline};
 use super::print::{EMOJI_STYLE, TONES, ZWJ};
 use super::sgr::BLINK;
 use crate::screen::{Color, Style};
 
-/// Flags that change how a cell looks, as opposed to what it is.
-const LOOKS: Flags = Flags::INVERSE
+/// Flags that change the rendition of a cell.
+const RENDITION_FLAGS: Flags = Flags::INVERSE
     .union(Flags::BOLD_ITALIC)
     .union(Flags::ALL_UNDERLINES)
     .union(Flags::DIM)
     .union(Flags::HIDDEN)
     .union(Flags::STRIKEOUT)
     .union(BLINK);
-/// Flags that can be seen on a blank.
+/// Flags that are visible on a blank.
 const SEEN_ON_BLANKS: Flags = Flags::INVERSE.union(Flags::ALL_UNDERLINES).union(Flags::STRIKEOUT);
-/// The colours of cells that were never coloured.
+/// Colours of cells that were never coloured.
 const NO_FG: CellColor = CellColor::Named(NamedColor::Foreground);
 /// See [`NO_FG`].
 pub(super) const NO_BG: CellColor = CellColor::Named(NamedColor::Background);
 
-/// Reads a row of cells into `line`. Nothing is in the columns from `bound` on.
+/// Reads a row of cells into `line`. The columns from `bound` on are blank.
 pub(super) fn read(row: &Row<Cell>, bound: usize, line: &mut Line) {
     read_as(row, bound, line, false);
 }
 
-/// The same for a dump: see [`push_cell`].
+/// Reads a whole row for a dump: see [`push_cell`].
 pub(super) fn read_for_dump(row: &Row<Cell>, line: &mut Line) {
     read_as(row, row.len(), line, true);
 }
@@ -44,16 +44,18 @@ fn read_as(row: &Row<Cell>, bound: usize, line: &mut Line, dump: bool) {
         cells.len() - usize::from(last.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER))
     } else {
         let bound = bound.min(cells.len());
-        // Of a blank that shows nothing the look is told too, when text comes behind it.
+        // In a dump, an invisible blank before text keeps its rendition too.
         let counts = |cell: &Cell| {
-            shows(cell) || dump && (cell.flags.intersects(LOOKS) || cell.fg != NO_FG || cell.extra.is_some())
+            shows(cell)
+                || dump
+                    && (cell.flags.intersects(RENDITION_FLAGS) || cell.fg != NO_FG || cell.extra.is_some())
         };
         cells[..bound].iter().rposition(counts).map_or(0, |col| col + 1)
     };
     Reader { line, model: None, start_cols: 0, start_bytes: 0, cols: 0, dump }.read(cells, end);
 }
 
-/// Whether a cell shows anything.
+/// Returns true if a cell shows anything.
 pub(super) fn shows(cell: &Cell) -> bool {
     cell.c != ' '
         || cell.bg != NO_BG
@@ -75,11 +77,10 @@ impl<'a> Reader<'a> {
     fn read(mut self, cells: &'a [Cell], end: usize) {
         self.line.text.reserve(end);
         let mut col = 0;
-        if cells
-            .first()
-            .is_some_and(|cell| !cell.flags.intersects(LOOKS) && cell.bg == NO_BG && cell.fg == NO_FG)
-        {
-            // The rows of a log are one plain stretch: no spans at all.
+        if cells.first().is_some_and(|cell| {
+            !cell.flags.intersects(RENDITION_FLAGS) && cell.bg == NO_BG && cell.fg == NO_FG
+        }) {
+            // Plain rows, as in logs, need no spans.
             let plain = plain_run(&cells[..end]);
             self.take_plain(&cells[..plain]);
             if plain == end {
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
             (col, self.cols) = (plain, plain);
         }
         while let Some(cell) = cells[..end].get(col) {
-            if self.model.is_none_or(|model| !same_look(model, cell)) {
+            if self.model.is_none_or(|model| !same_rendition(model, cell)) {
                 self.close();
                 self.model = Some(cell);
             }
@@ -102,12 +103,12 @@ impl<'a> Reader<'a> {
             self.cols = col;
         }
         self.close();
-        if self.line.spans.iter().all(|span| span.look == Look::default()) {
+        if self.line.spans.iter().all(|span| span.rendition == Rendition::default()) {
             self.line.spans.clear();
         }
     }
 
-    /// Most cells are ASCII: many at a time.
+    /// Most cells are ASCII: copies many at once.
     fn take_plain(&mut self, cells: &[Cell]) {
         let mut bytes = [0; 64];
         for cells in cells.chunks(bytes.len()) {
@@ -147,56 +148,56 @@ impl<'a> Reader<'a> {
     fn close(&mut self) {
         let (cols, bytes) = (self.cols - self.start_cols, self.line.text.len() - self.start_bytes);
         if let Some(model) = self.model.take().filter(|_| cols > 0) {
-            let look = look_of(model, &mut self.line.links);
-            self.line.spans.push(Span { cols: cols as u16, bytes: bytes as u32, look });
+            let rendition = rendition_of(model, &mut self.line.links);
+            self.line.spans.push(Span { cols: cols as u16, bytes: bytes as u32, rendition });
         }
         self.start_cols = self.cols;
         self.start_bytes = self.line.text.len();
     }
 }
 
-/// Adds a cell's characters, with a NUL, which terminals ignore, wherever characters of two cells, or a character and a mark
-/// that was added to it later, would be taken for one grapheme.
+/// Appends a cell's characters. Inserts a NUL, which terminals ignore, where characters of separate cells, or a
+/// character and a mark added later, would otherwise form one grapheme.
 pub(super) fn push_cell(text: &mut String, cell: &Cell) {
-    const APART: char = '\0';
+    const SEPARATOR: char = '\0';
     if text.ends_with(ZWJ) || TONES.contains(&cell.c) {
-        text.push(APART);
+        text.push(SEPARATOR);
     }
     text.push(cell.c);
     let marks = cell.zerowidth().unwrap_or_default();
     if !cell.flags.contains(Flags::WIDE_CHAR) && marks.contains(&EMOJI_STYLE) {
-        text.push(APART);
+        text.push(SEPARATOR);
     }
     text.extend(marks);
 }
 
-/// How many cells from the first on are ASCII and nothing but that, and look the same.
+/// Returns how many cells at the beginning are pure ASCII with the same rendition.
 fn plain_run(cells: &[Cell]) -> usize {
-    const TOLD: Flags = LOOKS.union(Flags::WIDE_CHAR).union(Flags::WIDE_CHAR_SPACER);
+    const COMPARED: Flags = RENDITION_FLAGS.union(Flags::WIDE_CHAR).union(Flags::WIDE_CHAR_SPACER);
     let Some(first) = cells.first() else { return 0 };
-    let (fg, bg, flags) = (first.fg, first.bg, first.flags.intersection(LOOKS));
+    let (fg, bg, flags) = (first.fg, first.bg, first.flags.intersection(RENDITION_FLAGS));
     let plain = |cell: &Cell| {
         cell.c.is_ascii()
             && cell.extra.is_none()
-            && cell.flags.intersection(TOLD) == flags
+            && cell.flags.intersection(COMPARED) == flags
             && cell.fg == fg
             && cell.bg == bg
     };
     cells.iter().take_while(|cell| plain(cell)).count()
 }
 
-fn same_look(a: &Cell, b: &Cell) -> bool {
-    // A wide character and its spacer are one: a spacer never starts a span.
+fn same_rendition(a: &Cell, b: &Cell) -> bool {
+    // A wide character and its spacer form one unit: a spacer never starts a span.
     b.flags.contains(Flags::WIDE_CHAR_SPACER)
         || a.fg == b.fg
             && a.bg == b.bg
-            && (a.flags ^ b.flags).intersection(LOOKS).is_empty()
+            && (a.flags ^ b.flags).intersection(RENDITION_FLAGS).is_empty()
             && ((a.extra.is_none() && b.extra.is_none())
                 || a.underline_color() == b.underline_color() && a.hyperlink() == b.hyperlink())
 }
 
-/// The look of a cell; its hyperlink is added to `links` if it is not the last one there.
-pub(super) fn look_of(cell: &Cell, links: &mut Vec<Link>) -> Look {
+/// Returns the rendition of a cell. Adds its hyperlink to `links` unless it is the last one there.
+pub(super) fn rendition_of(cell: &Cell, links: &mut Vec<Link>) -> Rendition {
     let flags = cell.flags;
     let underline = underline_of(flags);
     let style = Style {
@@ -219,7 +220,7 @@ pub(super) fn look_of(cell: &Cell, links: &mut Vec<Link>) -> Look {
         }
         u16::try_from(links.len()).unwrap_or(0)
     });
-    Look { style, underline, underline_color, link }
+    Rendition { style, underline, underline_color, link }
 }
 
 fn underline_of(flags: Flags) -> Underline {

@@ -9,16 +9,16 @@ use super::modes::{ModeSet, decrpm};
 use super::notice::Notice;
 use super::sgr;
 
-/// Titles kept by `CSI 22 t`.
+/// Maximum depth of the title stack (`CSI 22 t`).
 const TITLES: usize = 16;
 
-/// Parameter `nth`, `default` if it is missing or 0.
+/// Returns parameter `nth`, or `default` if it is missing or 0.
 fn arg(params: &Params, nth: usize, default: u16) -> u16 {
     let value = params.iter().nth(nth).and_then(|param| param.first().copied());
     value.filter(|value| *value != 0).unwrap_or(default)
 }
 
-/// Every parameter's number.
+/// Returns the first number of every parameter.
 fn numbers(params: &Params) -> impl Iterator<Item = u16> {
     params.iter().filter_map(|param| param.first().copied())
 }
@@ -70,7 +70,7 @@ impl Model {
             'P' => self.delete_chars(first.into()),
             'L' | 'M' => self.insert_or_delete_rows(action == 'L', first.into()),
             'S' => self.scroll_up(self.region.start, first.into(), true),
-            // With more parameters it is xterm's mouse highlighting.
+            // With more parameters this is xterm's mouse highlighting.
             'T' if params.len() <= 1 => self.scroll_down(self.region.start, first.into()),
             'b' => self.repeat(first),
             'c' if arg(params, 0, 0) == 0 => self.replies.primary_attributes(),
@@ -93,7 +93,7 @@ impl Model {
         let first = arg(params, 0, 0);
         match action {
             'h' | 'l' => numbers(params).for_each(|mode| self.set_private_mode(mode, action == 'h')),
-            // DECSED and DECSEL: nothing is protected.
+            // DECSED and DECSEL: no cell is protected.
             'J' => self.erase_display(first),
             'K' => self.erase_line(first),
             'W' if first == 5 => self.tabs = default_tabs(0, self.cols()),
@@ -118,7 +118,7 @@ impl Model {
         }
     }
 
-    // ---- The cursor ----
+    // ---- Cursor ----
 
     pub(super) fn carriage_return(&mut self) {
         let (row, _) = self.cursor();
@@ -137,7 +137,7 @@ impl Model {
         self.place((row + i32::from(count)).min(stop - 1), col);
     }
 
-    /// CUP, HVP and VPA: 1-based, within the margins if DECOM is set.
+    /// Moves the cursor (CUP, HVP, VPA): 1-based, within the margins if DECOM is set.
     fn position(&mut self, row: u16, col: Option<u16>) {
         let col = col.map_or(self.cursor().1, |col| usize::from(col) - 1);
         let row = i32::from(row) - 1;
@@ -157,7 +157,7 @@ impl Model {
         grid.saved_cursor = grid.cursor.clone();
     }
 
-    /// With DECOM set the cursor cannot be outside the margins, wherever it was saved.
+    /// Restores the saved cursor, clamped to the margins if DECOM is set.
     pub(super) fn restore_cursor(&mut self) {
         let grid = self.term.grid_mut();
         grid.cursor = grid.saved_cursor.clone();
@@ -165,7 +165,7 @@ impl Model {
             let line = &mut grid.cursor.point.line.0;
             *line = (*line).clamp(self.region.start, self.region.end - 1);
         }
-        // A cursor saved behind a full row is to wrap it: it has not been wrapped then.
+        // The restored cursor has a pending wrap: the row has not been wrapped yet.
         if self.grid().cursor.input_needs_wrap {
             self.end_line(self.cursor().0);
         }
@@ -202,7 +202,7 @@ impl Model {
         self.tabs[col] = on;
     }
 
-    /// DECSTBM: 1-based; an empty region is ignored.
+    /// Sets the scroll region (DECSTBM), 1-based; ignores an empty region.
     pub(super) fn set_region(&mut self, top: u16, bottom: u16) {
         let bottom = match bottom {
             0 => self.rows(),
@@ -242,7 +242,7 @@ impl Model {
     fn erase_line(&mut self, what: u16) {
         let (row, col) = self.cursor();
         match what {
-            // A rule over the whole width followed by EL keeps its last column.
+            // EL after a full-width row keeps the last column.
             0 if self.grid().cursor.input_needs_wrap => {}
             0 => self.erase(row, col..self.cols()),
             1 => self.erase(row, 0..col + 1),
@@ -276,7 +276,7 @@ impl Model {
         self.touch(row, self.cols());
     }
 
-    /// Cells moved left may carry the mark that their row goes on.
+    /// Clears the wrap flag that shifted cells may carry.
     fn end_line_after_shift(&mut self, row: i32) {
         use alacritty_terminal::term::cell::Flags;
         let end = Column(self.cols());
@@ -292,19 +292,19 @@ impl Model {
         }
         match insert {
             true => self.scroll_down(row, count),
-            // Rows a program deletes are gone; only scrolling stores them.
+            // Rows that a program deletes are discarded; only scrolling stores them.
             false => self.scroll_up(row, count, false),
         }
-        // The character that the cursor is behind has another row now, or is gone (as xterm does).
+        // The character before the cursor has moved or is gone, so no wrap is pending (as in xterm).
         self.term.grid_mut().cursor.input_needs_wrap = false;
     }
 
-    /// REP, at most a screen of characters.
+    /// Repeats the last character (REP), at most one screenful.
     fn repeat(&mut self, count: u16) {
         let Some(c) = self.last_char else { return };
         let most = self.cols() * usize::from(self.size.rows);
         for _ in 0..usize::from(count).min(most) {
-            self.joinable = false;
+            self.can_join = false;
             self.print_char(c);
         }
     }
@@ -317,7 +317,7 @@ impl Model {
             20 => self.modes.newline = on,
             _ => return,
         }
-        self.mirror_modes();
+        self.sync_modes_to_engine();
     }
 
     fn set_private_mode(&mut self, mode: u16, on: bool) {
@@ -342,7 +342,7 @@ impl Model {
                 self.modes.set_private(mode, on);
                 match mode {
                     6 => self.home(),
-                    7 => self.mirror_modes(),
+                    7 => self.sync_modes_to_engine(),
                     _ => {}
                 }
             }
@@ -362,14 +362,15 @@ impl Model {
         let state = match mode {
             47 | 1047 | 1049 => decrpm(Some(self.alternate())),
             2026 => decrpm(Some(self.frames.is_open())),
-            // Graphemes always are clusters here: permanently set.
+            // Grapheme clusters are permanently on.
             2027 => 3,
             _ => decrpm(self.modes.private(mode)),
         };
         self.replies.mode(true, mode, state);
     }
 
-    /// DECSTR (VT510 manual): modes, margins, rendition, character sets and the saved cursor; cells and cursor stay.
+    /// Resets modes, margins, rendition, character sets and the saved cursor (DECSTR, VT510 manual). Cells and cursor
+    /// stay.
     fn soft_reset(&mut self) {
         self.modes = ModeSet {
             cursor_visible: true,
@@ -380,7 +381,7 @@ impl Model {
             keypad: false,
             ..self.modes
         };
-        self.mirror_modes();
+        self.sync_modes_to_engine();
         let cursor = self.grid().cursor.point;
         let full = self.grid().cursor.input_needs_wrap;
         self.region = 0..self.rows();

@@ -1,4 +1,4 @@
-//! From the parser's events to the model: our own `vte::Perform`.
+//! Dispatches the parser's events to the model: an implementation of `vte::Perform`.
 
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, StandardCharset};
 use alacritty_terminal::vte::{Params, Perform};
@@ -6,7 +6,7 @@ use alacritty_terminal::vte::{Params, Perform};
 use super::model::Model;
 use super::notice::Notice;
 
-/// Bytes of a DCS query that are read.
+/// Maximum length of a DCS query in bytes.
 const QUERY: usize = 1024;
 
 impl Perform for Model {
@@ -14,7 +14,7 @@ impl Perform for Model {
     fn print(&mut self, c: char) {
         match c {
             ' '..='~' => self.collect(c as u8),
-            // Split over two feeds, C1 controls reach us here; DEL is ignored as in xterm.
+            // A C1 control split over two feeds arrives here; DEL is ignored as in xterm.
             '\u{7f}'..='\u{9f}' => {}
             _ => {
                 self.flush();
@@ -25,11 +25,11 @@ impl Perform for Model {
 
     fn execute(&mut self, byte: u8) {
         if byte >= 0x80 {
-            // C1 controls in their 8-bit form are not used with UTF-8.
+            // 8-bit C1 controls are not used with UTF-8.
             return;
         }
         self.flush();
-        self.joinable = false;
+        self.can_join = false;
         match byte {
             0x07 => self.changes.notice(Notice::Bell),
             0x08 => {
@@ -52,7 +52,7 @@ impl Perform for Model {
 
     fn hook(&mut self, _params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         self.flush();
-        self.joinable = false;
+        self.can_join = false;
         self.query = match (intermediates, action) {
             _ if ignore => None,
             ([b'+'], 'q') => Some(('+', Vec::new())),
@@ -69,7 +69,7 @@ impl Perform for Model {
         }
     }
 
-    /// XTGETTCAP and DECRQSS: no capability and no setting can be asked for, and we say so.
+    /// Answers XTGETTCAP and DECRQSS: all capabilities and settings are reported as unknown.
     fn unhook(&mut self) {
         match self.query.take() {
             Some(('+', text)) if text.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b';') => {
@@ -90,8 +90,8 @@ impl Perform for Model {
 
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
         self.flush();
-        self.joinable &= action == 'm';
-        // SGR with more parameters than fit does what it can; nothing else has that many.
+        self.can_join &= action == 'm';
+        // An SGR sequence with too many parameters applies those that fit; other sequences never have that many.
         if !ignore || (action == 'm' && intermediates.is_empty()) {
             self.csi(params, intermediates, action);
         }
@@ -99,11 +99,11 @@ impl Perform for Model {
 
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, byte: u8) {
         self.flush();
-        // The end of a string is no reason for a grapheme to end.
+        // A string terminator does not end a grapheme.
         if byte == b'\\' && intermediates.is_empty() {
             return;
         }
-        self.joinable = false;
+        self.can_join = false;
         if !ignore {
             self.esc(intermediates, byte);
         }
@@ -145,7 +145,7 @@ impl Model {
         }
     }
 
-    /// Every set but DEC's line drawing is taken for ASCII.
+    /// Selects a character set. All sets except DEC line drawing count as ASCII.
     fn designate(&mut self, index: CharsetIndex, set: u8) {
         let charset = match set {
             b'0' => StandardCharset::SpecialCharacterAndLineDrawing,

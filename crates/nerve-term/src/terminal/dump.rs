@@ -1,4 +1,4 @@
-//! A terminal as the bytes that make it, for late attach and keyframes.
+//! Serializes a terminal as the bytes that recreate it, for late attach and keyframes.
 
 use alacritty_terminal::grid::{Cursor, Grid};
 use alacritty_terminal::index::{Column, Line as GridLine};
@@ -12,7 +12,7 @@ use super::line::Line;
 use super::model::{Model, default_tabs};
 use super::palette::FOREGROUND;
 
-/// See [`TerminalState::dump`](super::TerminalState::dump).
+/// Implements [`TerminalState::dump`](super::TerminalState::dump).
 pub(super) fn dump(model: &Model) -> Vec<u8> {
     let mut dump = Dump { model, writer: AnsiWriter::default() };
     let main = model.main_grid();
@@ -42,7 +42,7 @@ impl Dump<'_> {
         self.writer.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Cells and saved cursor of a screen that is blank.
+    /// Writes cells and saved cursor onto a blank screen.
     fn grid(&mut self, grid: &Grid<Cell>) {
         self.raw("\x1b(B");
         let rows = self.model.rows();
@@ -56,11 +56,12 @@ impl Dump<'_> {
                 self.writer.raw(format_args!("\x1b[{};1H", row + 1));
             }
             if follows {
-                // It moves nothing, and what ends the row before and what begins this one stay two characters (a joiner, a skin tone).
+                // Separates the last character of the row before from the first one of this row (a joiner, a skin tone)
+                // without moving anything.
                 self.raw("\x1b(B");
             }
             if follows && line.text.is_empty() {
-                // Only a character makes the row before wrap.
+                // Only a character makes the previous row wrap.
                 self.writer.reset();
                 self.raw(" ");
             }
@@ -75,7 +76,7 @@ impl Dump<'_> {
         self.raw("\x1b7");
     }
 
-    /// A column was left free at the row's end for a wide character that is not there any more.
+    /// Returns true if the row's last column was left free for a wide character that is gone.
     fn lost_wide(&self, grid: &Grid<Cell>, row: i32) -> bool {
         let last = Column(self.model.cols() - 1);
         let free = grid[GridLine(row)][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
@@ -83,25 +84,26 @@ impl Dump<'_> {
         free && !(next && grid[GridLine(row + 1)][Column(0)].flags.contains(Flags::WIDE_CHAR))
     }
 
-    /// Position, look, hyperlink and character sets of a cursor. `top`: the row that counts as the first.
+    /// Writes position, rendition, hyperlink and character sets of a cursor. `top`: the row that counts as the first
+    /// one.
     fn cursor(&mut self, cursor: &Cursor<Cell>, grid: &Grid<Cell>, top: i32) {
         let (row, col) = (cursor.point.line, cursor.point.column.0);
         let (line, number) = (&grid[row], row.0 - top + 1);
         let wide = line[Column(col)].flags.contains(Flags::WIDE_CHAR_SPACER);
         let first = col - usize::from(wide);
-        // Not when that would undo what wrapped: the mark of this row, or the column left free in the one before.
+        // Except where that would undo a wrap: the flag of this row, or the free column in the row before.
         let last = Column(self.model.cols() - 1);
         let free = |row: GridLine| grid[row][last].flags.contains(Flags::LEADING_WIDE_CHAR_SPACER);
         let undoes =
             line[Column(col)].flags.contains(Flags::WRAPLINE) || first == 0 && row > 0 && free(row - 1);
         let behind = cursor.input_needs_wrap && !undoes;
         if behind {
-            // Writing the last column again is what leaves the cursor behind it.
+            // Rewriting the last column leaves the cursor behind it.
             let cell = &line[Column(first)];
             let mut links = Vec::new();
             self.writer.raw(format_args!("\x1b(B\x1b[{number};{}H", first + 1));
-            let look = cells::look_of(cell, &mut links);
-            self.writer.look(look, &links);
+            let rendition = cells::rendition_of(cell, &mut links);
+            self.writer.rendition(rendition, &links);
             let mut text = String::new();
             cells::push_cell(&mut text, cell);
             self.raw(&text);
@@ -109,8 +111,8 @@ impl Dump<'_> {
             self.writer.raw(format_args!("\x1b[{number};{}H", col + 1));
         }
         let mut links = Vec::new();
-        let look = cells::look_of(&cursor.template, &mut links);
-        self.writer.look(look, &links);
+        let rendition = cells::rendition_of(&cursor.template, &mut links);
+        self.writer.rendition(rendition, &links);
         let sets = [CharsetIndex::G0, CharsetIndex::G1, CharsetIndex::G2, CharsetIndex::G3];
         for (index, mark) in sets.into_iter().zip(['(', ')', '*', '+']) {
             let set = match cursor.charsets[index] {
@@ -131,7 +133,7 @@ impl Dump<'_> {
         }
     }
 
-    /// What can be set before the cursor gets its place: setting some of it moves the cursor.
+    /// Writes the settings that come before the final cursor position, because some of them move the cursor.
     fn settings(&mut self) {
         let model = self.model;
         if model.tabs != default_tabs(0, model.cols()) {
@@ -165,7 +167,7 @@ impl Dump<'_> {
         }
     }
 
-    /// What would change how the cursor's cell is written.
+    /// Writes the settings that would affect how the cursor's cell is written.
     fn late_settings(&mut self) {
         let model = self.model;
         self.raw(match model.charset {

@@ -1,4 +1,4 @@
-//! Synchronized output (`?2026`): while an update is open, readers see the last finished frame.
+//! Synchronized output (`?2026`): while an update is open, readers see the last complete frame.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::screen::Screen;
 
 /// How long an update may stay open before it is shown anyway.
 const DEADLINE: Duration = Duration::from_millis(150);
-/// What ends an update.
+/// The sequence that closes an update.
 const CLOSE: &[u8] = b"\x1b[?2026l";
 
-/// How far ahead it is looked for.
+/// Bytes of look-ahead for the closing sequence.
 const AHEAD: usize = 16 * 1024;
 
-/// The update that is open, if one is.
+/// The open update, if any.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     open: Option<Open>,
@@ -22,7 +22,7 @@ pub(super) struct Frames {
 #[derive(Debug)]
 struct Open {
     since: TsNs,
-    /// What was shown when it opened.
+    /// The frame before the update.
     before: Option<Screen>,
 }
 
@@ -31,7 +31,7 @@ impl Frames {
         self.open.is_some()
     }
 
-    /// An update starts. False if one is open: it goes on, with its deadline.
+    /// Opens an update. Returns false if one is already open; its deadline stays.
     pub(super) fn open(&mut self, now: TsNs) -> bool {
         if self.open.is_some() {
             return false;
@@ -40,9 +40,9 @@ impl Frames {
         true
     }
 
-    /// Whether the view of before has to be kept, given the bytes that follow in this feed. It has not when the update is
-    /// closed among them, since nobody can look before the feed's end: its closing sequence is recognised in any state of
-    /// the parser.
+    /// Returns true if the current view has to be saved, given the rest of this feed. Not needed if the update is
+    /// closed within the feed, because no one can read the screen before the feed ends. The parser recognises the
+    /// closing sequence in any state.
     pub(super) fn wants_view(&self, rest: &[u8]) -> bool {
         let missing = self.open.as_ref().is_some_and(|open| open.before.is_none());
         let near = &rest[..rest.len().min(AHEAD)];
@@ -55,7 +55,7 @@ impl Frames {
         }
     }
 
-    /// The update ends. False if none was open.
+    /// Closes the update. Returns false if none was open.
     pub(super) fn close(&mut self) -> bool {
         self.open.take().is_some()
     }

@@ -8,7 +8,7 @@ const DEPTH: usize = 64;
 /// All flags of the protocol.
 const FLAGS: u8 = 0b1_1111;
 
-/// Flags in force and what to go back to.
+/// The current flags and the stack of earlier ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Keyboard {
     flags: u8,
@@ -16,12 +16,12 @@ pub(super) struct Keyboard {
 }
 
 impl Keyboard {
-    /// Flags in force, 0–31.
+    /// Returns the current flags, 0–31.
     pub(super) fn flags(&self) -> u8 {
         self.flags
     }
 
-    /// `CSI > flags u`.
+    /// Pushes flags (`CSI > flags u`).
     pub(super) fn push(&mut self, flags: u16) {
         if self.stack.len() == DEPTH {
             self.stack.pop_front();
@@ -30,7 +30,7 @@ impl Keyboard {
         self.flags = flags as u8 & FLAGS;
     }
 
-    /// `CSI < count u`. Popping more than there is resets all flags.
+    /// Pops `count` entries (`CSI < count u`). Popping more than there are resets all flags.
     pub(super) fn pop(&mut self, count: u16) {
         for _ in 0..count {
             match self.stack.pop_back() {
@@ -43,7 +43,7 @@ impl Keyboard {
         }
     }
 
-    /// `CSI = flags ; how u`: 1 replaces, 2 adds, 3 removes.
+    /// Changes the flags (`CSI = flags ; how u`): 1 replaces, 2 adds, 3 removes.
     pub(super) fn set(&mut self, flags: u16, how: u16) {
         let flags = flags as u8 & FLAGS;
         self.flags = match how {
@@ -53,7 +53,7 @@ impl Keyboard {
         };
     }
 
-    /// Flags to set and then to push, oldest first, to get this state from a fresh one.
+    /// Returns the flags to set first and then to push, oldest first, to recreate this state.
     pub(super) fn history(&self) -> impl Iterator<Item = u8> {
         self.stack.iter().copied().chain([self.flags])
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pops_go_back_and_end_at_nothing() {
+    fn pop_restores_flags_down_to_none() {
         let mut keyboard = Keyboard::default();
         keyboard.push(1);
         keyboard.push(31);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_pushes_is_bounded_and_drops_the_oldest() {
+    fn push_flood_drops_oldest_entries() {
         let mut keyboard = Keyboard::default();
         for n in 0..10_000u16 {
             keyboard.push(n % 32);

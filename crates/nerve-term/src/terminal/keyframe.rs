@@ -1,15 +1,15 @@
-//! A terminal at one moment, to go on from: what makes it cheap to open a long recording in its middle.
+//! Keyframes: serialized terminals that make seeking in long recordings cheap.
 
 use super::model::Model;
 use super::{TerminalState, dump};
 use crate::event::{Size, TsNs};
 
-/// A terminal without the lines it has stored: enough to go on from, with the line numbers it had.
+/// A terminal without its stored lines. Keeps the line numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keyframe {
-    /// When it was taken.
+    /// Time of the keyframe.
     pub at: TsNs,
-    /// Output bytes before it.
+    /// Output bytes before the keyframe.
     pub offset: u64,
     /// Absolute number of the line at the top of the main screen.
     pub first_line: u64,
@@ -17,27 +17,27 @@ pub struct Keyframe {
     pub size: Size,
     /// See [`TerminalState::dump`].
     pub dump: Vec<u8>,
-    /// What a dump cannot say.
-    pub hidden: Hidden,
+    /// State that a dump cannot express.
+    pub hidden: HiddenState,
 }
 
-/// The state that no escape sequence sets: what REP repeats, whether a grapheme may go on, which cursors are behind the last
-/// column.
+/// State that no escape sequence sets: the character that REP repeats, whether a grapheme may continue, and pending
+/// wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Hidden {
-    /// The character printed last; 0 for none.
+pub struct HiddenState {
+    /// The last printed character; 0 for none.
     pub last_char: u32,
-    /// Bits, from the lowest: a grapheme may go on; it ended in a joiner; then a pending wrap of the cursor, the saved cursor,
-    /// and both of the main screen under an alternate one.
+    /// Bits from the lowest: a grapheme may continue; it ended in a joiner; pending wraps of the cursor, the saved
+    /// cursor, and both cursors of the main screen under an alternate one.
     pub flags: u8,
 }
 
 impl TerminalState {
-    /// A moment to go on from, at time `now`; `None` while a character or a synchronized update is unfinished.
+    /// Creates a keyframe at time `now`; `None` while a character or a synchronized update is incomplete.
     ///
-    /// The bytes so far must not end within an escape sequence: [`Between`] tells.
+    /// The bytes so far must not end within an escape sequence: see [`SequenceState`].
     pub fn keyframe(&self, now: TsNs) -> Option<Keyframe> {
-        if self.partial.len() > 0 || self.model.frames.is_open() {
+        if self.partial_char.len() > 0 || self.model.frames.is_open() {
             return None;
         }
         Some(Keyframe {
@@ -46,40 +46,40 @@ impl TerminalState {
             first_line: self.model.store.end(),
             size: self.model.size,
             dump: dump::dump(&self.model),
-            hidden: hidden(&self.model),
+            hidden: hidden_state(&self.model),
         })
     }
 
-    /// The terminal as it was, without stored lines and snapshots. Goes on at the keyframe's offset and line numbers.
+    /// Restores a terminal without stored lines and snapshots. Continues at the keyframe's offset and line numbers.
     pub fn from_keyframe(keyframe: &Keyframe) -> TerminalState {
         let mut terminal = TerminalState::new(keyframe.size);
         terminal.process_data(keyframe.at, &keyframe.dump);
         terminal.model.offset = keyframe.offset;
         terminal.model.store.number_from(keyframe.first_line);
-        hide(&mut terminal.model, keyframe.hidden);
+        restore_hidden_state(&mut terminal.model, keyframe.hidden);
         terminal
     }
 
-    /// Goes on at byte `offset` because the output up to there is missing. What was unfinished is given up. An offset that has
-    /// been passed already changes nothing.
+    /// Continues at byte `offset` because the output up to there is missing. Discards incomplete sequences. Does
+    /// nothing for an offset already passed.
     pub fn skip_to(&mut self, offset: u64) {
         if offset <= self.model.offset {
             return;
         }
         self.parser = super::Parser::new();
-        self.partial = super::Partial::default();
-        self.strings = super::StringGuard::default();
+        self.partial_char = super::PartialChar::default();
+        self.strings = super::OscGuard::default();
         self.model.query = None;
         self.model.frames.close();
         self.model.offset = offset;
     }
 }
 
-fn hidden(model: &Model) -> Hidden {
+fn hidden_state(model: &Model) -> HiddenState {
     let grid = model.grid();
-    let below = model.parked.as_ref();
+    let below = model.inactive_main.as_ref();
     let bits = [
-        model.joinable,
+        model.can_join,
         model.after_joiner,
         grid.cursor.input_needs_wrap,
         grid.saved_cursor.input_needs_wrap,
@@ -87,39 +87,39 @@ fn hidden(model: &Model) -> Hidden {
         below.is_some_and(|main| main.saved_cursor.input_needs_wrap),
     ];
     let flags = bits.iter().enumerate().fold(0, |flags, (nth, on)| flags | u8::from(*on) << nth);
-    Hidden { last_char: model.last_char.map_or(0, u32::from), flags }
+    HiddenState { last_char: model.last_char.map_or(0, u32::from), flags }
 }
 
-fn hide(model: &mut Model, hidden: Hidden) {
+fn restore_hidden_state(model: &mut Model, hidden: HiddenState) {
     let on = |nth: u8| hidden.flags >> nth & 1 != 0;
-    model.joinable = on(0);
+    model.can_join = on(0);
     model.after_joiner = on(1);
     model.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
     let grid = model.term.grid_mut();
     grid.cursor.input_needs_wrap = on(2);
     grid.saved_cursor.input_needs_wrap = on(3);
-    if let Some(main) = &mut model.parked {
+    if let Some(main) = &mut model.inactive_main {
         main.cursor.input_needs_wrap = on(4);
         main.saved_cursor.input_needs_wrap = on(5);
     }
 }
 
-/// Tells whether a stream of bytes is between escape sequences (the states of ECMA-48 §5, as
-/// <https://vt100.net/emu/dec_ansi_parser> draws them). When in doubt it says no.
+/// Tracks whether a byte stream is between escape sequences (the states of ECMA-48 §5, as in
+/// <https://vt100.net/emu/dec_ansi_parser>). Never reports [`SequenceState::Ground`] in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Between {
-    /// It is.
+pub enum SequenceState {
+    /// Between escape sequences.
     #[default]
-    Yes,
+    Ground,
     /// After ESC.
     Escape,
     /// After ESC and an intermediate byte.
-    Intermediate,
-    /// In a control sequence.
-    Control,
-    /// In an OSC string, which BEL ends too.
-    Command,
-    /// In another string.
+    EscapeIntermediate,
+    /// Within a control sequence.
+    Csi,
+    /// Within an OSC string, which BEL also ends.
+    Osc,
+    /// Within another string.
     String,
 }
 
@@ -128,33 +128,33 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 
-impl Between {
-    /// Takes the next bytes. Only those from the last ESC on count: it starts something new in any state.
+impl SequenceState {
+    /// Processes the next bytes. Only those from the last ESC on matter: ESC starts a sequence in any state.
     pub fn feed(&mut self, bytes: &[u8]) {
         let rest = match bytes.iter().rposition(|byte| *byte == ESC) {
             Some(esc) => {
-                *self = Between::Escape;
+                *self = SequenceState::Escape;
                 &bytes[esc + 1..]
             }
             None => bytes,
         };
         for byte in rest {
-            if *self == Between::Yes {
+            if *self == SequenceState::Ground {
                 break;
             }
             *self = self.next(*byte);
         }
     }
 
-    fn next(self, byte: u8) -> Between {
+    fn next(self, byte: u8) -> SequenceState {
         match (self, byte) {
-            (_, CAN | SUB) | (Between::Command, BEL) => Between::Yes,
-            (Between::Escape, b'[') => Between::Control,
-            (Between::Escape, b']') => Between::Command,
-            (Between::Escape, b'P' | b'X' | b'^' | b'_') => Between::String,
-            (Between::Escape, 0x20..=0x2f) => Between::Intermediate,
-            (Between::Escape | Between::Intermediate, 0x30..=0x7e) => Between::Yes,
-            (Between::Control, 0x40..=0x7e) => Between::Yes,
+            (_, CAN | SUB) | (SequenceState::Osc, BEL) => SequenceState::Ground,
+            (SequenceState::Escape, b'[') => SequenceState::Csi,
+            (SequenceState::Escape, b']') => SequenceState::Osc,
+            (SequenceState::Escape, b'P' | b'X' | b'^' | b'_') => SequenceState::String,
+            (SequenceState::Escape, 0x20..=0x2f) => SequenceState::EscapeIntermediate,
+            (SequenceState::Escape | SequenceState::EscapeIntermediate, 0x30..=0x7e) => SequenceState::Ground,
+            (SequenceState::Csi, 0x40..=0x7e) => SequenceState::Ground,
             (state, _) => state,
         }
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_are_followed_however_they_are_cut() {
+    fn sequences_are_tracked_across_chunks() {
         let cases: [(&[u8], bool); 14] = [
             (b"plain", true),
             (b"\x1b", false),
@@ -183,23 +183,28 @@ mod tests {
             (b"\x1b]0;t\x1b[m", true),
         ];
         for (bytes, yes) in cases {
-            let mut whole = Between::default();
+            let mut whole = SequenceState::default();
             whole.feed(bytes);
-            let mut split = Between::default();
+            let mut split = SequenceState::default();
             bytes.chunks(1).for_each(|byte| split.feed(byte));
-            assert_eq!((whole == Between::Yes, split), (yes, whole), "{:?}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                (whole == SequenceState::Ground, split),
+                (yes, whole),
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 
     #[test]
-    fn what_no_sequence_sets_is_kept() {
+    fn keyframe_keeps_hidden_state() {
         let fed = |more: &str| {
             let mut terminal = TerminalState::new(Size::new(4, 2));
             terminal.process_data(TsNs(1), format!("\r\n\r\nabcd\x1b7{more}").as_bytes());
             terminal
         };
         for more in ["", "\x1b[2b", "e\u{301}", "\x1b[1;1H\x1b8x", "\r\n1\r\n2"] {
-            let mut copy = TerminalState::from_keyframe(&fed("").keyframe(TsNs(2)).expect("nothing is open"));
+            let mut copy = TerminalState::from_keyframe(&fed("").keyframe(TsNs(2)).expect("no open frame"));
             copy.process_data(TsNs(3), more.as_bytes());
             assert_eq!(copy.screen(), fed(more).screen(), "{more:?}");
             assert_eq!(copy.line_count(), fed(more).line_count());

@@ -1,43 +1,43 @@
-//! One row of a terminal as text plus looks: what the store keeps and what ANSI output is written from.
+//! One row of a terminal as text and renditions: the format of the store and the source of ANSI output.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::print::{TONES, ZWJ};
 use crate::screen::{Color, Decoration, Row, Style, StyleRun};
 
-/// Asks for the form as text; a terminal leaves a character as wide as it is.
+/// The text presentation selector. It does not change the width of a character in a terminal.
 const TEXT_STYLE: char = '\u{fe0e}';
 
-/// A row as text plus spans.
+/// A row as text and spans.
 ///
-/// `text` holds every column up to the last one that shows anything, blanks included; a wide character is in it once.
-/// `spans` is empty when the whole row has the default look, else the spans cover the text exactly.
+/// `text` holds every column up to the last visible one, including blanks; a wide character occurs once. `spans` is
+/// empty if the whole row has the default rendition; otherwise the spans cover the text exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Line {
-    /// The characters.
+    /// The characters of the row.
     pub text: String,
-    /// How they look, left to right.
+    /// The renditions, left to right.
     pub spans: Vec<Span>,
     /// Hyperlinks that spans refer to.
     pub links: Vec<Link>,
-    /// The text goes on in the next row.
+    /// The text continues in the next row.
     pub wrapped: bool,
 }
 
-/// A stretch of a row with one look.
+/// A stretch of a row with one rendition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Columns it takes.
+    /// Columns of the span.
     pub cols: u16,
-    /// Bytes of [`Line::text`] it takes.
+    /// Bytes of [`Line::text`] in the span.
     pub bytes: u32,
-    /// Its look.
-    pub look: Look,
+    /// Rendition of the span.
+    pub rendition: Rendition,
 }
 
-/// Everything that decides how a cell looks: [`Style`] plus what only ANSI output needs.
+/// The complete rendition of a cell: [`Style`] and what only ANSI output needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Look {
+pub struct Rendition {
     /// Colours and attributes; `style.underline` is true when `underline` is not [`Underline::None`].
     pub style: Style,
     /// Form of the underline.
@@ -75,8 +75,8 @@ pub struct Link {
     pub uri: String,
 }
 
-impl Look {
-    /// A [`Style`] does not say all of it.
+impl Rendition {
+    /// Returns true if a [`Style`] cannot express the rendition.
     fn is_decorated(&self) -> bool {
         let is_plain = matches!(self.underline, Underline::None | Underline::Single);
         !is_plain || self.underline_color != Color::Default || self.link != 0
@@ -84,13 +84,14 @@ impl Look {
 }
 
 impl Decoration {
-    fn is_of(&self, look: &Look) -> bool {
-        (self.underline, self.underline_color, self.link) == (look.underline, look.underline_color, look.link)
+    fn is_of(&self, rendition: &Rendition) -> bool {
+        (self.underline, self.underline_color, self.link)
+            == (rendition.underline, rendition.underline_color, rendition.link)
     }
 }
 
 impl Line {
-    /// Makes it empty and keeps its memory.
+    /// Clears the line but keeps its memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.spans.clear();
@@ -98,32 +99,32 @@ impl Line {
         self.wrapped = false;
     }
 
-    /// The text with trailing blanks cut.
+    /// Returns the text without trailing blanks.
     pub fn trimmed(&self) -> &str {
         self.text.trim_end_matches(' ')
     }
 
-    /// The text left of column `col`.
+    /// Returns the text left of column `col`.
     pub(super) fn text_to(&self, col: u16) -> &str {
         text_to(&self.text, col)
     }
 
-    /// The row as [`Screen`](crate::screen::Screen) shows it.
+    /// Converts the line into a row of a [`Screen`](crate::screen::Screen).
     pub fn into_row(mut self) -> Row {
         let (mut start, mut runs, mut decorations) = (0, Vec::<StyleRun>::new(), Vec::<Decoration>::new());
-        for Span { cols, look, .. } in &self.spans {
+        for Span { cols, rendition, .. } in &self.spans {
             match runs.last_mut() {
-                Some(last) if last.style == look.style => last.len += cols,
-                _ => runs.push(StyleRun { start, len: *cols, style: look.style }),
+                Some(last) if last.style == rendition.style => last.len += cols,
+                _ => runs.push(StyleRun { start, len: *cols, style: rendition.style }),
             }
             match decorations.last_mut() {
-                Some(last) if last.is_of(look) && last.start + last.len == start => last.len += cols,
-                _ if look.is_decorated() => decorations.push(Decoration {
+                Some(last) if last.is_of(rendition) && last.start + last.len == start => last.len += cols,
+                _ if rendition.is_decorated() => decorations.push(Decoration {
                     start,
                     len: *cols,
-                    underline: look.underline,
-                    underline_color: look.underline_color,
-                    link: look.link,
+                    underline: rendition.underline,
+                    underline_color: rendition.underline_color,
+                    link: rendition.link,
                 }),
                 _ => {}
             }
@@ -136,21 +137,22 @@ impl Line {
         Row { text: self.text, runs, decorations, links: self.links, wrapped: self.wrapped }
     }
 
-    /// The spans with their text; one default span when there are none.
-    pub fn pieces(&self) -> impl Iterator<Item = (&str, Look)> {
-        let plain = if self.spans.is_empty() { Some((self.text.as_str(), Look::default())) } else { None };
+    /// Returns the spans with their text; one default span if there are none.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, Rendition)> {
+        let plain =
+            if self.spans.is_empty() { Some((self.text.as_str(), Rendition::default())) } else { None };
         let mut at = 0;
         let styled = self.spans.iter().map(move |span| {
             let end = at + span.bytes as usize;
             let text = self.text.get(at..end).unwrap_or_default();
             at = end;
-            (text, span.look)
+            (text, span.rendition)
         });
         plain.into_iter().chain(styled)
     }
 }
 
-/// The start of a row's text that is left of column `col`.
+/// Returns the part of a row's text left of column `col`.
 pub(super) fn text_to(text: &str, col: u16) -> &str {
     if col != 0 && text.len() <= usize::from(col) {
         // No character takes more columns than bytes.
@@ -167,24 +169,24 @@ pub(super) fn text_to(text: &str, col: u16) -> &str {
     &text[..end]
 }
 
-/// A row's text in pieces, each with its columns: a character with the marks that are drawn over it and what is joined to it.
+/// Splits a row's text into grapheme clusters, each with its columns.
 pub fn clusters(text: &str) -> impl Iterator<Item = (&str, u16)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let mut joins = false;
-        let goes_on = |(at, c): &(usize, char)| {
+        let continues = |(at, c): &(usize, char)| {
             let is_mark = joins || TONES.contains(c) || c.width().unwrap_or(0) == 0;
             joins = *c == ZWJ;
             *at == 0 || is_mark
         };
-        let (last, char) = rest.char_indices().take_while(goes_on).last()?;
+        let (last, char) = rest.char_indices().take_while(continues).last()?;
         let (cluster, after) = rest.split_at(last + char.len_utf8());
         rest = after;
         Some((cluster, u16::try_from(columns(cluster)).unwrap_or(1).max(1)))
     })
 }
 
-/// Columns that a character takes with what is drawn over it and joined to it.
+/// Returns the columns of a grapheme cluster.
 pub(super) fn columns(cluster: &str) -> usize {
     match cluster.contains(TEXT_STYLE) {
         true => cluster.replace(TEXT_STYLE, "").width(),
@@ -192,28 +194,28 @@ pub(super) fn columns(cluster: &str) -> usize {
     }
 }
 
-/// One cell of a row that shows something; a wide one takes two columns.
+/// A visible cell of a row; a wide one takes two columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell<'a> {
-    /// Its first column, 0-based.
+    /// First column, 0-based.
     pub col: u16,
-    /// Columns: 1 or 2, in odd cases more.
+    /// Columns: 1 or 2, rarely more.
     pub width: u16,
-    /// A character with what is joined to it.
+    /// The grapheme cluster.
     pub text: &'a str,
-    /// Its look.
+    /// The cell's style.
     pub style: Style,
-    /// What it has beside that: the same reference for all cells of one [`Decoration`].
+    /// The cell's decoration: the same reference for all cells of one [`Decoration`].
     pub decoration: Option<&'a Decoration>,
 }
 
 impl Row {
-    /// The hyperlink of one of its decorations.
+    /// Returns the hyperlink of a decoration.
     pub fn link(&self, decoration: &Decoration) -> Option<&Link> {
         self.links.get(usize::from(decoration.link).checked_sub(1)?)
     }
 
-    /// Its cells, left to right: all up to the last one with text or a look of its own.
+    /// Returns the cells, left to right, up to the last one with text or a style.
     pub fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
         let styled = self.runs.last().map_or(0, |run| run.start.saturating_add(run.len));
         let mut clusters = clusters(&self.text);
@@ -250,7 +252,7 @@ mod tests {
     use crate::terminal::TerminalState;
 
     #[test]
-    fn cells_of_a_row_are_what_its_columns_show() {
+    fn cells_cover_columns() {
         let red = Style { fg: Color::Indexed(1), ..Style::default() };
         let runs = vec![
             StyleRun { start: 0, len: 1, style: Style::default() },
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_left_of_a_column_ends_with_a_whole_character() {
+    fn text_left_of_column_ends_with_whole_character() {
         let left = |col| text_to("a日e\u{301}x", col);
         assert_eq!(
             [0, 1, 2, 3, 4, 5, 9].map(left),
@@ -284,7 +286,7 @@ mod tests {
         );
     }
 
-    /// What a terminal makes of it, and what its text says.
+    /// Returns the cells that the terminal shows for `program` and the cursor's column.
     fn columns_of(program: &str) -> (Vec<(u16, String)>, u16) {
         let mut terminal = TerminalState::new(Size::new(8, 2));
         terminal.process_data(TsNs(0), program.as_bytes());
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_the_columns_that_the_terminal_gave_it() {
+    fn text_width_matches_terminal() {
         let cells = |program: &str| columns_of(program).0;
         let own = |cells: &[(u16, &str)]| -> Vec<_> {
             cells.iter().map(|(col, text)| (*col, text.to_string())).collect()
@@ -304,7 +306,7 @@ mod tests {
         assert_eq!(cells("☺\u{fe0e}x"), own(&[(0, "☺\u{fe0e}"), (1, "x")]));
         assert_eq!(cells("❤\u{fe0f}x"), own(&[(0, "❤\u{fe0f}"), (2, "x")]));
         assert_eq!(cells("ｶﾞx"), own(&[(0, "ｶ"), (1, "ﾞ"), (2, "x")]));
-        // No room for the second column: it is what it was.
+        // No room for a second column: the character stays narrow.
         assert_eq!(cells("\x1b[8G❤\u{fe0f}").last(), own(&[(7, "❤")]).last());
         assert_eq!(cells("❤x\x1b[2G\u{fe0f}"), own(&[(0, "❤"), (1, "x")]));
         for text in ["⌚\u{fe0e}x", "❤\u{fe0f}x", "❤\u{fe0e}\u{fe0f}x", "👩\u{fe0e}\u{200d}🚀x"] {

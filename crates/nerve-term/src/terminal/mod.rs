@@ -1,54 +1,54 @@
-//! [`TerminalState`]: the one model of a terminal, live and in replay (seed agent-record §7).
+//! The terminal model, shared by live sessions and replay: [`TerminalState`].
 //!
-//! Bytes go in, [`Changes`] come out: replies to write to the child and notices of what happened. Readers take a
+//! Bytes go in, [`Changes`] come out: replies to write to the child process and notices of events. Readers take a
 //! [`Screen`], lines by absolute number, or a dump.
 //!
 //! # Line numbers
 //!
-//! [`LineIndex`] counts the rows of the main screen from the first one ever. The row at the top of the screen has the
-//! number of rows that have left it so far, which never goes down:
+//! [`LineIndex`] counts the rows of the main screen from the first one ever. The number of the top row equals the count
+//! of rows that have left the screen, which never decreases:
 //!
-//! * Rows leave the main screen at its top by scrolling (LF, IND, NEL, wrapping, SU with the region at the top), by ED 2
-//!   (what was shown is stored, then cleared), by RIS, and by a resize. Rows deleted by DL or scrolled within a region that
-//!   does not start at the top are gone, as in xterm.
-//! * ED 3, RIS and [`TerminalState::clear_scrollback`] forget stored rows; numbering goes on.
+//! * Rows leave the main screen at its top by scrolling (LF, IND, NEL, wrapping, SU with the region at the top), by ED
+//!   2 (which stores the rows before it clears them), by RIS, and by a resize. Rows deleted by DL or scrolled within a
+//!   region that does not start at the top are discarded, as in xterm.
+//! * ED 3, RIS and [`TerminalState::clear_scrollback`] remove stored rows; the numbering continues.
 //! * The alternate screen stores nothing. While it is shown, cursor lines count from the main screen's top.
-//! * A new width reflows the rows on the screen, so their numbers may shift; rows already stored keep number and text. Snapshots
-//!   stay with their text.
-//!   Rows that no longer fit are stored. A taller screen gets blank rows at the bottom: none are taken back.
+//! * A new width reflows the rows on the screen, so their numbers may shift. Rows that no longer fit are stored. Stored
+//!   rows keep number and text, and snapshots stay with their text. A taller screen gets blank rows at the bottom: no
+//!   rows are taken back from the store.
 //!
 //! # Frames
 //!
 //! While a synchronized update (`?2026`) is open, [`TerminalState::screen`] and [`TerminalState::tail`] show the last
-//! finished frame; everything else is live. The caller calls [`TerminalState::expire_frame`] at
+//! complete frame; everything else is live. The caller calls [`TerminalState::expire_frame`] at
 //! [`TerminalState::frame_deadline`].
 
-mod anchors;
 mod ansi;
 mod cells;
 mod csi;
 mod dispatch;
 mod dump;
-mod extents;
 mod frame;
 mod keyboard;
 mod keyframe;
-mod left;
+mod last_alt_screen;
 pub mod line;
 mod model;
 mod modes;
 mod notice;
+mod notifications;
 mod osc;
+mod osc_guard;
 mod palette;
-mod partial;
+mod partial_char;
 mod print;
 mod reflow;
 mod replies;
-mod saying;
+mod row_extents;
+mod screens;
 mod scroll;
 mod sgr;
-mod strings;
-mod switch;
+mod snapshot_index;
 #[cfg(test)]
 mod tests;
 
@@ -62,29 +62,29 @@ use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Row, Screen};
 use crate::store::Store;
 
-pub use anchors::Snapshot;
-pub use keyframe::{Between, Hidden, Keyframe};
+pub use keyframe::{HiddenState, Keyframe, SequenceState};
 pub use line::Cell;
 pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
+pub use snapshot_index::Snapshot;
 
-use anchors::Anchors;
 use ansi::AnsiWriter;
 use line::Line;
 use model::Model;
-use partial::Partial;
-use strings::StringGuard;
+use osc_guard::OscGuard;
+use partial_char::PartialChar;
+use snapshot_index::SnapshotIndex;
 
-/// Absolute line number: 0 is the first line the terminal ever had.
+/// Absolute line number; 0 is the first line of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LineIndex(pub u64);
 
-/// A terminal: what its output bytes have made of it.
+/// The state of a terminal, computed from its output bytes.
 pub struct TerminalState {
     parser: Parser,
-    partial: Partial,
-    strings: StringGuard,
+    partial_char: PartialChar,
+    strings: OscGuard,
     model: Model,
-    anchors: Anchors,
+    snapshots: SnapshotIndex,
 }
 
 impl std::fmt::Debug for TerminalState {
@@ -95,31 +95,31 @@ impl std::fmt::Debug for TerminalState {
 }
 
 impl TerminalState {
-    /// A blank terminal that keeps up to 1,000,000 rows or about 256 MiB of what scrolled off.
+    /// Creates a blank terminal that keeps up to 1,000,000 scrolled-off rows or about 256 MiB.
     pub fn new(size: Size) -> TerminalState {
         TerminalState {
             parser: Parser::new(),
-            partial: Partial::default(),
-            strings: StringGuard::default(),
+            partial_char: PartialChar::default(),
+            strings: OscGuard::default(),
             model: Model::new(size, Store::default()),
-            anchors: Anchors::default(),
+            snapshots: SnapshotIndex::default(),
         }
     }
 
-    /// The same with other limits: `rows` at least 1, `bytes` at least 128 KiB.
+    /// Sets the scrollback limits: `rows` at least 1, `bytes` at least 128 KiB.
     #[must_use]
     pub fn with_limits(mut self, rows: u64, bytes: usize) -> TerminalState {
         self.model.store.set_limits(rows, bytes);
         self
     }
 
-    /// Takes output of the child that arrived at `now`.
+    /// Processes output of the child process that arrived at `now`.
     ///
-    /// How the bytes are cut into calls makes no difference to what the terminal shows. Should the engine panic, the
-    /// screen is made anew and [`Notice::Rebuilt`] says so; stored rows are kept.
+    /// The result does not depend on how the bytes are split into calls. If the engine panics, the screen is rebuilt
+    /// and [`Notice::Rebuilt`] reports it; stored rows are kept.
     pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> Changes {
         let end = self.model.offset + bytes.len() as u64;
-        self.guarded(self.model.size, |state| state.feed(now, bytes));
+        self.catch_panics(self.model.size, |state| state.feed(now, bytes));
         self.model.offset = end;
         let mut changes = std::mem::take(&mut self.model.changes);
         changes.replies = self.model.replies.take();
@@ -128,18 +128,18 @@ impl TerminalState {
 
     fn feed(&mut self, now: TsNs, bytes: &[u8]) {
         self.model.now = now;
-        let base = self.model.offset - self.partial.len() as u64;
-        let more = self.partial.complete(bytes);
-        if self.partial.is_complete() || more < bytes.len() {
-            let (character, len) = self.partial.take();
+        let base = self.model.offset - self.partial_char.len() as u64;
+        let more = self.partial_char.complete(bytes);
+        if self.partial_char.is_complete() || more < bytes.len() {
+            let (character, len) = self.partial_char.take();
             self.advance(base, &character[..len]);
         }
         let rest = &bytes[more..];
-        let whole = rest.len() - self.partial.hold(rest);
+        let whole = rest.len() - self.partial_char.hold(rest);
         self.advance(self.model.offset + more as u64, &rest[..whole]);
     }
 
-    /// Hands bytes to the parser; `base` output bytes came before them.
+    /// Feeds bytes to the parser; `base` is the number of output bytes before them.
     fn advance(&mut self, base: u64, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
@@ -150,21 +150,22 @@ impl TerminalState {
                 at += self.parser.advance_until_terminated(&mut self.model, &bytes[at..end]);
                 self.model.flush();
                 if self.model.stop {
-                    self.stopped(base + at as u64, bytes[at - 1], &bytes[at..]);
+                    self.on_parser_stop(base + at as u64, bytes[at - 1], &bytes[at..]);
                 }
             }
             at = end;
         }
     }
 
-    /// The parser has stopped where the place in the stream matters. `last` is the byte it took last, `rest` what follows.
-    fn stopped(&mut self, offset: u64, last: u8, rest: &[u8]) {
+    /// Handles a stop of the parser at an exact stream position. `last` is the last byte processed, `rest` the
+    /// following ones.
+    fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
         let model = &mut self.model;
         model.stop = false;
         if let Some(Notice::Mark(mark)) = model.changes.notices.last_mut()
             && mark.offset == u64::MAX
         {
-            // A string ended by ESC \ is dispatched at its ESC.
+            // A string terminated by ESC \ is dispatched at the ESC.
             mark.offset = offset + u64::from(last == 0x1b);
         }
         if model.frames.wants_view(rest) {
@@ -173,33 +174,33 @@ impl TerminalState {
         }
     }
 
-    /// Runs `work`; a panic in it costs the screen, not the process: the model is made anew with this size.
-    fn guarded(&mut self, size: Size, work: impl FnOnce(&mut TerminalState)) {
+    /// Runs `work`. A panic in it costs the screen but not the process: the model is rebuilt with the given size.
+    fn catch_panics(&mut self, size: Size, work: impl FnOnce(&mut TerminalState)) {
         let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(self))) else { return };
         self.parser = Parser::new();
-        self.partial = Partial::default();
-        self.strings = StringGuard::default();
-        self.model.start_anew(size);
+        self.partial_char = PartialChar::default();
+        self.strings = OscGuard::default();
+        self.model.rebuild(size);
         self.model.changes.notice(Notice::Rebuilt { reason: reason(panic.as_ref()) });
     }
 
-    /// Gives the terminal a new size. An open synchronized update is shown.
+    /// Resizes the terminal. An open synchronized update is shown.
     pub fn resize(&mut self, size: Size) {
         self.model.frames.close();
-        self.guarded(size, |state| state.model.resize(size, &mut state.anchors));
+        self.catch_panics(size, |state| state.model.resize(size, &mut state.snapshots));
     }
 
-    /// Its size in cells.
+    /// Returns the size in cells.
     pub fn size(&self) -> Size {
         self.model.size
     }
 
-    /// Output bytes taken so far.
+    /// Returns the number of output bytes processed.
     pub fn offset(&self) -> u64 {
         self.model.offset
     }
 
-    /// What is shown: the last finished frame while a synchronized update is open.
+    /// Returns the visible screen: the last complete frame while a synchronized update is open.
     pub fn screen(&self) -> Screen {
         match self.model.frames.view() {
             Some(view) => view.clone(),
@@ -207,12 +208,12 @@ impl TerminalState {
         }
     }
 
-    /// The last finished frame, while a synchronized update is open.
+    /// Returns the last complete frame while a synchronized update is open.
     pub fn frame(&self) -> Option<&Screen> {
         self.model.frames.view()
     }
 
-    /// A row of the screen that is in use, 0-based, live; `None` below it.
+    /// Returns a row of the live active screen, 0-based; `None` below it.
     pub fn screen_row(&self, row: u16) -> Option<Row> {
         if row >= self.size().rows {
             return None;
@@ -222,84 +223,85 @@ impl TerminalState {
         Some(line.into_row())
     }
 
-    /// Rows that have left the main screen at its top: the number of the line that is its first row, live.
+    /// Returns the line number of the live main screen's first row.
     pub fn screen_start(&self) -> LineIndex {
         LineIndex(self.model.store.end())
     }
 
-    /// The cursor, live.
+    /// Returns the live cursor.
     pub fn cursor(&self) -> Cursor {
         let (row, col) = self.model.cursor();
         Cursor { row: row as u16, col: col as u16, visible: self.model.modes.cursor_visible }
     }
 
-    /// Line of the cursor, live.
+    /// Returns the line of the live cursor.
     pub fn cursor_line(&self) -> LineIndex {
         LineIndex(self.model.store.end() + self.model.cursor().0 as u64)
     }
 
-    /// Column of the cursor, live, 0-based.
+    /// Returns the column of the live cursor, 0-based.
     pub fn cursor_col(&self) -> u16 {
         self.model.cursor().1 as u16
     }
 
-    /// The window title, empty if none was set.
+    /// Returns the window title; empty if none was set.
     pub fn title(&self) -> &str {
         &self.model.title
     }
 
-    /// The cursor's style as set by DECSCUSR, 0–6; 0 is the terminal's own.
+    /// Returns the cursor style set by DECSCUSR, 0–6; 0 is the terminal's default.
     pub fn cursor_style(&self) -> u16 {
         self.model.cursor_style
     }
 
-    /// Modes that decide how input has to look.
+    /// Returns the modes that affect the encoding of input.
     pub fn modes(&self) -> Modes {
         self.model.public_modes()
     }
 
-    /// When an open synchronized update will be shown anyway: 150 ms after it was opened.
+    /// Returns when an open synchronized update is shown anyway: 150 ms after it was opened.
     pub fn frame_deadline(&self) -> Option<TsNs> {
         self.model.frames.deadline()
     }
 
-    /// Shows an open synchronized update whose deadline has passed; true if there was one.
+    /// Shows an open synchronized update whose deadline has passed. Returns true if there was one.
     pub fn expire_frame(&mut self, now: TsNs) -> bool {
         self.frame_deadline().is_some_and(|deadline| deadline <= now) && self.model.frames.close()
     }
 
     // ---- Lines ----
 
-    /// Number of lines: one more than the last line of the main screen that shows something or has the cursor.
+    /// Returns the number of lines, up to the last line of the main screen that shows something or has the cursor.
     pub fn line_count(&self) -> u64 {
         let cursor = self.model.main_grid().cursor.point.line.0 + 1;
         self.model.store.end() + self.model.used_rows().max(cursor) as u64
     }
 
-    /// The oldest line that can still be read.
+    /// Returns the oldest line that is still stored.
     pub fn first_kept_line(&self) -> LineIndex {
         LineIndex(self.model.store.first())
     }
 
-    /// The line's text with trailing blanks cut; `None` if it is not kept or not there yet.
+    /// Returns the line's text without trailing blanks; `None` for a line that is not available.
     pub fn line_text(&self, line: LineIndex) -> Option<String> {
         self.line(line).map(|line| line.trimmed().to_string())
     }
 
-    /// The line's text left of column `col` (0-based; a wide character takes two), trailing blanks kept; `None` if it is not
-    /// kept or not there yet.
+    /// Returns the line's text left of column `col` (0-based; a wide character takes two), including trailing blanks;
+    /// `None` for a line that is not available.
     pub fn line_text_to(&self, line: LineIndex, col: u16) -> Option<String> {
         let mut line = self.line(line)?;
         line.text.truncate(line.text_to(col).len());
         Some(line.text)
     }
 
-    /// The line as a screen shows it; `None` if it is not kept or not there yet.
+    /// Returns the line as a screen row; `None` for a line that is not available.
     pub fn line_row(&self, line: LineIndex) -> Option<Row> {
         self.line(line).map(Line::into_row)
     }
 
-    /// The line as ANSI text (SGR and OSC 8), which ends with the default look; `None` if it is not kept or not there yet.
+    /// Returns the line as ANSI text (SGR and OSC 8) that ends with the default rendition; `None` for a line that is
+    /// not available.
     pub fn line_content(&self, line: LineIndex) -> Option<String> {
         let line = self.line(line)?;
         let mut writer = AnsiWriter::default();
@@ -308,7 +310,7 @@ impl TerminalState {
         String::from_utf8(writer.out).ok()
     }
 
-    /// The terminal wrapped the line: it goes on in the next one.
+    /// Returns true if the terminal wrapped the line, so that it continues in the next one.
     pub fn line_wrapped(&self, line: LineIndex) -> bool {
         match self.main_row(line) {
             Some(_) => self.line(line).is_some_and(|line| line.wrapped),
@@ -316,8 +318,8 @@ impl TerminalState {
         }
     }
 
-    /// The text of these lines, wrapped ones joined, trailing blanks cut. Lines not kept are left out; the last one is cut
-    /// where the range ends.
+    /// Returns the text of these lines, with wrapped lines joined and trailing blanks cut. Unavailable lines are left
+    /// out; the last line ends where the range ends.
     pub fn text(&self, lines: Range<LineIndex>) -> Vec<String> {
         let first = lines.start.max(self.first_kept_line()).0;
         let end = lines.end.0.min(self.line_count());
@@ -336,8 +338,8 @@ impl TerminalState {
         texts
     }
 
-    /// The last `lines` rows as text, blank ones at the end left out: what a person would see. On the alternate screen the
-    /// visible rows. While a synchronized update is open, as of the last finished frame.
+    /// Returns the last `lines` rows as text without trailing blank rows. On the alternate screen, returns visible rows
+    /// only. While a synchronized update is open, the last complete frame counts.
     pub fn tail(&self, lines: usize) -> Vec<String> {
         let screen = self.screen();
         let used = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
@@ -361,18 +363,18 @@ impl TerminalState {
         texts.split_off(texts.len().saturating_sub(lines))
     }
 
-    /// Forgets stored lines; numbering goes on.
+    /// Removes stored lines; the numbering continues.
     pub fn clear_scrollback(&mut self) {
         self.model.store.clear();
     }
 
-    /// Approximate bytes held by stored lines.
+    /// Returns the approximate memory of the stored lines in bytes.
     pub fn memory(&self) -> usize {
         self.model.store.memory()
     }
 
-    /// ANSI bytes that give a fresh terminal of this size the same screens, cursor, modes, title, scroll region, tab stops and
-    /// colours. Stored lines are not in it. An open synchronized update is dumped as it is and left open.
+    /// Returns ANSI bytes that recreate screens, cursor, modes, title, scroll region, tab stops and colours in a new
+    /// terminal of this size. Stored lines are not included. An open synchronized update is left open.
     pub fn dump(&self) -> Vec<u8> {
         dump::dump(&self.model)
     }
@@ -392,62 +394,61 @@ impl TerminalState {
         }
     }
 
-    /// The row of the main screen that is line `number`.
+    /// Returns the row of the main screen that is line `number`.
     fn main_row(&self, number: LineIndex) -> Option<i32> {
         let row = number.0.checked_sub(self.model.store.end())?;
         i32::try_from(row).ok().filter(|row| *row < self.model.rows())
     }
 
-    // ---- Snapshots (seed agent-record §7.3) ----
+    // ---- Snapshots ----
 
-    /// Ties a snapshot to the active line, the cursor's, and its column; on the alternate screen to those at which the main
-    /// screen was left.
+    /// Attaches a snapshot to the line and column of the cursor. On the alternate screen, to the position at which the
+    /// main screen was left.
     pub fn record_snapshot(&mut self, snapshot: Snapshot) {
         let point = self.model.main_grid().cursor.point;
         let line = LineIndex(self.model.store.end() + point.line.0 as u64);
         let (col, alternate) = (point.column.0 as u16, self.model.alternate());
-        self.anchors.record(line, Snapshot { col, alternate, ..snapshot });
+        self.snapshots.record(line, Snapshot { col, alternate, ..snapshot });
     }
 
-    /// Whether a snapshot was taken on that line.
+    /// Returns true if a snapshot is attached to that line.
     pub fn has_snapshot_at_line(&self, line: LineIndex) -> bool {
-        self.anchors.on(line).len() > 0
+        self.snapshots.at_line(line).len() > 0
     }
 
-    /// The snapshot taken on that line, the latest if there are several.
+    /// Returns the latest snapshot attached to that line.
     pub fn get_snapshot_for_line(&self, line: LineIndex) -> Option<&Snapshot> {
-        self.anchors.on(line).next_back()
+        self.snapshots.at_line(line).next_back()
     }
 
-    /// All snapshots taken on that line, in the order they were taken.
+    /// Returns all snapshots attached to that line, oldest first.
     pub fn snapshots_at_line(&self, line: LineIndex) -> impl Iterator<Item = &Snapshot> {
-        self.anchors.on(line)
+        self.snapshots.at_line(line)
     }
 
-    /// All snapshots, in the order of their lines; on one line in the order they were taken. Lines that are not kept any more
-    /// are among them.
+    /// Returns all snapshots ordered by line, then by time. Includes lines that are no longer stored.
     pub fn snapshots_by_line(&self) -> impl Iterator<Item = (LineIndex, &Snapshot)> {
-        self.anchors.by_line()
+        self.snapshots.by_line()
     }
 
-    /// The line that the snapshot with that id is on.
+    /// Returns the line to which the snapshot with that id is attached.
     pub fn line_of_snapshot(&self, id: u64) -> Option<LineIndex> {
-        self.anchors.by_line().find(|(_, snapshot)| snapshot.id == id).map(|(line, _)| line)
+        self.snapshots.by_line().find(|(_, snapshot)| snapshot.id == id).map(|(line, _)| line)
     }
 
-    /// All snapshots, in the order they were taken. Their lines need not rise: cursors go up.
+    /// Returns all snapshots, oldest first. Their lines need not increase, because cursors move up.
     pub fn snapshots_by_time(&self) -> Vec<(LineIndex, &Snapshot)> {
-        self.anchors.by_time()
+        self.snapshots.by_time()
     }
 
-    /// The last snapshot on a line before that one.
+    /// Returns the last snapshot on an earlier line.
     pub fn last_snapshot_before_line(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
-        self.anchors.before(line)
+        self.snapshots.before(line)
     }
 
-    /// The first snapshot on a line after that one.
+    /// Returns the first snapshot on a later line.
     pub fn next_snapshot_after_line(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
-        self.anchors.after(line)
+        self.snapshots.after(line)
     }
 }
 

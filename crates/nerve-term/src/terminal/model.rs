@@ -1,8 +1,8 @@
 //! The state behind [`TerminalState`](super::TerminalState): the engine, the screens and the store.
 //!
-//! The engine keeps no history: every row is moved into the store at the moment it leaves the main screen, so the number
-//! of rows stored is always the absolute number of the row at the top of the screen. Nothing has to be drained in time and
-//! an idle terminal costs little more than its visible cells.
+//! The engine keeps no history: every row moves into the store when it leaves the main screen. The number of stored
+//! rows is therefore always the absolute number of the screen's top row. Nothing has to be drained in time, and an idle
+//! terminal costs little more than its visible cells.
 
 use std::ops::Range;
 
@@ -14,35 +14,35 @@ use alacritty_terminal::term::{Config, Term};
 use alacritty_terminal::vte::ansi::{CharsetIndex, Handler, NamedMode, NamedPrivateMode};
 
 use super::cells;
-use super::extents::Extents;
 use super::frame::Frames;
 use super::keyboard::Keyboard;
-use super::left::Left;
+use super::last_alt_screen::LastAltScreen;
 use super::line::Line;
 use super::modes::ModeSet;
 use super::notice::Changes;
 use super::palette::Palette;
 use super::print::RUN;
 use super::replies::Replies;
+use super::row_extents::Extents;
 use crate::event::{Size, TsNs};
 use crate::screen::{Cursor, Modes, Screen};
 use crate::store::Store;
 
 pub(super) struct Model {
     pub(super) term: Term<VoidListener>,
-    /// The main screen while the alternate one is shown.
-    pub(super) parked: Option<Grid<Cell>>,
-    pub(super) left: Left,
+    /// The main screen while the alternate screen is shown.
+    pub(super) inactive_main: Option<Grid<Cell>>,
+    pub(super) last_alt_screen: LastAltScreen,
     pub(super) store: Store,
     pub(super) size: Size,
-    /// Output bytes taken before this feed, and after it once it is done.
+    /// Output bytes before the current feed.
     pub(super) offset: u64,
     pub(super) now: TsNs,
     pub(super) frames: Frames,
     pub(super) changes: Changes,
     pub(super) replies: Replies,
     pub(super) modes: ModeSet,
-    /// Of the main and of the alternate screen.
+    /// Keyboard flags of the main and the alternate screen.
     pub(super) keyboards: [Keyboard; 2],
     pub(super) palette: Palette,
     pub(super) title: String,
@@ -54,26 +54,26 @@ pub(super) struct Model {
     /// The scroll region, rows `start..end`.
     pub(super) region: Range<i32>,
     pub(super) extents: Extents,
-    /// A wide character has been written: ASCII may overwrite halves of one.
+    /// A wide character has been written, so ASCII may overwrite half of one.
     pub(super) wide_seen: bool,
-    /// What was printed last is just left of the cursor: a grapheme may go on.
-    pub(super) joinable: bool,
-    /// It ended in a joiner.
+    /// The last printed character is left of the cursor: its grapheme may continue.
+    pub(super) can_join: bool,
+    /// That grapheme ended in a joiner.
     pub(super) after_joiner: bool,
     pub(super) last_char: Option<char>,
-    /// Stop the parser: the feed has something to do at this very byte.
+    /// Requests that the parser stop at the current byte.
     pub(super) stop: bool,
-    /// The OSC string being dispatched was cut or cancelled.
+    /// The OSC string being dispatched was truncated or cancelled.
     pub(super) string_broken: bool,
-    /// What a DCS query has asked so far.
+    /// The DCS query received so far.
     pub(super) query: Option<(char, Vec<u8>)>,
     /// Printable ASCII not yet written to the cells.
     pub(super) run: Vec<u8>,
-    /// Scratch for rows on their way to the store.
+    /// Scratch buffer for rows on their way to the store.
     pub(super) line: Line,
 }
 
-/// A size as the engine wants it.
+/// A size in the engine's format.
 #[derive(Clone, Copy)]
 pub(super) struct Dims(pub(super) Size);
 
@@ -98,12 +98,12 @@ impl Model {
         Model::with_term(term, size, store)
     }
 
-    /// A model around an engine that is as good as new.
+    /// Creates a model around an engine in its initial state.
     pub(super) fn with_term(term: Term<VoidListener>, size: Size, store: Store) -> Model {
         Model {
             term,
-            parked: None,
-            left: Left::default(),
+            inactive_main: None,
+            last_alt_screen: LastAltScreen::default(),
             store,
             size,
             offset: 0,
@@ -122,7 +122,7 @@ impl Model {
             region: 0..i32::from(size.rows),
             extents: Extents::new(size),
             wide_seen: false,
-            joinable: false,
+            can_join: false,
             after_joiner: false,
             last_char: None,
             stop: false,
@@ -142,7 +142,7 @@ impl Model {
     }
 
     pub(super) fn alternate(&self) -> bool {
-        self.parked.is_some()
+        self.inactive_main.is_some()
     }
 
     pub(super) fn grid(&self) -> &Grid<Cell> {
@@ -150,20 +150,20 @@ impl Model {
     }
 
     pub(super) fn main_grid(&self) -> &Grid<Cell> {
-        self.parked.as_ref().unwrap_or_else(|| self.term.grid())
+        self.inactive_main.as_ref().unwrap_or_else(|| self.term.grid())
     }
 
     pub(super) fn keyboard(&mut self) -> &mut Keyboard {
-        &mut self.keyboards[usize::from(self.parked.is_some())]
+        &mut self.keyboards[usize::from(self.inactive_main.is_some())]
     }
 
-    /// The cursor's row and column.
+    /// Returns the cursor's row and column.
     pub(super) fn cursor(&self) -> (i32, usize) {
         let point = self.grid().cursor.point;
         (point.line.0, point.column.0)
     }
 
-    /// Puts the cursor there, clamped to the screen.
+    /// Moves the cursor, clamped to the screen.
     pub(super) fn place(&mut self, row: i32, col: usize) {
         let (rows, cols) = (self.rows(), self.cols());
         let cursor = &mut self.term.grid_mut().cursor;
@@ -172,15 +172,15 @@ impl Model {
         cursor.input_needs_wrap = false;
     }
 
-    /// Reads a row of the main screen or, if `active`, of the one shown.
+    /// Reads a row of the main screen or, if `active`, of the active one.
     pub(super) fn read_row(&self, active: bool, row: i32, line: &mut Line) {
         let grid = if active { self.grid() } else { self.main_grid() };
         let bound = if active && self.alternate() { self.cols() } else { self.extents.get(row) };
         cells::read(&grid[GridLine(row)], bound, line);
     }
 
-    /// Tells the engine the modes that change how it writes cells.
-    pub(super) fn mirror_modes(&mut self) {
+    /// Copies the modes that affect how cells are written into the engine.
+    pub(super) fn sync_modes_to_engine(&mut self) {
         let wrap = NamedPrivateMode::LineWrap.into();
         let insert = NamedMode::Insert.into();
         match self.modes.autowrap {
@@ -193,7 +193,7 @@ impl Model {
         }
     }
 
-    /// What is on the screen now, whether a frame is open or not.
+    /// Returns the current screen, even while a frame is open.
     pub(super) fn live_screen(&self, offset: u64) -> Screen {
         let rows = (0..self.rows()).map(|row| {
             let mut line = Line::default();
@@ -228,13 +228,13 @@ impl Model {
     }
 }
 
-/// Tab stops for columns `from..to`: every eighth.
+/// Returns default tab stops for columns `from..to`: every eighth.
 pub(super) fn default_tabs(from: usize, to: usize) -> Vec<bool> {
     (from..to).map(|col| col % 8 == 0).collect()
 }
 
-/// The engine has an alternate grid of its own, which cannot be had while the main one is shown and is not used here (both
-/// screens must be readable at any time): makes it as small as can be.
+/// Shrinks the engine's own alternate grid to its minimum. It is not used, because both screens must be readable at any
+/// time and the engine hides its inactive grid.
 pub(super) fn shrink_spare(term: &mut Term<VoidListener>) {
     let saved = term.grid().saved_cursor.clone();
     term.swap_alt();

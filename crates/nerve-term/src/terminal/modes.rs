@@ -1,8 +1,8 @@
-//! The modes a program can set, and the answer to DECRQM.
+//! The terminal modes, and the reply to DECRQM.
 
 use crate::screen::{MouseEncoding, MouseTracking};
 
-/// Modes that are ours to keep; those that change how cells are written are mirrored into the engine.
+/// The modes. Those that affect how cells are written are copied into the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ModeSet {
     pub(super) cursor_keys: bool,
@@ -12,7 +12,8 @@ pub(super) struct ModeSet {
     pub(super) cursor_blink: bool,
     pub(super) cursor_visible: bool,
     pub(super) keypad: bool,
-    /// 9, 1000, 1002 or 1003, 0 for none: they replace each other, and resetting any ends reporting (as in xterm).
+    /// 9, 1000, 1002 or 1003; 0 for none. They replace each other, and resetting any of them ends reporting (as in
+    /// xterm).
     pub(super) mouse: u16,
     /// 1005, 1006 or 1015, 0 for the default.
     pub(super) mouse_encoding: u16,
@@ -36,7 +37,7 @@ impl Default for ModeSet {
             mouse: 0,
             mouse_encoding: 0,
             focus: false,
-            // As VTE, foot, Alacritty and Ghostty have it: the wheel scrolls a pager that knows nothing of mice.
+            // As in VTE, foot, Alacritty and Ghostty: the wheel scrolls pagers without mouse support.
             alternate_scroll: true,
             bracketed_paste: false,
             insert: false,
@@ -46,7 +47,8 @@ impl Default for ModeSet {
 }
 
 impl ModeSet {
-    /// Sets a private mode (`CSI ? n h` or `l`). Modes with effects elsewhere (screens, frames) are the caller's.
+    /// Sets or resets a private mode (`CSI ? n h` or `l`). The caller handles modes with other effects (screens,
+    /// frames).
     pub(super) fn set_private(&mut self, mode: u16, on: bool) {
         match mode {
             9 | 1000 | 1002 | 1003 => self.mouse = if on { mode } else { 0 },
@@ -60,7 +62,7 @@ impl ModeSet {
         }
     }
 
-    /// Whether a private mode is set; `None` if it is not known.
+    /// Returns whether a private mode is set; `None` for an unknown mode.
     pub(super) fn private(&self, mode: u16) -> Option<bool> {
         match mode {
             9 | 1000 | 1002 | 1003 => Some(self.mouse == mode),
@@ -72,7 +74,7 @@ impl ModeSet {
         }
     }
 
-    /// What of the mouse is reported.
+    /// Returns which mouse events are reported.
     pub(super) fn mouse_tracking(&self) -> Option<MouseTracking> {
         Some(match self.mouse {
             9 => MouseTracking::Presses,
@@ -83,7 +85,7 @@ impl ModeSet {
         })
     }
 
-    /// How the mouse is reported.
+    /// Returns the encoding of mouse reports.
     pub(super) fn mouse_encoding(&self) -> MouseEncoding {
         match self.mouse_encoding {
             1005 => MouseEncoding::Utf8,
@@ -93,7 +95,7 @@ impl ModeSet {
         }
     }
 
-    /// Private modes and whether they are set, for a dump; those without an effect on input or cells left out.
+    /// Returns the changed private modes for a dump, except those without effect on input or cells.
     pub(super) fn changed(&self) -> Vec<(u16, bool)> {
         let fresh = ModeSet::default();
         let modes = [1, 5, 7, 12, 25, 66, 1004, 1007, 2004];
@@ -122,7 +124,7 @@ impl ModeSet {
     }
 }
 
-/// The second number of a DECRPM answer.
+/// Returns the state value of a DECRPM reply.
 pub(super) fn decrpm(state: Option<bool>) -> u8 {
     match state {
         None => 0,

@@ -1,21 +1,21 @@
-//! What a feed reports: replies to write and notices of what happened.
+//! The results of a feed: replies to the child process and notices of events.
 
 use super::LineIndex;
 
-/// Notices one feed may cause; later ones are dropped.
+/// Maximum notices of one feed; later ones are dropped.
 const LIMIT: usize = 4096;
 
-/// The effects of one feed.
+/// The results of one feed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Bytes to write to the child: answers to its queries, at most 64 KiB a feed.
+    /// Replies to the child process's queries, at most 64 KiB a feed.
     pub replies: Vec<u8>,
-    /// What happened, in order, at most 4096 a feed; bells in a row are one.
+    /// Events in order, at most 4096 a feed; consecutive bells count as one.
     pub notices: Vec<Notice>,
 }
 
 impl Changes {
-    pub(super) fn notices_of(&mut self, notice: Option<Notice>) {
+    pub(super) fn push_notices(&mut self, notice: Option<Notice>) {
         notice.into_iter().for_each(|notice| self.notice(notice));
     }
 
@@ -27,15 +27,15 @@ impl Changes {
     }
 }
 
-/// Something worth knowing.
+/// An event in the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
     /// The window title was set (OSC 0 and 2, or popped from the title stack).
     Title(String),
-    /// BEL.
+    /// The bell rang.
     Bell,
-    /// Shell integration (OSC 133).
+    /// A shell integration mark (OSC 133).
     Mark(Mark),
     /// Progress (OSC 9;4).
     Progress {
@@ -48,72 +48,72 @@ pub enum Notice {
     Cwd(String),
     /// A desktop notification (OSC 9, 777 and 99).
     Notify(Notification),
-    /// A text for the clipboard (OSC 52).
+    /// A text was sent to the clipboard (OSC 52).
     Clipboard(Clipboard),
     /// The alternate screen was entered or left.
     Alternate(bool),
-    /// A synchronized update was finished by the program.
+    /// The program closed a synchronized update.
     FrameDone,
-    /// The program erased the scrollback (ED 3 or RIS): stored rows are gone.
+    /// The program erased the scrollback (ED 3 or RIS): stored rows are removed.
     ScrollbackErased,
-    /// The model failed and was made anew: the screen is blank, stored rows are kept.
+    /// The model failed and was rebuilt: the screen is blank, stored rows are kept.
     Rebuilt {
-        /// What failed.
+        /// The panic message.
         reason: String,
     },
 }
 
-/// A desktop notification in the form that the program has used. Without control characters.
+/// A desktop notification in the protocol that the program used. Contains no control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notification {
-    /// A text (OSC 9, iTerm2's).
+    /// A text (OSC 9, iTerm2).
     Text(String),
-    /// A title and a text, which may be empty (OSC 777, rxvt's).
+    /// A title and an optional text (OSC 777, rxvt).
     Titled {
-        /// Without semicolons.
+        /// The title, without semicolons.
         title: String,
-        /// What else there is to say.
+        /// The text, possibly empty.
         body: String,
     },
-    /// A piece of one (OSC 99, kitty's): it is shown when its last piece has come.
+    /// A part of a notification (OSC 99, kitty), which is shown once its last part has arrived.
     Piece {
-        /// `key=value`, joined by colons: only keys that nothing is answered to.
+        /// `key=value` pairs joined by colons; keys that request a reply are removed.
         metadata: String,
-        /// What `p` in the metadata says; text, or Base64 where `e` is 1.
+        /// The payload of the type `p` in the metadata: text, or Base64 if `e` is 1.
         payload: String,
     },
 }
 
-/// A text for the clipboard (OSC 52). What asks for the clipboard's text is none.
+/// A text for the clipboard (OSC 52). Requests to read the clipboard are ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clipboard {
-    /// Where it is to go.
+    /// The target selections.
     pub to: Selections,
     /// Base64 (RFC 4648 §4), at most 1 MiB; empty to clear it.
     pub base64: String,
 }
 
-/// Which of a terminal's selections; at least one.
+/// Target selections of a clipboard text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selections {
     /// The clipboard.
     Clipboard,
-    /// The primary selection, which the middle button pastes.
+    /// The primary selection, pasted by the middle button.
     Primary,
     /// Both.
     Both,
 }
 
-/// A shell integration mark and where it was.
+/// A shell integration mark and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// Which.
+    /// Kind of mark.
     pub kind: MarkKind,
     /// Line of the cursor.
     pub line: LineIndex,
-    /// Column behind the last character written, 0-based; the number of columns when the row is full.
+    /// Column behind the last written character, 0-based; the number of columns if the row is full.
     pub col: u16,
-    /// Output bytes up to and with the mark.
+    /// Output bytes up to and including the mark.
     pub offset: u64,
 }
 
@@ -124,10 +124,10 @@ pub enum MarkKind {
     PromptStart,
     /// `B`: the prompt ends, what the user types starts.
     CommandStart,
-    /// `P;k=s` and `P;k=c`: a secondary prompt, the command is not complete.
+    /// `P;k=s` and `P;k=c`: a secondary prompt; the command is incomplete.
     Continuation,
     /// `C`: the command's output starts.
     OutputStart,
-    /// `D`: the command ended, with its exit code if told.
+    /// `D`: the command ended, with its exit code if reported.
     CommandEnd(Option<i32>),
 }

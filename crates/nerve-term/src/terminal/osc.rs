@@ -5,14 +5,14 @@ use alacritty_terminal::vte::ansi::{Handler, Hyperlink};
 use super::LineIndex;
 use super::model::Model;
 use super::notice::{Mark, MarkKind, Notice};
+use super::notifications;
 use super::palette::{self, BACKGROUND, CURSOR, FOREGROUND};
-use super::saying;
 
-/// Characters of a title or directory that are kept.
+/// Maximum length of a title or directory in characters.
 const TEXT: usize = 4096;
-/// Bytes of a hyperlink's target; a longer one is no link.
+/// Maximum length of a hyperlink's target in bytes; longer links are ignored.
 const URI: usize = 2083;
-/// Bytes of a hyperlink's id; a longer one is none.
+/// Maximum length of a hyperlink's id in bytes; longer ids are ignored.
 const LINK_ID: usize = 250;
 
 impl Model {
@@ -32,9 +32,9 @@ impl Model {
             b"111" => self.palette.reset(BACKGROUND),
             b"112" => self.palette.reset(CURSOR),
             b"133" => self.mark(args),
-            b"52" => self.changes.notices_of(saying::clipboard(args).map(Notice::Clipboard)),
-            b"99" => self.changes.notices_of(saying::piece(args).map(Notice::Notify)),
-            b"777" => self.changes.notices_of(saying::titled(args).map(Notice::Notify)),
+            b"52" => self.changes.push_notices(notifications::clipboard(args).map(Notice::Clipboard)),
+            b"99" => self.changes.push_notices(notifications::piece(args).map(Notice::Notify)),
+            b"777" => self.changes.push_notices(notifications::titled(args).map(Notice::Notify)),
             b"1337" => {
                 if let Some(path) = text(args).strip_prefix("CurrentDir=") {
                     self.directory(path.to_string());
@@ -67,7 +67,7 @@ impl Model {
         }
     }
 
-    /// OSC 10, 11, 12: each further argument is for the next colour.
+    /// Handles OSC 10, 11 and 12: each further argument sets the next colour.
     fn dynamic_colors(&mut self, first: u16, args: &[&[u8]], bell: bool) {
         for (index, arg) in (first..=CURSOR).zip(args) {
             let code = index - FOREGROUND + 10;
@@ -82,20 +82,20 @@ impl Model {
         }
     }
 
-    /// `8 ; params ; uri`, where a semicolon in the target is not always encoded.
+    /// Handles `8 ; params ; uri`; semicolons in the target may be unencoded.
     fn hyperlink(&mut self, args: &[&[u8]]) {
         let [params, uri @ ..] = args else { return };
         let uri = text(uri);
         let link = (!uri.is_empty() && uri.len() <= URI).then(|| {
             let id = params.split(|byte| *byte == b':').find_map(|param| param.strip_prefix(b"id="));
-            // An id of our own keeps the engine from counting them up.
+            // An explicit id prevents the engine from generating one.
             let id = id.filter(|id| id.len() <= LINK_ID).map_or_else(String::new, |id| text(&[id]));
             Hyperlink { id: Some(id), uri }
         });
         self.term.set_hyperlink(link);
     }
 
-    /// ConEmu's progress (4) and directory (9), else iTerm2's notification.
+    /// Handles ConEmu's progress (4) and directory (9), otherwise iTerm2's notification.
     fn osc_9(&mut self, args: &[&[u8]]) {
         match args {
             [b"4", state, rest @ ..] => {
@@ -107,7 +107,7 @@ impl Model {
                 }
             }
             [b"9", path @ ..] => self.directory(text(path).trim_matches('"').to_string()),
-            _ => self.changes.notices_of(saying::text(args).map(Notice::Notify)),
+            _ => self.changes.push_notices(notifications::text(args).map(Notice::Notify)),
         }
     }
 
@@ -131,15 +131,15 @@ impl Model {
         };
         let (row, col) = self.cursor();
         let line = LineIndex(self.store.end() + row as u64);
-        // A row that is full keeps the cursor on its last cell until the next character: text up to here ends behind it.
+        // In a full row the cursor stays on the last cell until the next character: the text ends behind it.
         let col = col + usize::from(self.grid().cursor.input_needs_wrap);
-        // The feed knows where in the stream we are: it fills in the offset.
+        // The feed fills in the offset, because it knows the stream position.
         self.changes.notice(Notice::Mark(Mark { kind, line, col: col as u16, offset: u64::MAX }));
         self.stop = true;
     }
 }
 
-/// Arguments joined again at their semicolons, as text without control characters.
+/// Joins arguments at their semicolons and removes control characters.
 pub(super) fn text(args: &[&[u8]]) -> String {
     let joined = args.join(&b';');
     String::from_utf8_lossy(&joined).chars().filter(|c| !c.is_control()).take(TEXT).collect()
@@ -150,7 +150,7 @@ fn number(arg: &[u8]) -> Option<u16> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// The path of a `file:` URL, percent-decoded; any other text as it is.
+/// Returns the path of a `file:` URL, percent-decoded; other text unchanged.
 fn url_path(url: &str) -> String {
     let Some(rest) = url.strip_prefix("file://") else { return url.to_string() };
     let path = &rest[rest.find('/').unwrap_or(rest.len())..];

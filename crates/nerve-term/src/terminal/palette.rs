@@ -1,4 +1,4 @@
-//! The colours behind OSC 4, 10, 11 and 12: a dark theme, and what programs have set.
+//! The colours of OSC 4, 10, 11 and 12: a dark theme and the program's changes.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rgb(pub(super) u8, pub(super) u8, pub(super) u8);
 
-/// Which colour: palette entries are themselves.
+/// Colour index of the foreground; 0–255 are palette entries.
 pub(super) const FOREGROUND: u16 = 256;
-/// The background.
+/// Colour index of the background.
 pub(super) const BACKGROUND: u16 = 257;
-/// The cursor.
+/// Colour index of the cursor.
 pub(super) const CURSOR: u16 = 258;
 
 /// xterm's first 16 colours.
@@ -33,42 +33,42 @@ const NAMED: [Rgb; 16] = [
     Rgb(255, 255, 255),
 ];
 
-/// Colours as a program would see them.
+/// The palette as a program sees it.
 #[derive(Debug, Default)]
 pub(super) struct Palette {
     set: BTreeMap<u16, Rgb>,
 }
 
 impl Palette {
-    /// The colour in force.
+    /// Returns the current colour.
     pub(super) fn get(&self, index: u16) -> Rgb {
         self.set.get(&index).copied().unwrap_or_else(|| default(index))
     }
 
-    /// What a program asks for; indices over [`CURSOR`] are ignored.
+    /// Sets a colour; indices over [`CURSOR`] are ignored.
     pub(super) fn set(&mut self, index: u16, color: Rgb) {
         if index <= CURSOR {
             self.set.insert(index, color);
         }
     }
 
-    /// Back to the theme.
+    /// Resets a colour to the theme.
     pub(super) fn reset(&mut self, index: u16) {
         self.set.remove(&index);
     }
 
-    /// All palette entries back to the theme.
+    /// Resets all palette entries to the theme.
     pub(super) fn reset_entries(&mut self) {
         self.set.retain(|index, _| *index >= FOREGROUND);
     }
 
-    /// What programs have set.
+    /// Returns the colours set by the program.
     pub(super) fn changed(&self) -> impl Iterator<Item = (u16, Rgb)> {
         self.set.iter().map(|(index, color)| (*index, *color))
     }
 }
 
-/// The dark theme: xterm's 256 colours, light grey on nearly black.
+/// Returns a colour of the dark theme: xterm's 256 colours, light grey on nearly black.
 fn default(index: u16) -> Rgb {
     match index {
         0..16 => NAMED[usize::from(index)],
@@ -86,7 +86,7 @@ fn default(index: u16) -> Rgb {
     }
 }
 
-/// A colour in X11's `rgb:r/g/b` (1–4 hex digits each) or `#rgb` (1–4 each) form.
+/// Parses a colour in X11's `rgb:r/g/b` (1–4 hex digits each) or `#rgb` (1–4 each) form.
 pub(super) fn parse(spec: &[u8]) -> Option<Rgb> {
     let spec = std::str::from_utf8(spec).ok()?;
     let scaled = |hex: &str| -> Option<u8> {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_read_in_both_forms() {
+    fn both_colour_forms_are_parsed() {
         assert_eq!(parse(b"rgb:ff/80/00"), Some(Rgb(255, 128, 0)));
         assert_eq!(parse(b"rgb:f/8/0"), Some(Rgb(255, 136, 0)));
         assert_eq!(parse(b"rgb:ffff/8080/0000"), Some(Rgb(255, 128, 0)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cube_and_the_greys_are_xterms() {
+    fn cube_and_greys_match_xterm() {
         assert_eq!(default(16), Rgb(0, 0, 0));
         assert_eq!(default(196), Rgb(255, 0, 0));
         assert_eq!(default(231), Rgb(255, 255, 255));

@@ -1,5 +1,5 @@
-//! Writing characters: runs of ASCII straight into the cells, everything else through the engine, and what belongs to one
-//! grapheme into one cell.
+//! Writes characters: runs of ASCII directly into the cells, other characters through the engine, and each grapheme
+//! into one cell.
 
 use alacritty_terminal::index::{Column, Line as GridLine};
 use alacritty_terminal::term::cell::{Cell, Flags};
@@ -9,18 +9,18 @@ use unicode_width::UnicodeWidthChar;
 use super::line::columns;
 use super::model::Model;
 
-/// Printable ASCII collected before it is written to the cells at once.
+/// Printable ASCII characters buffered before they are written to the cells.
 pub(super) const RUN: usize = 512;
-/// Marks (combining characters, joiners, joined emoji) a cell holds beyond its first character; more are dropped.
+/// Maximum marks (combining characters, joiners, joined emoji) of a cell; more are dropped.
 const MARKS: usize = 16;
 pub(super) const ZWJ: char = '\u{200d}';
-/// Asks for the emoji, two columns wide, where the character alone has one.
+/// The emoji presentation selector: makes a narrow character two columns wide.
 pub(super) const EMOJI_STYLE: char = '\u{fe0f}';
 /// Emoji skin tones.
 pub(super) const TONES: std::ops::RangeInclusive<char> = '\u{1f3fb}'..='\u{1f3ff}';
 
 impl Model {
-    /// Takes one printable ASCII character; it is written when the run ends.
+    /// Buffers one printable ASCII character.
     #[inline]
     pub(super) fn collect(&mut self, byte: u8) {
         if self.run.len() == RUN {
@@ -29,7 +29,7 @@ impl Model {
         self.run.push(byte);
     }
 
-    /// Writes what has been collected.
+    /// Writes the buffered characters.
     #[inline]
     pub(super) fn flush(&mut self) {
         if !self.run.is_empty() {
@@ -43,7 +43,7 @@ impl Model {
         let mapped = self.grid().cursor.charsets[self.charset] != StandardCharset::Ascii;
         while let Some((first, more)) = rest.split_first() {
             let room = rest.len().min(self.cols() - self.cursor().1);
-            if mapped || !self.writes_straight(room) {
+            if mapped || !self.can_write_directly(room) {
                 self.input(char::from(*first));
                 rest = more;
             } else {
@@ -56,13 +56,13 @@ impl Model {
         self.run = run;
     }
 
-    /// Nothing is in the way of writing `count` narrow characters into the cells at the cursor.
-    fn writes_straight(&self, count: usize) -> bool {
-        !self.modes.insert && !self.grid().cursor.input_needs_wrap && !self.wide_ahead(count)
+    /// Returns true if `count` narrow characters can be written directly into the cells at the cursor.
+    fn can_write_directly(&self, count: usize) -> bool {
+        !self.modes.insert && !self.grid().cursor.input_needs_wrap && !self.has_wide_ahead(count)
     }
 
-    /// Whether wide characters are among the next `count` columns or reach into them.
-    fn wide_ahead(&self, count: usize) -> bool {
+    /// Returns true if a wide character overlaps the next `count` columns.
+    fn has_wide_ahead(&self, count: usize) -> bool {
         if !self.wide_seen {
             return false;
         }
@@ -72,7 +72,7 @@ impl Model {
         cells.iter().any(|cell| cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER))
     }
 
-    /// Writes narrow characters into the cells at the cursor, where they have room.
+    /// Writes narrow characters into the cells at the cursor; the caller ensures that they fit.
     fn write(&mut self, count: usize, chars: impl Iterator<Item = char>) {
         let cols = self.cols();
         let (row, col) = self.cursor();
@@ -92,11 +92,11 @@ impl Model {
         grid.cursor.point.column = Column(end.min(cols - 1));
         grid.cursor.input_needs_wrap = end == cols;
         self.touch(row, end);
-        self.joinable = true;
+        self.can_join = true;
         self.after_joiner = false;
     }
 
-    /// Writes any character.
+    /// Writes a character of any kind.
     pub(super) fn print_char(&mut self, c: char) {
         self.input(c);
         self.last_char = Some(c);
@@ -107,10 +107,10 @@ impl Model {
         if width == 0 {
             return self.combine(c);
         }
-        if self.joinable && (self.after_joiner || TONES.contains(&c)) && self.join(c) {
+        if self.can_join && (self.after_joiner || TONES.contains(&c)) && self.join(c) {
             return;
         }
-        if width == 1 && !c.is_ascii() && self.writes_straight(1) {
+        if width == 1 && !c.is_ascii() && self.can_write_directly(1) {
             return self.write(1, std::iter::once(c));
         }
         if self.modes.autowrap && self.grid().cursor.input_needs_wrap {
@@ -129,11 +129,11 @@ impl Model {
         self.term.input(c);
         let (row, col) = self.cursor();
         self.touch(row, col + 1);
-        self.joinable = true;
+        self.can_join = true;
         self.after_joiner = false;
     }
 
-    /// Leaves the last column free and goes on in the next row: a wide character needs two.
+    /// Wraps if a wide character does not fit into the last column.
     fn make_room(&mut self) {
         let (row, col) = self.cursor();
         if !self.modes.autowrap || col + 1 < self.cols() {
@@ -147,7 +147,7 @@ impl Model {
         self.wrap();
     }
 
-    /// The cell that what is printed next would combine with.
+    /// Returns the cell with which the next character would combine.
     fn previous(&self) -> (GridLine, Column) {
         let cursor = &self.grid().cursor;
         let (line, mut col) = (cursor.point.line, cursor.point.column.0);
@@ -160,7 +160,7 @@ impl Model {
         (line, Column(col))
     }
 
-    /// Adds a character without a width of its own to the cell before.
+    /// Adds a zero-width character to the previous cell.
     fn combine(&mut self, c: char) {
         let (line, col) = self.previous();
         let cell = &mut self.term.grid_mut()[line][col];
@@ -171,7 +171,7 @@ impl Model {
             && !cell.flags.contains(Flags::WIDE_CHAR)
             && columns(&format!("{}{c}", cluster(cell))) == 2;
         if widens && !self.widen(line, col) {
-            // It stays what it was: its text would say two columns.
+            // Drop the selector: with it, the cell's text would claim two columns.
             return;
         }
         self.term.grid_mut()[line][col].push_zerowidth(c);
@@ -179,11 +179,12 @@ impl Model {
         self.touch(line.0, col.0 + 2);
     }
 
-    /// Makes the cell before the cursor two columns wide; says whether there was room, and the cell was printed last.
+    /// Makes the cell before the cursor two columns wide. Returns false without room, or if that cell was not printed
+    /// last.
     fn widen(&mut self, line: GridLine, col: Column) -> bool {
         let cursor = &self.grid().cursor;
         let is_next = cursor.point.line == line && cursor.point.column == col + 1;
-        if !self.joinable || cursor.input_needs_wrap || !is_next {
+        if !self.can_join || cursor.input_needs_wrap || !is_next {
             return false;
         }
         self.wide_seen = true;
@@ -197,7 +198,8 @@ impl Model {
         true
     }
 
-    /// Adds an emoji to the cell before if the two are one: after a joiner, or a skin tone after what can have one.
+    /// Adds an emoji to the previous cell if they form one grapheme: after a joiner, or a skin tone after a suitable
+    /// emoji.
     fn join(&mut self, c: char) -> bool {
         let (line, col) = self.previous();
         let cursor = &self.grid().cursor;
@@ -209,7 +211,7 @@ impl Model {
         }
         let mut text = cluster(cell);
         text.push(c);
-        // Some only count as emoji with the style that is still to come.
+        // Some count as emoji only with the presentation selector that follows.
         if columns(&text) != 2 && columns(&format!("{text}{EMOJI_STYLE}")) != 2 {
             return false;
         }

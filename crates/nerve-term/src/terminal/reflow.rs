@@ -1,11 +1,11 @@
-//! Where places of the main screen are after it got another size: with their text, which a change of width wraps anew.
+//! Maps positions of the main screen to their new places after a resize has rewrapped the text.
 
 use alacritty_terminal::grid::{Dimensions, Grid};
 use alacritty_terminal::index::Line as GridLine;
 use alacritty_terminal::term::cell::{Cell, Flags};
 
-/// Where each row of a grid begins, from its topmost row on: in which text that ends with a line, and how many cells into it. Wrapping anew
-/// changes neither a text's place among the texts nor a cell's in its text.
+/// Start of each row of a grid, from the topmost row on: the index of its unwrapped line and the offset in it, in
+/// cells. Rewrapping changes neither.
 pub(super) struct Layout {
     starts: Vec<(usize, usize)>,
     cols: usize,
@@ -19,7 +19,7 @@ impl Layout {
             starts.push(at);
             let flags = grid[GridLine(row)][last].flags;
             at = match flags.contains(Flags::WRAPLINE) {
-                // A cell that is left blank before a wide character is none of the text.
+                // A cell left blank before a wide character is not part of the text.
                 true => (at.0, at.1 + last.0 + usize::from(!flags.contains(Flags::LEADING_WIDE_CHAR_SPACER))),
                 false => (at.0 + 1, 0),
             };
@@ -27,9 +27,9 @@ impl Layout {
         Layout { starts, cols: grid.columns() }
     }
 
-    /// The row (0 is the topmost one) and the column here of what is in that row and column of `before`; the end of its text if that is
-    /// shorter, the last row if it was cut off.
-    pub(super) fn carried(&self, before: &Layout, row: usize, col: u16) -> (usize, u16) {
+    /// Returns the row (0 is the topmost one) and column to which a position of `before` has moved: at most the end of
+    /// its text, or the last row if it was cut off.
+    pub(super) fn map_position(&self, before: &Layout, row: usize, col: u16) -> (usize, u16) {
         let Some((text, cell)) = before.starts.get(row).map(|(text, cell)| (*text, cell + usize::from(col)))
         else {
             return (row, col);

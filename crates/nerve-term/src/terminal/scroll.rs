@@ -1,4 +1,4 @@
-//! Rows and cells that move or go: scrolling into the store, wrapping, erasing.
+//! Scrolling into the store, wrapping and erasing.
 
 use std::ops::Range;
 
@@ -21,9 +21,9 @@ impl Model {
         }
     }
 
-    /// Scrolls the rows from `top` to the bottom margin up by `count`. What leaves the top of the main screen is stored if
-    /// `keep`.
-    pub(super) fn scroll_up(&mut self, top: i32, count: usize, keep: bool) {
+    /// Scrolls the rows from `top` to the bottom margin up by `count`. With `is_stored`, rows that leave the top of the
+    /// main screen are stored.
+    pub(super) fn scroll_up(&mut self, top: i32, count: usize, is_stored: bool) {
         let bottom = self.region.end;
         let count = count.min((bottom - top).max(0) as usize);
         if count == 0 {
@@ -32,14 +32,14 @@ impl Model {
         if bottom < self.rows() {
             self.end_line(bottom - 1);
         }
-        self.rotate_up(top, count, keep);
+        self.rotate_up(top, count, is_stored);
     }
 
-    fn rotate_up(&mut self, top: i32, count: usize, keep: bool) {
+    fn rotate_up(&mut self, top: i32, count: usize, is_stored: bool) {
         let bottom = self.region.end;
         if top > 0 {
             self.end_line(top - 1);
-        } else if keep {
+        } else if is_stored {
             self.evict(count);
         }
         self.term.grid_mut().scroll_up(&(GridLine(top)..GridLine(bottom)), count);
@@ -68,7 +68,7 @@ impl Model {
         self.touch_all();
     }
 
-    /// Stores the first `count` rows of the main screen, which are about to leave it.
+    /// Stores the first `count` rows of the main screen before they leave it.
     pub(super) fn evict(&mut self, count: usize) {
         if self.alternate() {
             return;
@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    /// Goes on in the next row because this one is full.
+    /// Wraps from a full row into the next one.
     pub(super) fn wrap(&mut self) {
         let (row, _) = self.cursor();
         self.term.grid_mut().cursor_cell().flags.insert(Flags::WRAPLINE);
@@ -90,13 +90,13 @@ impl Model {
         } else if row + 1 < self.rows() {
             self.place(row + 1, 0);
         } else {
-            // Below the scroll region the last row wraps onto itself: it does not go on anywhere.
+            // Below the scroll region the last row wraps onto itself and continues nowhere.
             self.end_line(row);
             self.place(row, 0);
         }
     }
 
-    /// The row's text does not go on in the next row any more.
+    /// Ends the row's line: it no longer continues in the next row.
     pub(super) fn end_line(&mut self, row: i32) {
         let last = Column(self.cols() - 1);
         let wrapped = self.grid()[GridLine(row)][last].flags.contains(Flags::WRAPLINE);
@@ -105,16 +105,16 @@ impl Model {
         }
     }
 
-    /// Something may have been written in the row's columns before `end`.
+    /// Records that columns before `end` may have been written.
     pub(super) fn touch(&mut self, row: i32, end: usize) {
-        if self.parked.is_none() {
+        if self.inactive_main.is_none() {
             self.extents.touch(row, end);
         }
     }
 
-    /// Anything may be anywhere.
+    /// Records that any cell may have been written.
     pub(super) fn touch_all(&mut self) {
-        if self.parked.is_none() {
+        if self.inactive_main.is_none() {
             self.extents.fill();
         }
     }
@@ -123,7 +123,7 @@ impl Model {
         self.grid().cursor.template.bg == cells::NO_BG
     }
 
-    /// Blanks columns of a row with the current background.
+    /// Blanks columns of a row in the current background colour.
     pub(super) fn erase(&mut self, row: i32, cols: Range<usize>) {
         let cols = cols.start.min(self.cols())..cols.end.min(self.cols());
         if cols.is_empty() {
@@ -139,21 +139,21 @@ impl Model {
         row[Column(cols.start)..Column(cols.end)].iter_mut().for_each(|cell| *cell = bg.into());
     }
 
-    /// Blanks whole rows with the current background.
+    /// Blanks whole rows in the current background colour.
     pub(super) fn erase_rows(&mut self, rows: Range<i32>) {
         if rows.is_empty() {
             return;
         }
         let plain = self.plain_background();
         for row in rows.clone() {
-            if self.parked.is_none() {
+            if self.inactive_main.is_none() {
                 self.extents.set(row, if plain { 0 } else { self.cols() });
             }
         }
         self.term.grid_mut().reset_region(GridLine(rows.start)..GridLine(rows.end));
     }
 
-    /// Clears the screen; on the main one what was shown is stored first. The cursor stays.
+    /// Clears the screen; the main screen's used rows are stored first. The cursor stays.
     pub(super) fn clear_screen(&mut self) {
         if !self.alternate() {
             let used = self.used_rows();
@@ -162,7 +162,7 @@ impl Model {
         self.erase_rows(0..self.rows());
     }
 
-    /// Rows of the main screen up to the last that shows something.
+    /// Returns the number of main screen rows up to the last visible text.
     pub(super) fn used_rows(&self) -> i32 {
         let mut line = Line::default();
         let shows = |row: &i32| {
@@ -172,7 +172,7 @@ impl Model {
         (0..self.rows()).rev().find(shows).map_or(0, |row| row + 1)
     }
 
-    /// If a wide character lies across the boundary before `col`, blanks both its halves.
+    /// Blanks both halves of a wide character that crosses the boundary before `col`.
     pub(super) fn split_wide(&mut self, row: i32, col: usize) {
         if !self.wide_seen || col == 0 || col >= self.cols() {
             return;

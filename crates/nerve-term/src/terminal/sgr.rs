@@ -1,16 +1,16 @@
-//! SGR (ECMA-48 §8.3.117) applied to the template of the cells to be written.
+//! SGR (ECMA-48 §8.3.117), applied to the cell template.
 
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::Params;
 use alacritty_terminal::vte::ansi::{Color, NamedColor, Rgb};
 
-/// Blinking: the bit that the engine, which knows no such cells, leaves free.
+/// The blink flag: a bit that the engine, which does not support blinking, leaves unused.
 pub(super) const BLINK: Flags = Flags::from_bits_retain(1 << 15);
 
 const NO_FG: Color = Color::Named(NamedColor::Foreground);
 const NO_BG: Color = Color::Named(NamedColor::Background);
 
-/// Applies all parameters in order; unknown ones are skipped. A hyperlink is not a rendition and stays.
+/// Applies all parameters in order and skips unknown ones. A hyperlink is not a rendition and stays.
 pub(super) fn apply(cell: &mut Cell, params: &Params) {
     let mut params = params.iter();
     while let Some(param) = params.next() {
@@ -84,8 +84,8 @@ fn underline(cell: &mut Cell, form: u16) {
     });
 }
 
-/// The colour after 38, 48 or 58: `:2:[space:]r:g:b` or `:5:n` in the same parameter, else `;2;r;g;b` or `;5;n` in the
-/// next ones.
+/// Parses the colour after 38, 48 or 58: `:2:[space:]r:g:b` or `:5:n` in the same parameter, otherwise `;2;r;g;b` or
+/// `;5;n` in the next ones.
 fn color<'a>(inner: &[u16], params: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color> {
     let byte = |n: u16| u8::try_from(n).ok();
     match *inner {

@@ -1,12 +1,12 @@
-//! Tests of what cannot be seen from outside.
+//! Tests of internal invariants.
 
 use super::*;
 
 #[test]
-fn a_panic_costs_the_screen_and_is_reported() {
+fn panic_rebuilds_screen_and_is_reported() {
     let mut terminal = TerminalState::new(Size::new(20, 3));
     terminal.process_data(TsNs(0), b"\x1b[?2004hone\r\ntwo\r\nthree\r\nfour");
-    terminal.guarded(terminal.size(), |_| panic!("the test's own"));
+    terminal.catch_panics(terminal.size(), |_| panic!("the test's own"));
     let changes = terminal.process_data(TsNs(0), b"five");
     assert_eq!(changes.notices, [Notice::Rebuilt { reason: "the test's own".to_string() }]);
     assert_eq!(terminal.screen().text(), "five");
@@ -15,7 +15,7 @@ fn a_panic_costs_the_screen_and_is_reported() {
     assert_eq!(terminal.offset(), 33);
 }
 
-/// Extents promise that nothing is to the right of them.
+/// Checks that all cells beyond the extents are blank.
 pub(super) fn verify(model: &Model) {
     use alacritty_terminal::index::{Column, Line as GridLine};
     for row in 0..model.rows() {
@@ -51,7 +51,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_terminal_can_move_to_another_thread() {
+fn terminal_is_send() {
     fn send<T: Send>(_: &T) {}
     send(&TerminalState::new(Size::default()));
 }

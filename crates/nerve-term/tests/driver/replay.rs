@@ -1,5 +1,5 @@
-//! Whole recorded sessions (nine turns each) through terminal and driver: every turn has to end once, after its last word, and
-//! soon after its last byte. Recordings were made by a person-like script that typed a prompt, waited, and pressed Enter.
+//! Recorded sessions (nine turns each): every turn has to end exactly once, after its last word and soon after its last
+//! byte. The recordings were made by a script that typed a prompt, waited, and pressed Enter.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::Profiles;
 use nerve_term::terminal::TerminalState;
 
-/// A turn as the driver saw it.
+/// A turn as the driver reported it.
 #[derive(Debug)]
 struct Turn {
     prompt: String,
     outcome: Outcome,
     delivery: &'static str,
     text: String,
-    /// From the last output byte before the end to the end.
+    /// Time from the last output byte to the end of the turn.
     latency: Duration,
-    /// Output bytes between the end and the next input.
+    /// Output bytes between the end of the turn and the next input.
     late_bytes: u64,
     blocked: bool,
-    /// How often the agent was told to be blocked.
-    asked: usize,
+    /// How often the blocked state was reported.
+    blocked_count: usize,
 }
 
 struct Replay {
@@ -31,7 +31,7 @@ struct Replay {
     now: TsNs,
     last_output: TsNs,
     blocked: bool,
-    asked: usize,
+    blocked_count: usize,
     prompt: String,
     turns: Vec<Turn>,
     ended_offset: u64,
@@ -47,7 +47,7 @@ impl Replay {
             now: TsNs(1),
             last_output: TsNs(1),
             blocked: false,
-            asked: 0,
+            blocked_count: 0,
             prompt: String::new(),
             turns: Vec::new(),
             ended_offset: 0,
@@ -55,7 +55,7 @@ impl Replay {
         }
     }
 
-    fn look(&mut self) {
+    fn observe(&mut self) {
         let screen = self.terminal.screen();
         let cursor_line = self.terminal.cursor_line().0;
         self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: Foreground::Unknown });
@@ -64,7 +64,7 @@ impl Replay {
                 Effect::TurnEnded(end) => self.ended(&end),
                 Effect::StateChanged if matches!(self.driver.state(), AgentState::Blocked { .. }) => {
                     self.blocked = true;
-                    self.asked += 1;
+                    self.blocked_count += 1;
                 }
                 Effect::StateChanged => {}
                 Effect::Write(_) | Effect::Answered { .. } => {}
@@ -84,18 +84,18 @@ impl Replay {
             latency: self.now.since(self.last_output),
             late_bytes: 0,
             blocked: std::mem::take(&mut self.blocked),
-            asked: std::mem::take(&mut self.asked),
+            blocked_count: std::mem::take(&mut self.blocked_count),
         });
     }
 
-    /// Lets time pass until `until`, waking whoever wants to be woken.
+    /// Advances the time to `until`, with all wake-ups in between.
     fn wait(&mut self, until: TsNs) {
         loop {
             let wake = [self.driver.deadline(), self.terminal.frame_deadline()].into_iter().flatten().min();
             let Some(at) = wake.filter(|at| *at <= until) else { break };
             self.now = self.now.max(at);
             self.terminal.expire_frame(self.now);
-            self.look();
+            self.observe();
         }
         self.now = until;
     }
@@ -103,11 +103,11 @@ impl Replay {
     fn output(&mut self, bytes: &[u8]) {
         let changes = self.terminal.process_data(self.now, bytes);
         self.last_output = self.now;
-        self.driver.output(self.now, self.terminal.offset());
+        self.driver.on_output(self.now, self.terminal.offset());
         for notice in &changes.notices {
-            self.driver.notice(notice);
+            self.driver.on_notice(notice);
         }
-        self.look();
+        self.observe();
     }
 
     fn input(&mut self, bytes: &[u8]) {
@@ -120,7 +120,7 @@ impl Replay {
         match text.as_str() {
             "\r" => {
                 if let AgentState::Blocked { choices, .. } = self.driver.state().clone() {
-                    // The first choice, as whoever recorded it took it.
+                    // Picks the first choice, as in the recording.
                     self.driver.answer(self.now, &choices, Some(0));
                     while self.driver.poll_effect().is_some() {}
                 }
@@ -146,7 +146,7 @@ impl Replay {
     }
 }
 
-/// Replays a recording; each of its reads is cut into pieces of so many bytes, for a read can end in the middle of a frame.
+/// Replays a recording in pieces of `piece` bytes, because a read can end in the middle of a frame.
 fn replay(profile: &str, name: &str, piece: usize) -> Vec<Turn> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings").join(profile);
     let read = |suffix: &str| std::fs::read(folder.join(format!("{name}{suffix}"))).unwrap();
@@ -175,7 +175,7 @@ fn replay(profile: &str, name: &str, piece: usize) -> Vec<Turn> {
     replay.turns
 }
 
-/// What has to be on the screen when a turn ends.
+/// Returns the text that must be on the screen when a turn ends.
 fn last_words(prompt: &str) -> &str {
     match prompt {
         p if p.starts_with("LONG") => "END-OF-LONG",
@@ -231,17 +231,23 @@ fn check_turns(profile: &str, name: &str, most: Duration, turns: &[Turn]) {
         );
         let asks = turn.prompt.starts_with("TOUCHTOOL") || turn.prompt.starts_with("ESCTOOL");
         assert_eq!(turn.blocked, asks, "{profile}/{name} {:?} permission\n{}", turn.prompt, list());
-        assert_eq!(turn.asked, usize::from(asks), "{profile}/{name} {:?} asked\n{}", turn.prompt, list());
+        assert_eq!(
+            turn.blocked_count,
+            usize::from(asks),
+            "{profile}/{name} {:?} asked\n{}",
+            turn.prompt,
+            list()
+        );
     }
 }
 
 #[test]
-fn claude_classic_whose_queries_were_answered() {
+fn claude_classic_with_terminal_replies() {
     check("claude", "classic-modern", Duration::from_millis(100));
 }
 
 #[test]
-fn claude_classic_whose_queries_were_not_answered() {
+fn claude_classic_without_terminal_replies() {
     check("claude", "classic-noanswer", Duration::from_millis(100));
 }
 

@@ -1,4 +1,4 @@
-//! Claude Code: saved screens, and small ones for what the saved ones do not show.
+//! Claude Code: saved screens, and hand-made ones for other cases.
 
 use nerve_term::parse::ParserKind::Claude;
 use nerve_term::parse::{Parsed, SectionKind};
@@ -13,7 +13,7 @@ fn fullscreen(state: &str, prompt: &str) -> Parsed {
     parse(Claude, prompt, &lines("claude-fullscreen", state))
 }
 
-/// Rows written out here, the composer and an idle footer below them.
+/// Parses these rows with the composer and an idle footer below.
 fn drawn(prompt: &str, rows: &str) -> Parsed {
     let rule = "─".repeat(60);
     let rows = format!("{rows}\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · ? for shortcuts");
@@ -37,7 +37,7 @@ fn s04_short() {
 }
 
 #[test]
-fn s03_a_draft_is_not_a_turn() {
+fn s03_draft_is_not_a_turn() {
     expect(&classic("03-typed-not-submitted", "hello there"), "incomplete");
     expect(&classic("03b-just-submitted", "hello there"), "incomplete");
     expect(&fullscreen("03-typed-not-submitted", "hello there"), "incomplete");
@@ -52,7 +52,7 @@ fn s05_streaming_is_not_complete() {
           You said: Please answer SLOW number one
         incomplete",
     );
-    // The turn before it is older than the echo.
+    // The previous turn is above the echo.
     expect(
         &classic("07-busy-waiting-first-byte", "STALL 6 please"),
         "
@@ -80,13 +80,13 @@ fn s08_long_answer_whole() {
 }
 
 #[test]
-fn s08_scrolled_away_starts_at_the_top() {
+fn s08_scrolled_off_echo_starts_at_top() {
     let parsed = classic("08-long-response", "LONG answer please");
     assert_eq!(parsed.sections.len(), 1);
     assert!(parsed.text().starts_with("    return a\n"));
     assert!(parsed.text().ends_with("END-OF-LONG"));
     assert!(parsed.is_complete);
-    // The full-screen renderer, with its status row right above the composer.
+    // The full-screen renderer, with its status row directly above the composer.
     let parsed = fullscreen("08-long-response", "LONG answer please");
     assert!(parsed.text().ends_with("END-OF-LONG"));
     assert!(parsed.is_complete);
@@ -188,7 +188,7 @@ fn s13_permission_given() {
 
 #[test]
 fn s15_permission_denied() {
-    // No end line: the composer with an idle footer says that it is over.
+    // Without an end line, the composer and an idle footer mark the end.
     expect(
         &classic("15-permission-denied-esc", "WRITETOOL FILE=/srv/proj0/work-claude/out.txt"),
         "
@@ -238,12 +238,12 @@ fn s17_interrupted() {
         fullscreen("17-after-esc-interrupt", "SLOW to be interrupted").sections[1].kind,
         SectionKind::Interrupted
     );
-    // The one before it on the same screen.
+    // The previous turn on the same screen.
     assert_eq!(classic("18-after-ctrlc-interrupt", "SLOW again to be interrupted").sections, parsed.sections);
 }
 
 #[test]
-fn s18a_a_prompt_given_back_has_no_answer() {
+fn s18a_returned_prompt_has_no_answer() {
     expect(
         &classic("18a-after-esc-before-first-byte", "STALL 8 to be interrupted before any output"),
         "incomplete",
@@ -252,7 +252,7 @@ fn s18a_a_prompt_given_back_has_no_answer() {
 }
 
 #[test]
-fn s20_prompt_of_several_lines() {
+fn s20_multi_line_prompt() {
     expect(
         &classic("20-after-paste3", "line one\nline two\nline three"),
         "
@@ -265,7 +265,7 @@ fn s20_prompt_of_several_lines() {
 }
 
 #[test]
-fn s22_long_prompt_scrolled_away() {
+fn s22_long_prompt_scrolled_off() {
     let prompt: Vec<String> = (1..=30).map(|n| format!("paste row {n}")).collect();
     let parsed = classic("22-after-paste30", &prompt.join("\n"));
     assert_eq!(parsed.sections.len(), 1);
@@ -275,7 +275,7 @@ fn s22_long_prompt_scrolled_away() {
 }
 
 #[test]
-fn s24_the_end_of_an_echo_at_the_top_is_not_the_answer() {
+fn s24_end_of_echo_is_not_the_answer() {
     let parsed = classic("24-after-paste3000", &"x".repeat(3000));
     assert_eq!(parsed.sections.len(), 1);
     assert!(parsed.text().starts_with("You said: <pasted_content"));
@@ -314,7 +314,7 @@ fn s28_errors() {
 }
 
 #[test]
-fn older_signs() {
+fn older_markers() {
     expect(
         &drawn(
             "fix it",
@@ -337,7 +337,7 @@ fn older_signs() {
 }
 
 #[test]
-fn arguments_over_several_rows() {
+fn multi_row_arguments() {
     expect(
         &drawn(
             "go",
@@ -355,7 +355,7 @@ fn arguments_over_several_rows() {
 }
 
 #[test]
-fn text_that_looks_like_a_tool() {
+fn tool_like_text() {
     expect(
         &drawn(
             "q",
@@ -374,7 +374,7 @@ fn text_that_looks_like_a_tool() {
 }
 
 #[test]
-fn tokens_only_from_status_rows() {
+fn tokens_come_only_from_status_rows() {
     let rows = "❯ q\n\n● It used 12345 tokens.\n  ⎿  99 tokens\n\n✻ Worked for 3s";
     assert_eq!(drawn("q", rows).tokens, None);
     let rule = "─".repeat(60);
@@ -384,7 +384,7 @@ fn tokens_only_from_status_rows() {
 }
 
 #[test]
-fn the_answer_of_a_command() {
+fn command_answer() {
     expect(
         &drawn("/cost", "❯ /cost\n  ⎿  Total cost: $0.01\n     Total code changes: 0"),
         "
@@ -396,13 +396,13 @@ fn the_answer_of_a_command() {
 }
 
 #[test]
-fn the_next_prompt_ends_it() {
+fn next_prompt_ends_turn() {
     let parsed = drawn("one", "❯ one\n\n● first\n\n❯ two\n\n● second\n\n✻ Worked for 3s");
     expect(&parsed, "text\n  first\ncomplete");
 }
 
 #[test]
-fn an_unknown_prompt_means_the_last_echo() {
+fn unknown_prompt_uses_last_echo() {
     expect(
         &drawn("", "❯ one\n\n● first\n\n❯ two\n\n● second\n\n✻ Worked for 3s"),
         "text\n  second\ncomplete",
@@ -411,7 +411,7 @@ fn an_unknown_prompt_means_the_last_echo() {
 }
 
 #[test]
-fn a_chip_in_the_echo() {
+fn paste_chip_in_echo() {
     let prompt = format!("look at this:\n{}", "row\n".repeat(30));
     expect(
         &drawn(&prompt, "❯ look at this: [Pasted text #1 +29 lines]\n\n● seen\n\n✻ Worked for 3s"),
@@ -420,7 +420,7 @@ fn a_chip_in_the_echo() {
 }
 
 #[test]
-fn a_composer_left_in_the_scrollback() {
+fn stale_composer_in_scrollback() {
     let rule = "─".repeat(60);
     let rows = format!(
         "❯ q\n\n● one\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · esc to interrupt\n\n● two\n\n✻ Worked for 3s"
@@ -429,15 +429,15 @@ fn a_composer_left_in_the_scrollback() {
 }
 
 #[test]
-fn rows_that_end_at_the_composer() {
+fn rows_ending_at_composer() {
     let rule = "─".repeat(60);
     expect(&bare("q", &format!("❯ q\n\n● one\n\n✻ Worked for 3s\n\n{rule}\n❯")), "text\n  one\ncomplete");
-    // Without an end line and without a footer nothing says that it is over.
+    // Without an end line and a footer, nothing marks the end.
     expect(&bare("q", &format!("❯ q\n\n● one\n\n{rule}\n❯")), "text\n  one\nincomplete");
 }
 
 #[test]
-fn it_goes_on_after_an_end_line() {
+fn turn_continues_after_end_line() {
     expect(
         &drawn("q", "❯ q\n\n● one\n\n✻ Worked for 3s\n\n● a hook said more\n\n✶ Bloviating… (2s)"),
         "text\n  one\ntext\n  a hook said more\nincomplete",

@@ -24,7 +24,7 @@ fn s04_short() {
 }
 
 #[test]
-fn s05_streaming_shows_nothing_but_is_not_complete() {
+fn s05_streaming_is_not_complete_without_busy_row() {
     expect(
         &inline("05-busy-streaming", "Please answer SLOW number one"),
         "
@@ -48,7 +48,7 @@ fn s08_long_answer_whole() {
     assert_eq!(parsed.sections.len(), 1);
     assert_eq!(parsed.text(), format!("# Report on the request\n{}", rest.join("\n")));
     assert!(parsed.is_complete);
-    // Its beginning scrolled away.
+    // The beginning of the answer has scrolled off.
     let visible = inline("08-long-response", "LONG answer please");
     assert!(visible.text().ends_with("END-OF-LONG") && visible.is_complete);
 }
@@ -80,7 +80,7 @@ fn s09_tools() {
         )
     };
     expect(&inline("16-after-read", "READTOOL FILE=/srv/proj0/work-codex/notes.txt"), &read("65e4d8"));
-    // On the alternate screen a hint hangs below the tool and a tip below the text.
+    // On the alternate screen a hint follows the tool, and a tip follows the text.
     let screen = lines("codex-fullscreen", "16-after-read");
     assert!(
         screen.iter().any(|row| row == "    + Show details")
@@ -130,14 +130,14 @@ fn s17_interrupted() {
           Conversation interrupted - use /feedback if something went wrong
         complete",
     );
-    // The program has left and wrote below.
+    // The program has exited and written below.
     let parsed = inline("30-after-exit", "SLOW second to be interrupted");
     assert_eq!(parsed.sections.len(), 2);
     assert!(parsed.is_complete);
 }
 
 #[test]
-fn edits_plans_and_commands_over_several_rows() {
+fn multi_row_edits_plans_and_commands() {
     expect(
         &drawn(
             "go",
@@ -167,7 +167,7 @@ fn errors_and_quotes() {
         &drawn("go", "› go\n\n■ unexpected status 400: scripted error"),
         "error\n  unexpected status 400: scripted error\ncomplete",
     );
-    // The end line counts at the end only.
+    // The end line counts only at the end.
     expect(
         &drawn("go", "› go\n\n• It says\n\n  Worked for 3s • 21:48\n\n  and goes on"),
         "

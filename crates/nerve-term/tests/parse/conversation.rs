@@ -1,4 +1,4 @@
-//! Texts split into turns: saved screens and scrollbacks of the real agents, and small ones for what those do not show.
+//! Texts split into turns: saved screens and scrollbacks of real agents, and hand-made ones for other cases.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use nerve_term::parse::conversation::{guess, turns};
 
 use crate::screens::{all, expect_text, lines};
 
-/// One row for each turn: prompt, kinds of sections, the beginning of the text.
+/// Formats one row per turn: prompt, kinds of sections, the beginning of the text.
 fn shown(kind: ParserKind, lines: &[String]) -> String {
     let mut shown = String::new();
     for turn in turns(kind, lines) {
@@ -34,7 +34,7 @@ const SCREENS: [(&str, ParserKind); 6] = [
 ];
 
 #[test]
-fn a_claude_screen_with_the_end_of_an_answer_and_four_turns() {
+fn claude_screen_with_partial_answer_and_four_turns() {
     expect_text(
         &shown(Claude, &lines("claude-classic", "28c-api-error-400")),
         r#"
@@ -48,7 +48,7 @@ fn a_claude_screen_with_the_end_of_an_answer_and_four_turns() {
 }
 
 #[test]
-fn a_codex_scrollback_with_composers_left_behind() {
+fn codex_scrollback_with_stale_composers() {
     expect_text(
         &shown(Codex, &lines("codex-inline", "08-long-response.hist")),
         r#"
@@ -61,7 +61,7 @@ fn a_codex_scrollback_with_composers_left_behind() {
 }
 
 #[test]
-fn a_gemini_scrollback_below_its_banner() {
+fn gemini_scrollback_below_banner() {
     expect_text(
         &shown(Gemini, &lines("gemini", "08-long-response.hist")),
         r#"
@@ -86,7 +86,7 @@ fn tools_and_dialogs() {
 }
 
 #[test]
-fn a_prompt_without_an_answer_is_a_turn_only_at_the_end() {
+fn unanswered_prompt_is_a_turn_only_at_the_end() {
     let waiting = shown(Claude, &lines("claude-classic", "27b-thinking"));
     assert_eq!(waiting.lines().last(), Some(r#""THINK about it"  …:"#));
     let text = "❯ given up\n\n❯ hello\n\n● hi\n\n✻ Baked for 1s\n";
@@ -94,7 +94,7 @@ fn a_prompt_without_an_answer_is_a_turn_only_at_the_end() {
 }
 
 #[test]
-fn a_start_screen_has_no_turns() {
+fn start_screen_has_no_turns() {
     for (agent, kind) in SCREENS {
         assert_eq!(shown(kind, &lines(agent, "02-startup-ready")), "", "{agent}");
     }
@@ -105,16 +105,16 @@ fn a_start_screen_has_no_turns() {
 }
 
 #[test]
-fn an_answer_alone_is_a_turn_without_a_prompt() {
+fn answer_alone_is_a_turn_without_prompt() {
     expect_text(&shown(Claude, &rows("● It is 42.\n  Really.")), r#""" text …: It is 42./Really."#);
     expect_text(&shown(Gemini, &rows("✦ It is 42.")), r#""" text …: It is 42."#);
-    // In the middle of one, nothing marks it.
+    // No marker occurs in the middle of an answer.
     let middle = shown(Gemini, &lines("gemini", "08-long-response"));
     assert!(middle.starts_with("\"\" text"), "{middle}");
 }
 
 #[test]
-fn a_long_prompt_ends_where_its_answer_begins() {
+fn long_prompt_ends_at_its_answer() {
     let text =
         "❯ Look at this:\n\n  - one\n    two\n\n  and say\n\n  Read 1 file (ctrl+o to expand)\n\n● Done.\n";
     let found = turns(Claude, &rows(text));
@@ -125,7 +125,7 @@ fn a_long_prompt_ends_where_its_answer_begins() {
 }
 
 #[test]
-fn the_same_prompt_in_the_composer_hides_no_answer() {
+fn same_prompt_in_composer_hides_no_answer() {
     let rule = "─".repeat(60);
     let text =
         format!("❯ again\n\n● Once.\n\n✻ Baked for 1s\n\n{rule}\n❯ again\n{rule}\n  ? for shortcuts\n");
@@ -133,12 +133,12 @@ fn the_same_prompt_in_the_composer_hides_no_answer() {
 }
 
 #[test]
-fn no_structure_is_one_turn() {
+fn unstructured_text_is_one_turn() {
     expect_text(&shown(ParserKind::None, &rows("$ ls\na\nb\n")), r#""" text: $ ls/a/b"#);
 }
 
 #[test]
-fn turns_of_any_screen_follow_each_other() {
+fn turns_of_any_screen_are_contiguous() {
     for (agent, _) in SCREENS {
         for (state, screen) in all(agent) {
             let lines: Vec<String> = screen.rows.iter().map(|row| row.text.clone()).collect();
@@ -155,8 +155,8 @@ fn turns_of_any_screen_follow_each_other() {
 }
 
 #[test]
-fn whose_a_text_is() {
-    // Only a piece of a dialog, the middle of a paste, or a program that is gone: nobody can tell.
+fn agent_is_guessed_from_text() {
+    // A piece of a dialog, the middle of a paste, or a program that has exited: the agent is unknown.
     let unknown = [
         ("claude-fullscreen", "30-after-exit"),
         ("gemini", "08d-loop-detected-dialog"),

@@ -1,6 +1,7 @@
-//! The parsers over saved screens of the real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at 120×40).
+//! Tests of the parsers with saved screens of real agents (Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0 at
+//! 120×40).
 
-mod any_text;
+mod arbitrary_text;
 mod claude;
 mod codex;
 mod conversation;
@@ -15,7 +16,7 @@ use nerve_term::parse::ParserKind;
 use screens::{expect, parse};
 
 #[test]
-fn none_takes_the_whole_text() {
+fn none_returns_whole_text() {
     let lines: Vec<String> = ["", "$ echo hi", "hi", "", "$"].map(String::from).to_vec();
     expect(
         &parse(ParserKind::None, "echo hi", &lines),
@@ -31,7 +32,7 @@ fn none_takes_the_whole_text() {
 }
 
 #[test]
-fn every_name_has_its_parser() {
+fn every_name_has_a_parser() {
     for name in ParserKind::NAMES {
         let kind: ParserKind = name.parse().expect("a name");
         assert_eq!(kind.as_str(), name);

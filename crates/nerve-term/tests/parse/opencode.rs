@@ -1,4 +1,4 @@
-//! opencode: saved screens. What has scrolled off the alternate screen is not in them.
+//! opencode: saved screens. Rows scrolled off the alternate screen are not in them.
 
 use nerve_term::parse::Parsed;
 use nerve_term::parse::ParserKind::Opencode;
@@ -14,14 +14,14 @@ fn rows(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_short_answer() {
+fn short_answer() {
     expect(&saved("04-short-response", "hello there"), "text\n  You said: hello there\ncomplete");
     expect(&saved("04-short-response", ""), "text\n  You said: hello there\ncomplete");
     expect(&saved("02-startup-ready", "hello there"), "incomplete");
 }
 
 #[test]
-fn text_that_streams_is_not_complete() {
+fn streaming_text_is_not_complete() {
     expect(
         &saved("05-busy-streaming", "Please answer SLOW number one"),
         "
@@ -34,7 +34,7 @@ fn text_that_streams_is_not_complete() {
 }
 
 #[test]
-fn of_a_long_answer_the_end_is_there() {
+fn long_answer_keeps_its_end() {
     let parsed = saved("08b-huge-response", "HUGE answer please");
     assert!(parsed.is_complete);
     let text = parsed.text();
@@ -42,7 +42,7 @@ fn of_a_long_answer_the_end_is_there() {
 }
 
 #[test]
-fn tools_with_and_without_an_output() {
+fn tools_with_and_without_output() {
     expect(
         &saved("11-after-tool", "SLOWTOOL please"),
         "
@@ -75,7 +75,7 @@ fn tools_with_and_without_an_output() {
 }
 
 #[test]
-fn a_permission_that_is_asked_is_no_answer() {
+fn permission_dialog_is_not_the_answer() {
     expect(
         &saved("12-permission-shell", "TOUCHTOOL please"),
         "
@@ -93,14 +93,14 @@ fn a_permission_that_is_asked_is_no_answer() {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn() {
+fn interrupt_ends_turn() {
     let parsed = saved("17-after-esc-interrupt", "SLOW again to be interrupted");
     let kinds: Vec<&str> = parsed.sections.iter().map(|section| section.kind.as_str()).collect();
     assert_eq!((kinds, parsed.is_complete), (vec!["text", "interrupted"], true));
 }
 
 #[test]
-fn the_end_of_a_long_prompt_whose_beginning_has_scrolled_away_is_no_answer() {
+fn end_of_scrolled_off_prompt_is_not_the_answer() {
     let parsed = saved("22-after-paste30", "");
     assert!(parsed.is_complete && parsed.text().ends_with("paste row 30"), "{parsed:?}");
 }
@@ -124,14 +124,14 @@ const ERROR: &str = "
   ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀";
 
 #[test]
-fn an_error_of_the_api_is_no_text() {
+fn api_error_is_not_text() {
     expect(&parse(Opencode, "ERR 400 now", &rows(ERROR)), "error\n  scripted error\ncomplete");
-    // It tries again by itself.
+    // The agent retries by itself.
     expect(&saved("28b-api-error-cancelled", "ERR 500 now"), "incomplete");
 }
 
 #[test]
-fn a_command_that_an_answer_quotes_is_text() {
+fn quoted_command_is_text() {
     let answer = "  ┃\n  ┃  how?\n  ┃\n\n     Run this:\n\n     $ ls -l\n\n     ▣  Build · m · 1m 2s";
     expect(&parse(Opencode, "how?", &rows(answer)), "text\n  Run this:\n\n  $ ls -l\ncomplete");
     let points = "  ┃\n  ┃  how?\n  ┃\n\n     → then this\n     → and that\n\n     ▣  Build · m · 9ms";
@@ -139,7 +139,7 @@ fn a_command_that_an_answer_quotes_is_text() {
 }
 
 #[test]
-fn ready_is_a_composer_with_the_cursor_and_no_interrupt_to_offer() {
+fn ready_needs_cursor_in_composer_and_no_interrupt() {
     for (state, screen) in all("opencode") {
         let ready = !["05", "09", "12", "14", "28b"].iter().any(|busy| state.starts_with(busy));
         assert_eq!(Opencode.parser().is_ready(&screen), ready, "{state}");

@@ -1,8 +1,8 @@
-//! `is_ready` over every saved screen.
+//! `is_ready` on every saved screen.
 //!
-//! What a screen is called says what was to be seen; some were taken a moment late (`claude-classic/09` is after the tool ended,
-//! `codex-inline/12b` after the approved command) or show the program gone (`29` of Codex, every `30`). A draft in the composer does not
-//! make an agent busy. `01` is drawn before it takes input: no screen can tell that.
+//! The name of a screen is the intended state. Some were taken a moment late (`claude-classic/09` is after the tool ended,
+//! `codex-inline/12b` after the approved command) or show a program that has exited (`29` of Codex, every `30`). A draft
+//! in the composer does not make an agent busy. `01` is drawn before it accepts input, which no screen shows.
 
 use nerve_term::parse::ParserKind::{self, Claude, Codex, Gemini};
 
@@ -28,7 +28,7 @@ fn every_saved_screen() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Agent, parser, and what each of its screens is.
+/// The agent, its parser, and the expected result for each of its screens.
 type Rows = (&'static str, ParserKind, &'static [(&'static str, bool)]);
 
 const TABLE: [Rows; 7] = [
@@ -203,18 +203,18 @@ const TABLE: [Rows; 7] = [
 
 #[test]
 fn quoted_markers_do_not_count() {
-    // An idle screen whose answer ends in everything a busy one would show, and the title of an idle agent.
+    // An idle screen whose answer quotes all busy markers, with the title of an idle agent.
     let (_, mut screen) = screens::all("claude-classic")
         .into_iter()
         .find(|(state, _)| state == "08c-wide-response")
         .expect("saved");
     assert!(Claude.parser().is_ready(&screen));
     screen.title = "◐ Claude Code".to_string();
-    assert!(!Claude.parser().is_ready(&screen), "the title says busy");
+    assert!(!Claude.parser().is_ready(&screen), "the title is busy");
 }
 
 #[test]
-fn the_cursor_has_to_be_in_the_composer() {
+fn cursor_must_be_in_composer() {
     for (agent, kind) in [("claude-classic", Claude), ("codex-inline", Codex), ("gemini", Gemini)] {
         let (_, mut screen) =
             screens::all(agent).into_iter().find(|(state, _)| state == "04-short-response").expect("saved");

@@ -1,4 +1,4 @@
-//! The saved screens of the real agents: `fixtures/screens/<agent>/<state>.txt`, with cursor and title in `info.tsv`.
+//! Saved screens of real agents: `fixtures/screens/<agent>/<state>.txt`, with cursor and title in `info.tsv`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,14 +16,14 @@ fn agent_dir(agent: &str) -> PathBuf {
     fixtures().join("screens").join(agent)
 }
 
-/// The rows of a saved screen (or of its whole history, for `….hist`).
+/// Returns the rows of a saved screen (or of its whole history, for `….hist`).
 pub(crate) fn lines(agent: &str, state: &str) -> Vec<String> {
     let path = agent_dir(agent).join(format!("{state}.txt"));
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().map(|line| line.trim_end().to_string()).collect()
 }
 
-/// All saved screens of an agent, with cursor and title as they were.
+/// Returns all saved screens of an agent with cursor and title.
 pub(crate) fn all(agent: &str) -> Vec<(String, Screen)> {
     let table = fs::read_to_string(agent_dir(agent).join("info.tsv")).expect("info.tsv");
     let rows = table.lines().filter(|line| !line.starts_with('#'));
@@ -45,7 +45,8 @@ pub(crate) fn parse(kind: ParserKind, prompt: &str, lines: &[String]) -> Parsed 
     kind.parser().parse(&TurnText { prompt, lines })
 }
 
-/// Sections as text: one header row each (`tool_call tool=Bash`), the content indented by two, and how it ended.
+/// Formats sections as text: a header row each (`tool_call tool=Bash`), the content indented by two, and the
+/// completeness.
 pub(crate) fn dump(parsed: &Parsed) -> String {
     let mut text = dump_sections(&parsed.sections);
     if let Some(tokens) = parsed.tokens {
@@ -70,7 +71,7 @@ pub(crate) fn dump_sections(sections: &[Section]) -> String {
     text
 }
 
-/// Compares a dump with what is expected (its common indentation and first newline are the test's own).
+/// Compares a dump with the expected text, without its common indentation and first newline.
 #[track_caller]
 pub(crate) fn expect(parsed: &Parsed, expected: &str) {
     expect_text(&dump(parsed), expected);

@@ -1,5 +1,5 @@
-//! Claude Code's session transcript. `nine-turns.jsonl` was written by Claude Code 2.1.330 against a scripted model: nine prompts,
-//! the first one again at the end; paths changed, attachments and request dumps emptied.
+//! Claude Code's session transcript. `nine-turns.jsonl` was written by Claude Code 2.1.330 with a scripted model: nine
+//! prompts, the first one repeated at the end. Paths were changed, attachments and request dumps emptied.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn thinking() {
 
 #[test]
 fn tools_with_their_results() {
-    // The results come in the other order than the calls; one is an error.
+    // The results are in a different order than the calls; one is an error.
     let turn = turn("TOOLS please");
     expect(
         &turn,
@@ -70,7 +70,7 @@ fn tools_with_their_results() {
 }
 
 #[test]
-fn refused_tool_and_interruption() {
+fn rejected_tool_and_interruption() {
     let refused = turn("WRITE please");
     assert_eq!(refused.sections[1].metadata["status"], "rejected");
     assert_eq!(refused.sections[2].content, "Request interrupted by user for tool use");
@@ -90,7 +90,7 @@ fn refused_tool_and_interruption() {
 fn api_error() {
     let turn = turn("ERR400 now");
     expect(&turn, "error\n  API Error: 400 scripted error\ncomplete");
-    assert_eq!(turn.tokens, None, "a message the program made up has no usage");
+    assert_eq!(turn.tokens, None, "a synthetic message has no usage");
 }
 
 #[test]
@@ -104,12 +104,13 @@ fn pasted_prompt_is_found_in_its_wrapper() {
 }
 
 #[test]
-fn the_last_of_two_equal_prompts_and_since() {
+fn last_of_two_equal_prompts_and_since() {
     let text = nine_turns();
     let repeated: Vec<&str> =
         text.lines().filter(|line| line.contains("\"content\":\"hello there\"")).collect();
     assert_eq!(repeated.len(), 2);
-    // 2026-11-21T23:06:15.485Z: the second; half a millisecond later it is still the one, a second later it is too old.
+    // 2026-11-21T23:06:15.485Z, the second prompt. Half a millisecond later it still matches, a second later it does
+    // not.
     let second = TsNs(1_795_302_375_485_500_000);
     let found = parse_turn(text.lines(), "hello there", Some(second));
     assert!(found.is_found && found.is_complete);
@@ -117,7 +118,7 @@ fn the_last_of_two_equal_prompts_and_since() {
 }
 
 #[test]
-fn a_turn_that_still_runs() {
+fn running_turn() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
     let call = all.iter().position(|line| line.contains("\"name\":\"Bash\"")).expect("the call");
@@ -132,7 +133,7 @@ fn a_turn_that_still_runs() {
 }
 
 #[test]
-fn the_last_words_say_that_they_are_the_last() {
+fn final_message_is_marked() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
     let up_to = |said: &str, prompt: &str| {
@@ -143,7 +144,7 @@ fn the_last_words_say_that_they_are_the_last() {
     let said = up_to("You said: THINK", "THINK about it");
     assert!(said.said_end && !said.is_complete, "before the turn's duration is written");
     let thought = up_to("\"type\":\"thinking\"", "THINK about it");
-    assert!(!thought.said_end, "the last message, but not its words yet");
+    assert!(!thought.said_end, "the last message, still without text");
     assert!(!up_to("I will run two commands", "TOOLS please").said_end);
     assert!(!up_to("\"name\":\"Read\"", "TOOLS please").said_end, "a result follows");
     assert!(up_to("The tool said: one", "TOOLS please").said_end);
@@ -152,7 +153,7 @@ fn the_last_words_say_that_they_are_the_last() {
 }
 
 #[test]
-fn a_hook_that_makes_the_agent_go_on() {
+fn hook_makes_agent_continue() {
     let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let end = |uuid: &str, parent: &str, reason: &str| {
         let message = json!({"id": uuid, "stop_reason": reason, "content": [{"type": "text", "text": uuid}]});
@@ -166,14 +167,14 @@ fn a_hook_that_makes_the_agent_go_on() {
 }
 
 #[test]
-fn nothing_there() {
+fn missing_prompt() {
     let turn = turn("never said");
     assert!(!turn.is_found && !turn.is_complete && turn.sections.is_empty());
     assert_eq!(parse_turn(std::iter::empty(), "x", None), TranscriptTurn::default());
 }
 
 #[test]
-fn an_empty_prompt_is_the_last_message() {
+fn empty_prompt_matches_last_message() {
     expect(&turn(""), "text\n  You said: hello there\ncomplete");
 }
 
@@ -188,14 +189,14 @@ fn malformed_and_unknown_lines_are_counted() {
     let lines = ["{not json", "", "[1]", "{\"type\":\"weather\"}", &said, "\u{0}", &answer, cut];
     let turn = parse_turn(lines.into_iter(), "q", None);
     assert_eq!(turn.sections[0].content, "yes");
-    // Three malformed, one unknown type, one unknown block; the line cut off at the end is being written.
+    // Three malformed lines, one unknown type and one unknown block. The truncated line is still being written.
     assert_eq!(turn.unknown, 5);
     let again = parse_turn(lines.into_iter().chain([said.as_str()]), "q", None);
-    assert_eq!(again.unknown, 6, "followed by another line it is malformed");
+    assert_eq!(again.unknown, 6, "malformed if another line follows");
 }
 
 #[test]
-fn other_branches_and_side_chains_are_left_out() {
+fn other_branches_and_side_chains_are_excluded() {
     let line = |kind: &str, uuid: &str, parent: Option<&str>, text: &str| {
         json!({"type": kind, "uuid": uuid, "parentUuid": parent, "message": {"id": uuid, "content": text}})
             .to_string()
@@ -204,7 +205,7 @@ fn other_branches_and_side_chains_are_left_out() {
     let lines = [
         line("user", "u1", None, "q"),
         line("assistant", "a1", Some("u1"), "old"),
-        // Rewound to before the first prompt and said again.
+        // Rewound to before the first prompt and repeated.
         line("user", "u2", None, "q"),
         side.to_string(),
         line("assistant", "a2", Some("u2"), "new"),
@@ -229,7 +230,7 @@ fn blocks_and_reminders_in_the_prompt() {
 }
 
 #[test]
-fn a_huge_line() {
+fn huge_line() {
     let text = "word ".repeat(1_000_000);
     let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let answer =

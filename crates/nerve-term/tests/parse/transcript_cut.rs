@@ -1,4 +1,4 @@
-//! A transcript cut after a turn. `nine-turns.jsonl` was written by Claude Code 2.1.330; the others are made for their case.
+//! Cuts of transcripts. `nine-turns.jsonl` was written by Claude Code 2.1.330; the others are hand-made.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn nine_turns() -> String {
     fs::read_to_string(fixtures().join("transcripts/nine-turns.jsonl")).expect("the fixture")
 }
 
-/// Lines of a conversation, from short words: `prompt`, `answer` and so on, each with its id and its parent's.
+/// Builds the lines of a conversation from short names (`prompt`, `answer`, …), each with its id and its parent's id.
 fn lines(words: &[(&str, &str, &str)]) -> String {
     let line = |&(what, id, parent): &(&str, &str, &str)| {
         let parent = if parent.is_empty() { Value::Null } else { Value::from(parent) };
@@ -42,20 +42,20 @@ fn lines(words: &[(&str, &str, &str)]) -> String {
     words.iter().map(line).collect()
 }
 
-/// The ids of the lines that are left.
+/// Returns the ids of the remaining lines.
 fn left(text: &str, turn: u64) -> Vec<String> {
-    let cut = cut(text, turn, NEW).expect("it can be cut");
+    let cut = cut(text, turn, NEW).expect("a valid cut");
     let lines = cut.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
     lines.map(|line| line["uuid"].as_str().or(line["type"].as_str()).expect("a name").to_string()).collect()
 }
 
 #[test]
-fn a_real_transcript_is_cut_after_each_of_its_turns() {
+fn recorded_transcript_is_cut_after_each_turn() {
     let text = nine_turns();
     assert_eq!(turns(&text), Ok(9));
     for turn in 1..=9 {
         let part = cut(&text, turn, NEW).unwrap();
-        assert_eq!(turns(&part), Ok(turn), "as many turns as were asked for");
+        assert_eq!(turns(&part), Ok(turn), "the requested number of turns");
         let mut named = 0;
         for line in part.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
@@ -76,7 +76,7 @@ fn a_real_transcript_is_cut_after_each_of_its_turns() {
 }
 
 #[test]
-fn all_but_the_session_stays_to_the_byte() {
+fn cut_changes_only_the_session() {
     let text = nine_turns();
     let old = "aeff5fb2-0ecc-43b5-bcb3-4ebcc4f6b704";
     let part = cut(&text, 9, NEW).unwrap();
@@ -85,17 +85,17 @@ fn all_but_the_session_stays_to_the_byte() {
 }
 
 #[test]
-fn a_turn_that_is_not_there_says_how_many_are() {
+fn missing_turn_error_contains_number_of_turns() {
     for turn in [0, 10, u64::MAX] {
         let error = cut(&nine_turns(), turn, NEW).unwrap_err();
         assert_eq!(error, CutError::NoSuchTurn { turn, turns: 9 });
-        assert_eq!(error.to_string(), format!("there is no turn {turn}: it has 9"));
+        assert_eq!(error.to_string(), format!("no turn {turn}: the conversation has 9"));
     }
 }
 
 #[test]
-fn only_the_branch_that_goes_on_counts() {
-    // Taken back to its first answer: p2 was left for p3.
+fn only_current_branch_counts() {
+    // Rewound to the first answer: p3 replaced p2.
     let text = lines(&[
         ("prompt", "p1", ""),
         ("answer", "a1", "p1"),
@@ -110,7 +110,7 @@ fn only_the_branch_that_goes_on_counts() {
 }
 
 #[test]
-fn results_of_tools_that_ran_side_by_side_stay_with_their_turn() {
+fn parallel_tool_results_stay_with_their_turn() {
     let text = lines(&[
         ("prompt", "p1", ""),
         ("answer", "a1", "p1"),
@@ -125,7 +125,7 @@ fn results_of_tools_that_ran_side_by_side_stay_with_their_turn() {
 }
 
 #[test]
-fn lines_of_no_message_go_with_the_line_before_or_with_the_message_they_name() {
+fn other_lines_follow_previous_line_or_named_message() {
     let p1 = lines(&[("prompt", "p1", ""), ("answer", "a1", "p1")]);
     let p2 = lines(&[("prompt", "p2", "a1"), ("answer", "a2", "p2")]);
     let text = format!(
@@ -142,7 +142,7 @@ fn lines_of_no_message_go_with_the_line_before_or_with_the_message_they_name() {
 }
 
 #[test]
-fn what_subagents_said_goes_with_the_turn_it_was_said_in() {
+fn subagent_lines_stay_with_their_turn() {
     let side = |id: &str| {
         format!(
             "{}\n",
@@ -162,7 +162,7 @@ fn what_subagents_said_goes_with_the_turn_it_was_said_in() {
 }
 
 #[test]
-fn turns_before_a_summary_are_there_without_it() {
+fn turns_before_compaction_are_kept() {
     let text = lines(&[
         ("prompt", "p1", ""),
         ("answer", "a1", "p1"),
@@ -178,7 +178,7 @@ fn turns_before_a_summary_are_there_without_it() {
 }
 
 #[test]
-fn a_command_is_a_turn_only_if_the_agent_answered() {
+fn command_is_a_turn_only_if_answered() {
     let text = lines(&[
         ("command", "c1", ""),
         ("prompt", "p1", "c1"),
@@ -188,11 +188,11 @@ fn a_command_is_a_turn_only_if_the_agent_answered() {
     ]);
     assert_eq!(turns(&text), Ok(2));
     assert_eq!(left(&text, 1), ["c1", "p1", "a1"]);
-    assert_eq!(turns(&lines(&[("command", "c1", "")])), Ok(0), "only /clear: nothing was said");
+    assert_eq!(turns(&lines(&[("command", "c1", "")])), Ok(0), "only /clear: no conversation yet");
 }
 
 #[test]
-fn a_lost_parent_and_a_circle_are_lived_with() {
+fn missing_parent_and_cycle_are_tolerated() {
     let lost = lines(&[
         ("prompt", "p1", ""),
         ("answer", "a1", "p1"),
@@ -205,7 +205,7 @@ fn a_lost_parent_and_a_circle_are_lived_with() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_that_says_so() {
+fn unreadable_transcript_is_an_error() {
     let whole = lines(&[("prompt", "p1", ""), ("answer", "a1", "p1")]);
     let cut_off = &whole[..whole.len() - 9];
     assert_eq!(cut(cut_off, 1, NEW), Err(CutError::Truncated));
@@ -217,22 +217,22 @@ fn what_cannot_be_read_is_an_error_that_says_so() {
 }
 
 #[test]
-fn a_session_named_in_another_way_is_renamed_too() {
+fn other_session_fields_are_renamed() {
     let text = "{\"type\": \"user\", \"uuid\": \"p\", \"sessionId\": \"old\", \"message\": {\"content\": \"say \\\"sessionId\\\":\\\"old\\\"\"}}\n";
     let line: Value = serde_json::from_str(&cut(text, 1, NEW).unwrap()).unwrap();
     assert_eq!(line["sessionId"], NEW);
-    assert_eq!(line["message"]["content"], "say \"sessionId\":\"old\"", "what was said is left as it is");
+    assert_eq!(line["message"]["content"], "say \"sessionId\":\"old\"", "user text is unchanged");
 }
 
-/// Nanoseconds of a time of the day on which the nine turns were had.
+/// Returns a time on the day of the nine turns, in nanoseconds.
 fn at(time: &str) -> Option<TsNs> {
     let time: jiff::Timestamp = format!("2026-11-21T{time}Z").parse().expect("a time");
     Some(TsNs(u64::try_from(time.as_nanosecond()).expect("after 1970")))
 }
 
-/// Turns, and the beginning of the last message's id.
+/// Returns the number of turns and the beginning of the last message's id.
 fn cut_then(text: &str, time: &str) -> (u64, String) {
-    let cut = cut_at(text, at(time), NEW, None).expect("it can be cut");
+    let cut = cut_at(text, at(time), NEW, None).expect("a valid cut");
     let lines = cut.text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
     let mut messages = lines.filter(|line| !line["message"].is_null());
     let last = messages.next_back().map(|line| line["uuid"].as_str().expect("an id")[..6].to_string());
@@ -240,16 +240,16 @@ fn cut_then(text: &str, time: &str) -> (u64, String) {
 }
 
 #[test]
-fn a_real_transcript_is_cut_at_any_moment() {
+fn recorded_transcript_is_cut_at_any_moment() {
     let text = nine_turns();
     for (time, turns, last) in [
         ("23:05:48.000", 0, ""),
         ("23:05:49.000", 1, "778b3f"),
         ("23:05:50.000", 1, "6c5557"),
-        // It has thought, and said nothing.
+        // Only thoughts so far.
         ("23:05:51.285", 2, "0ada3d"),
         ("23:05:51.287", 2, "0b44ff"),
-        // Two tools run: neither has come back, one has, both have.
+        // Two tools are running: none, one and both have returned.
         ("23:05:53.700", 3, "83e80d"),
         ("23:05:53.820", 3, "83e80d"),
         ("23:05:53.850", 3, "71a12b"),
@@ -266,7 +266,7 @@ fn a_real_transcript_is_cut_at_any_moment() {
 }
 
 #[test]
-fn what_belongs_to_a_later_message_does_not_come_with_an_earlier_one() {
+fn lines_of_later_messages_are_excluded() {
     let part = cut_at(&nine_turns(), at("23:05:50.000"), NEW, None).unwrap().text;
     let ids: Vec<Value> = part.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for line in ids.iter().filter(|line| line["type"] == "file-history-snapshot") {
@@ -275,7 +275,7 @@ fn what_belongs_to_a_later_message_does_not_come_with_an_earlier_one() {
 }
 
 #[test]
-fn a_transcript_that_is_being_written_is_cut_all_the_same() {
+fn incomplete_transcript_is_cut() {
     let text = nine_turns();
     let half = &text[..text.len() - 20];
     assert_eq!(cut_at(half, at("23:05:50.000"), NEW, None).unwrap().turns, 1);
@@ -285,7 +285,7 @@ fn a_transcript_that_is_being_written_is_cut_all_the_same() {
 }
 
 #[test]
-fn paths_are_those_of_the_new_folder_but_for_what_is_signed() {
+fn paths_are_rewritten_except_in_signed_content() {
     let line = |content: &Value| {
         let message = json!({ "role": "user", "content": content });
         json!({ "type": "user", "uuid": "a", "sessionId": "old", "cwd": "/srv/a b", "message": message })
@@ -307,27 +307,27 @@ fn paths_are_those_of_the_new_folder_but_for_what_is_signed() {
     assert_eq!(moved(&signed), (signed, json!("/new/\"place\"")));
 }
 
-/// A line of that directory whose content is this, moved.
+/// Returns a line of directory `cwd` with this content, after the move.
 fn moved(from: &str, cwd: &str, content: &Value) -> Value {
     let line =
         json!({ "type": "user", "uuid": "a", "cwd": cwd, "message": { "role": "user", "content": content } });
     let text = format!("{line}\n");
-    let cut = cut_at(&text, None, NEW, Some((Path::new(from), Path::new("/new/1")))).expect("it can be cut");
+    let cut = cut_at(&text, None, NEW, Some((Path::new(from), Path::new("/new/1")))).expect("a valid cut");
     serde_json::from_str(cut.text.trim_end()).expect("a line")
 }
 
 #[test]
-fn a_folder_right_below_the_root_is_moved_and_the_root_is_not() {
+fn root_folder_is_not_rewritten() {
     let said = |from, text: &str| moved(from, from, &json!(text))["message"]["content"].clone();
     assert_eq!(said("/app", "see /app/x.rs\n/app: it"), "see /new/1/x.rs\n/new/1: it");
     let other = "/srv/app ~/app ${HOME}/app https://app/x ../app */app /apps <app></app>";
     assert_eq!(said("/app", other), other);
     assert_eq!(moved("/app", "/app/sub", &json!("x"))["cwd"], "/new/1/sub");
-    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "it begins every path");
+    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "every path begins with it");
 }
 
 #[test]
-fn what_was_signed_below_the_folder_works_in_the_new_one() {
+fn signed_lines_get_new_working_directory() {
     let signed = json!([{ "type": "text", "text": "/app/sub", "signature": "x", "cwd": "/app/sub" }]);
     for (cwd, new) in [("/app", "/new/1"), ("/app/sub", "/new/1/sub"), ("/apps", "/apps"), ("/srv", "/srv")] {
         let line = moved("/app", cwd, &signed);

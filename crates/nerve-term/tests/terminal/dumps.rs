@@ -12,8 +12,8 @@ fn size() -> impl Strategy<Value = Size> {
     (2u16..24, 1u16..12).prop_map(|(cols, rows)| Size::new(cols, rows))
 }
 
-/// What a dump must bring back: everything of a screen but its place in the stream, and a last column left free for a wide
-/// character that has moved away since, which comes back as a blank.
+/// Returns the part of a screen that a dump restores: all but the stream position. A last column left free for a wide
+/// character that has moved since is restored as a blank.
 fn essence(terminal: &TerminalState) -> Screen {
     let mut screen = Screen { first_line: 0, offset: 0, ..terminal.screen() };
     for row in &mut screen.rows {
@@ -24,7 +24,7 @@ fn essence(terminal: &TerminalState) -> Screen {
     screen
 }
 
-/// Every line with its looks.
+/// Returns every line with its renditions.
 fn contents(terminal: &TerminalState) -> Vec<(String, bool)> {
     let kept = terminal.first_kept_line().0..terminal.line_count();
     kept.map(|line| (terminal.line_content(LineIndex(line)).unwrap(), terminal.line_wrapped(LineIndex(line))))
@@ -35,18 +35,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_dump_brings_back_the_screen(size in size(), bytes in orderly_output()) {
+    fn dump_restores_screen(size in size(), bytes in orderly_output()) {
         let original = fed(size.cols, size.rows, &bytes);
         let copy = fed(size.cols, size.rows, original.dump());
         prop_assert_eq!(essence(&copy), essence(&original));
     }
 
     #[test]
-    fn what_follows_a_dump_looks_the_same(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+    fn output_after_dump_is_equivalent(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
         let mut original = fed(cols, rows, &bytes);
         let mut copy = fed(cols, rows, original.dump());
-        // What was printed last, which REP and combining characters look back at, is not in a dump, and a saved cursor has
-        // lost its pending wrap if its row has wrapped since.
+        // A dump contains neither the last printed character, which REP and combining characters use, nor the pending
+        // wrap of a saved cursor whose row has wrapped since.
         let more = [b".\x1b7", &more[..]].concat();
         feed(&mut original, &more);
         feed(&mut copy, &more);
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn what_follows_a_keyframe_is_the_same(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
+    fn output_after_keyframe_is_identical(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
         let mut original = fed(cols, rows, &bytes);
         let keyframe = original.keyframe(TsNs(0)).unwrap();
         let mut copy = TerminalState::from_keyframe(&keyframe);
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn chunks_make_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
+    fn chunking_makes_no_difference(size in size(), bytes in output(), cuts in prop::collection::vec(1usize..9, 1..40)) {
         let mut whole = TerminalState::new(size);
         let whole_changes = feed(&mut whole, &bytes);
         let mut split = TerminalState::new(size);
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics_and_numbers_never_go_back(
+    fn never_panics_and_numbers_never_decrease(
         steps in prop::collection::vec((output(), prop::option::of(size())), 0..6),
         first in size(),
     ) {
@@ -124,8 +124,8 @@ proptest! {
     }
 
     #[test]
-    fn what_scrolls_off_is_kept_as_it_was_shown(size in size(), bytes in orderly_output()) {
-        // Off the alternate screen, where nothing is kept, and with the margins at the edges.
+    fn scrolled_off_rows_are_kept_as_shown(size in size(), bytes in orderly_output()) {
+        // Leaves the alternate screen, which stores nothing, and resets the margins.
         let mut terminal = fed(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
         let first = terminal.screen().first_line;
         let shown: Vec<_> = (first..first + u64::from(size.rows))
@@ -140,8 +140,8 @@ proptest! {
     }
 
     #[test]
-    fn readers_only_see_finished_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
-        // Each frame is drawn between marks; whatever the chunks, a reader sees one of the finished states.
+    fn readers_see_only_complete_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
+        // Each frame is enclosed in marks. Whatever the chunks, a reader sees one of the complete states.
         let mut finished = vec![essence(&fed(12, 5, ""))];
         let mut reference = TerminalState::new(Size::new(12, 5));
         let mut bytes = Vec::new();
@@ -154,7 +154,7 @@ proptest! {
         let mut terminal = TerminalState::new(Size::new(12, 5));
         for chunk in bytes.chunks(cut) {
             feed(&mut terminal, chunk);
-            // RIS ends the frame it is in; what follows it is not in one.
+            // RIS ends its frame; output after it is outside of any frame.
             if bytes.windows(2).any(|pair| pair == b"\x1bc") {
                 continue;
             }

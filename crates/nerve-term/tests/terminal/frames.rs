@@ -8,7 +8,7 @@ use nerve_term::terminal::Notice;
 use crate::{fed, feed, shown};
 
 #[test]
-fn an_open_frame_is_not_seen() {
+fn open_frame_is_not_visible() {
     let mut terminal = fed(20, 4, "old");
     feed(&mut terminal, "\x1b[?2026h\x1b[2J\x1b[Hne");
     assert_eq!(shown(&terminal), "old");
@@ -22,20 +22,20 @@ fn an_open_frame_is_not_seen() {
 }
 
 #[test]
-fn what_is_seen_is_the_last_frame_finished() {
+fn last_complete_frame_is_visible() {
     let mut terminal = fed(20, 4, "1");
     feed(&mut terminal, "\x1b[?2026h\r2\x1b[?2026l\x1b[?2026h\r3\x1b[?2026l!\x1b[?2026h\r4");
     assert_eq!(shown(&terminal), "3!");
 }
 
 #[test]
-fn the_deadline_opens_a_frame() {
+fn deadline_shows_open_frame() {
     let mut terminal = fed(20, 4, "old");
     let start = TsNs(1_000_000_000);
     terminal.process_data(start, b"\x1b[?2026h\rnew");
     let deadline = start + Duration::from_millis(150);
     assert_eq!(terminal.frame_deadline(), Some(deadline));
-    // Opening it again does not put it off.
+    // Opening the update again does not extend its deadline.
     terminal.process_data(start + Duration::from_millis(100), b"\x1b[?2026h");
     assert_eq!(terminal.frame_deadline(), Some(deadline));
     assert!(!terminal.expire_frame(deadline - Duration::from_millis(1)));
@@ -47,21 +47,21 @@ fn the_deadline_opens_a_frame() {
 }
 
 #[test]
-fn the_end_of_a_frame_is_seen_inside_a_string() {
+fn frame_ends_inside_a_string() {
     let mut terminal = fed(20, 4, "old");
     feed(&mut terminal, "\x1b[?2026h\rnew\x1b]2;unfinished\x1b[?2026l");
     assert_eq!(shown(&terminal), "new");
 }
 
 #[test]
-fn a_resize_shows_what_there_is() {
+fn resize_shows_open_frame() {
     let mut terminal = fed(20, 4, "old\x1b[?2026h\rnew");
     terminal.resize(nerve_term::event::Size::new(30, 5));
     assert_eq!(shown(&terminal), "new");
 }
 
 #[test]
-fn lines_scrolled_off_in_an_open_frame_are_in_the_tail_once() {
+fn tail_contains_lines_of_open_frame_once() {
     let mut terminal = fed(20, 3, "a\r\nb\r\nc");
     feed(&mut terminal, "\x1b[?2026h\r\nd\r\ne");
     assert_eq!(terminal.tail(9), ["a", "b", "c"]);

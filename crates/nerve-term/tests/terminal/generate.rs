@@ -1,13 +1,13 @@
-//! Random terminal output: valid sequences, text of all kinds, and noise.
+//! Generators of random terminal output: valid sequences, text of all kinds, and noise.
 
 use proptest::prelude::*;
 
-/// Bytes a program might write, and some none would.
+/// Generates any bytes, including ones that no program would write.
 pub(crate) fn output() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece(), 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// Output without noise, cut-off sequences and frames: what a well-behaved program writes.
+/// Generates the output of a well-behaved program: without noise, truncated sequences and frames.
 pub(crate) fn orderly_output() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![4 => text(), 4 => csi(), 1 => escape(), 1 => osc()], 0..60)
         .prop_map(|pieces| pieces.concat().into_bytes())

@@ -1,16 +1,16 @@
-//! One grapheme, one cell.
+//! Graphemes: each takes one cell.
 
 use nerve_term::terminal::LineIndex;
 
 use crate::{fed, feed, shown};
 
-/// Where the cursor is after printing `text`.
+/// Returns the cursor's column after printing `text`.
 fn width(text: &str) -> u16 {
     fed(40, 2, text).screen().cursor.col
 }
 
 #[test]
-fn graphemes_take_the_columns_the_agents_lay_out() {
+fn graphemes_have_the_expected_width() {
     let family = "👩\u{200d}👩\u{200d}👧\u{200d}👧";
     for (text, columns) in [
         ("a", 1),
@@ -29,7 +29,7 @@ fn graphemes_take_the_columns_the_agents_lay_out() {
         ("🇩🇪", 2),
         ("한", 2),
         ("\u{1112}\u{1161}\u{11ab}", 2),
-        // No emoji to join.
+        // There is no emoji to join.
         ("a\u{200d}b", 2),
         ("क\u{200d}ष", 2),
         ("a🏽", 3),
@@ -45,7 +45,7 @@ fn graphemes_take_the_columns_the_agents_lay_out() {
 }
 
 #[test]
-fn a_moved_cursor_ends_a_grapheme() {
+fn cursor_movement_ends_grapheme() {
     assert_eq!(width("👩\u{200d}\x1b[3G👩"), 4);
     assert_eq!(width("❤\x1b[2G\u{fe0f}"), 1);
     assert_eq!(width("👩\u{200d}\x1b[31m👩"), 2);
@@ -61,7 +61,7 @@ fn marks_are_bounded() {
 }
 
 #[test]
-fn a_wide_character_that_does_not_fit_goes_to_the_next_row() {
+fn wide_character_wraps_if_it_does_not_fit() {
     let terminal = fed(5, 3, "abcd日x");
     assert_eq!(shown(&terminal), "abcd\n日x");
     assert!(terminal.line_wrapped(LineIndex(0)));
@@ -74,7 +74,7 @@ fn emoji_style_at_the_edge_stays_narrow() {
 }
 
 #[test]
-fn half_a_wide_character_never_stays() {
+fn no_half_wide_character_remains() {
     for (edit, expected) in [
         ("\x1b[2GX", " X本"),
         ("\x1b[1GX", "X 本"),

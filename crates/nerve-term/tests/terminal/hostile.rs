@@ -1,4 +1,4 @@
-//! Output made to hurt: the terminal stays whole, answers, and is done in time.
+//! Hostile output: the terminal stays consistent, replies, and finishes in time.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use nerve_term::terminal::{Notice, TerminalState};
 
 use crate::{feed, replies};
 
-/// Each takes well under a second where the work is bounded, and minutes where it is not.
+/// Each flood takes well under a second if the work is bounded, and minutes if it is not.
 #[test]
 fn floods_are_bounded() {
     let floods = [
@@ -46,7 +46,7 @@ fn floods_are_bounded() {
 }
 
 #[test]
-fn the_smallest_terminals_take_everything() {
+fn smallest_terminals_accept_all_output() {
     let everything: Vec<u8> = (0..=255)
         .flat_map(|last| [b"\x1b[3;1", &[last][..], "日\u{301}❤\u{fe0f}x".as_bytes()].concat())
         .collect();
@@ -66,7 +66,7 @@ fn the_smallest_terminals_take_everything() {
 }
 
 #[test]
-fn bad_utf8_is_shown_as_such_and_swallows_nothing() {
+fn invalid_utf8_is_shown_and_loses_nothing() {
     for bytes in [
         &b"a\xffb"[..],
         b"a\xc3b",
@@ -87,7 +87,7 @@ fn bad_utf8_is_shown_as_such_and_swallows_nothing() {
         });
         assert_eq!(split.screen(), whole.screen(), "{bytes:?}");
     }
-    // What follows an unfinished character in the same read is not lost (it is by vte 0.15 alone).
+    // Text after an incomplete character in the same read is not lost (vte 0.15 alone loses it).
     let mut terminal = TerminalState::new(Size::new(20, 3));
     feed(&mut terminal, b"\xc2");
     feed(&mut terminal, b"\xae0\xe0\xac\xbc!");

@@ -1,4 +1,4 @@
-//! What a person does at a terminal, as what its program is sent.
+//! User input and its encoding for the program.
 
 use nerve_term::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
 use nerve_term::screen::{Modes, MouseEncoding, MouseTracking};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::fed;
 
-/// The modes of a program that wrote this.
+/// Returns the modes after a program wrote this.
 fn modes(written: &str) -> Modes {
     fed(80, 24, written).modes()
 }
@@ -22,11 +22,11 @@ fn mouse(what: MouseAct, col: u16, row: u16) -> Mouse {
 }
 
 #[track_caller]
-fn told(written: &str, mouse: Mouse) -> Vec<u8> {
+fn encode(written: &str, mouse: Mouse) -> Vec<u8> {
     Input::Mouse(mouse).bytes(modes(written))
 }
 
-// The names of the modes, as programs write them.
+// The mode sequences that programs write.
 const DISAMBIGUATE: &str = "\x1b[>1u";
 const ALTERNATES: &str = "\x1b[>5u";
 const ALL_KEYS: &str = "\x1b[>9u";
@@ -38,9 +38,9 @@ const RELEASE: MouseAct = MouseAct::Release(Button::Right);
 const DRAG: MouseAct = MouseAct::Move(Some(Button::Middle));
 const MOVE: MouseAct = MouseAct::Move(None);
 
-/// Without flags, with each of them and with all: the tables of the protocol's page.
+/// Tests no flags, each flag and all flags: the tables of the protocol's page.
 #[test]
-fn keys_in_the_protocol_of_kitty() {
+fn kitty_protocol_tables() {
     //         key            none           1              2              1+4               1+8             1+4+8+16
     #[rustfmt::skip]
     let table = [
@@ -85,15 +85,15 @@ fn keys_in_the_protocol_of_kitty() {
     }
 }
 
-/// Application cursor keys are for programs without the protocol.
+/// Application cursor keys apply to programs without the protocol.
 #[test]
-fn cursor_keys_of_both_modes() {
+fn cursor_keys_in_both_modes() {
     assert_eq!(typed("\x1b[?1h", "up"), "\x1bOA");
     assert_eq!(typed("\x1b[?1h\x1b[>1u", "up"), "\x1b[A");
     assert_eq!(typed("\x1b[?1h\x1b[>4u", "up"), "\x1bOA");
 }
 
-/// What a program pushed on the alternate screen does not hold on the main one.
+/// Flags pushed on the alternate screen do not apply to the main screen.
 #[test]
 fn each_screen_has_its_own_flags() {
     assert_eq!(typed("\x1b[?1049h\x1b[>1u", "esc"), "\x1b[27u");
@@ -102,7 +102,7 @@ fn each_screen_has_its_own_flags() {
 }
 
 #[test]
-fn what_is_told_of_the_mouse_is_what_was_asked_for() {
+fn only_requested_mouse_events_are_reported() {
     let acts = [PRESS, RELEASE, MouseAct::Wheel(Wheel::Down), DRAG, MOVE];
     for (written, expected) in [
         ("", [false; 5]),
@@ -114,13 +114,13 @@ fn what_is_told_of_the_mouse_is_what_was_asked_for() {
         ("\x1b[?1003h\x1b[?1003l", [false; 5]),
     ] {
         for (act, expected) in acts.into_iter().zip(expected) {
-            assert_eq!(!told(written, mouse(act, 0, 0)).is_empty(), expected, "{act:?} after {written:?}");
+            assert_eq!(!encode(written, mouse(act, 0, 0)).is_empty(), expected, "{act:?} after {written:?}");
         }
     }
 }
 
 #[test]
-fn the_mouse_in_each_encoding() {
+fn mouse_encodings() {
     let wheel = MouseAct::Wheel(Wheel::Right);
     let (bytes, utf8, sgr, urxvt) = ("", "\x1b[?1005h", "\x1b[?1006h", "\x1b[?1015h");
     for (encoding, act, expected) in [
@@ -140,48 +140,48 @@ fn the_mouse_in_each_encoding() {
         (urxvt, RELEASE, "\x1b[35;11;5M"),
         (urxvt, MouseAct::Wheel(Wheel::Down), "\x1b[97;11;5M"),
     ] {
-        let told = told(&format!("\x1b[?1003h{encoding}"), mouse(act, 10, 4));
-        assert_eq!(String::from_utf8(told).unwrap(), expected, "{act:?} in {encoding:?}");
+        let report = encode(&format!("\x1b[?1003h{encoding}"), mouse(act, 10, 4));
+        assert_eq!(String::from_utf8(report).unwrap(), expected, "{act:?} in {encoding:?}");
     }
 }
 
 #[test]
-fn what_is_held_with_the_mouse() {
+fn mouse_modifiers() {
     let held = |ctrl, alt, shift| Mouse { ctrl, alt, shift, ..mouse(PRESS, 0, 0) };
     for (mouse, code) in
         [(held(false, false, true), 4), (held(false, true, false), 8), (held(true, true, true), 28)]
     {
-        assert_eq!(told("\x1b[?1000h\x1b[?1006h", mouse), format!("\x1b[<{code};1;1M").into_bytes());
-        assert_eq!(told("\x1b[?1000h", mouse), [0x1b, b'[', b'M', 32 + code, 33, 33]);
-        // X10's knows of none.
-        assert_eq!(told("\x1b[?9h", mouse), b"\x1b[M !!");
+        assert_eq!(encode("\x1b[?1000h\x1b[?1006h", mouse), format!("\x1b[<{code};1;1M").into_bytes());
+        assert_eq!(encode("\x1b[?1000h", mouse), [0x1b, b'[', b'M', 32 + code, 33, 33]);
+        // X10's encoding has no modifiers.
+        assert_eq!(encode("\x1b[?9h", mouse), b"\x1b[M !!");
     }
 }
 
-/// Beyond its last column an encoding says nothing, rather than another place.
+/// Beyond its last column an encoding reports nothing rather than a wrong position.
 #[test]
-fn how_far_the_encodings_go() {
+fn mouse_encoding_limits() {
     let at = |col| mouse(PRESS, col, 0);
-    assert_eq!(told("\x1b[?1000h", at(222)), b"\x1b[M \xff!");
-    assert_eq!(told("\x1b[?1000h", at(223)), b"");
-    assert_eq!(told("\x1b[?1000h\x1b[?1005h", at(222)), "\x1b[M \u{ff}!".as_bytes());
-    assert_eq!(told("\x1b[?1000h\x1b[?1005h", at(2014)), "\x1b[M \u{7ff}!".as_bytes());
-    assert_eq!(told("\x1b[?1000h\x1b[?1005h", at(2015)), b"");
-    assert_eq!(told("\x1b[?1000h\x1b[?1006h", at(u16::MAX)), b"\x1b[<0;65536;1M");
+    assert_eq!(encode("\x1b[?1000h", at(222)), b"\x1b[M \xff!");
+    assert_eq!(encode("\x1b[?1000h", at(223)), b"");
+    assert_eq!(encode("\x1b[?1000h\x1b[?1005h", at(222)), "\x1b[M \u{ff}!".as_bytes());
+    assert_eq!(encode("\x1b[?1000h\x1b[?1005h", at(2014)), "\x1b[M \u{7ff}!".as_bytes());
+    assert_eq!(encode("\x1b[?1000h\x1b[?1005h", at(2015)), b"");
+    assert_eq!(encode("\x1b[?1000h\x1b[?1006h", at(u16::MAX)), b"\x1b[<0;65536;1M");
 }
 
-/// A pager that knows nothing of mice is scrolled with cursor keys, in the form it asked for; a shell is not.
+/// A pager without mouse support is scrolled with cursor keys in its requested form; a shell is not.
 #[test]
-fn the_wheel_on_the_alternate_screen() {
+fn wheel_on_alternate_screen() {
     let (up, down) = (mouse(MouseAct::Wheel(Wheel::Up), 3, 3), mouse(MouseAct::Wheel(Wheel::Down), 3, 3));
-    assert_eq!(told("\x1b[?1049h", up), b"\x1b[A\x1b[A\x1b[A");
-    assert_eq!(told("\x1b[?1049h\x1b[?1h", down), b"\x1bOB\x1bOB\x1bOB");
-    assert_eq!(told("", up), b"");
-    assert_eq!(told("\x1b[?1049h\x1b[?1007l", up), b"");
-    assert_eq!(told("\x1b[?1049h\x1b[?1000h", up), b"\x1b[M`$$");
-    assert_eq!(told("\x1b[?1049h\x1b[?9h", up), b"");
-    assert_eq!(told("\x1b[?1049h", mouse(MouseAct::Wheel(Wheel::Left), 3, 3)), b"");
-    assert_eq!(told("\x1b[?1049h", mouse(PRESS, 3, 3)), b"");
+    assert_eq!(encode("\x1b[?1049h", up), b"\x1b[A\x1b[A\x1b[A");
+    assert_eq!(encode("\x1b[?1049h\x1b[?1h", down), b"\x1bOB\x1bOB\x1bOB");
+    assert_eq!(encode("", up), b"");
+    assert_eq!(encode("\x1b[?1049h\x1b[?1007l", up), b"");
+    assert_eq!(encode("\x1b[?1049h\x1b[?1000h", up), b"\x1b[M`$$");
+    assert_eq!(encode("\x1b[?1049h\x1b[?9h", up), b"");
+    assert_eq!(encode("\x1b[?1049h", mouse(MouseAct::Wheel(Wheel::Left), 3, 3)), b"");
+    assert_eq!(encode("\x1b[?1049h", mouse(PRESS, 3, 3)), b"");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn focus_and_pastes() {
     assert_eq!(Input::Paste("a\nb".into()).bytes(modes("\x1b[?2004h")), b"\x1b[200~a\nb\x1b[201~");
 }
 
-/// Reads what a program with unambiguous keys is sent, as its author would.
+/// Decodes the keys sent to a program with unambiguous keys.
 fn decoded(bytes: &[u8]) -> Option<Key> {
     let text = std::str::from_utf8(bytes).ok()?;
     let Some(sequence) = text.strip_prefix("\x1b[") else {
@@ -243,7 +243,7 @@ fn decoded(bytes: &[u8]) -> Option<Key> {
     Some(Key { code, shift: held & 1 != 0, alt: held & 2 != 0, ctrl: held & 4 != 0 })
 }
 
-/// A letter with Shift is the upper case.
+/// Normalizes a letter with Shift to upper case.
 fn same(key: Key) -> Key {
     let Code::Char(char) = key.code else { return key };
     let lower: Vec<char> = char.to_lowercase().collect();
@@ -317,14 +317,14 @@ fn any_mouse() -> impl Strategy<Value = Mouse> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// With the flag that takes what is ambiguous away, every key can be told from every other.
+    /// With the disambiguate flag, every key has a distinct encoding.
     #[test]
-    fn an_unambiguous_key_is_read_as_what_was_pressed(key in any_key(), flags in any::<u8>(), application in any::<bool>()) {
+    fn unambiguous_keys_round_trip(key in any_key(), flags in any::<u8>(), application in any::<bool>()) {
         let modes = Modes { kitty_keyboard: flags & 31 | 1, application_cursor: application, ..Modes::default() };
         let bytes = Input::Key(key).bytes(modes);
         let mut expected = same(key);
         if let Code::Char(char) = key.code && !key.ctrl && !key.alt && flags & 8 == 0 {
-            // Text is sent as it is: the upper case of what has one of one character.
+            // Text is sent as is: in upper case if that is a single character.
             let upper: Vec<char> = char.to_uppercase().collect();
             let text = if let ([upper], true) = (upper.as_slice(), key.shift) { *upper } else { char };
             expected = same(Key::char(text));
@@ -333,13 +333,13 @@ proptest! {
     }
 
     #[test]
-    fn every_key_is_something_in_any_modes(key in any_key(), modes in any_modes()) {
+    fn every_key_has_an_encoding_in_any_mode(key in any_key(), modes in any_modes()) {
         prop_assert!(!Input::Key(key).bytes(modes).is_empty());
     }
 
-    /// A report is one sequence that says the place, or nothing.
+    /// A report is one sequence with the position, or empty.
     #[test]
-    fn a_report_of_the_mouse_says_its_place(mouse in any_mouse(), modes in any_modes()) {
+    fn mouse_report_contains_position(mouse in any_mouse(), modes in any_modes()) {
         let bytes = Input::Mouse(mouse).bytes(modes);
         let Some(_) = modes.mouse else {
             prop_assert!(bytes.is_empty() || modes.alternate && modes.alternate_scroll);

@@ -1,4 +1,4 @@
-//! Absolute line numbers, what is kept, and snapshots.
+//! Absolute line numbers, stored lines and snapshots.
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{LineIndex, Notice, Snapshot, TerminalState};
@@ -26,7 +26,7 @@ fn rows_keep_their_number_when_they_scroll_off() {
 }
 
 #[test]
-fn a_row_up_to_a_column() {
+fn row_text_up_to_column() {
     let mut terminal = fed(20, 5, "日本語$ \r\ne\u{301}a\u{1f44d}\u{1f3fd}b\u{2764}\u{fe0f}c  d\r\n");
     for stored in [false, true] {
         let to = |line, col| terminal.line_text_to(LineIndex(line), col);
@@ -43,19 +43,19 @@ fn a_row_up_to_a_column() {
 }
 
 #[test]
-fn scroll_up_stores_what_it_pushes_off() {
+fn scroll_up_stores_rows() {
     let mut terminal = fed(20, 5, numbered(0..3));
     feed(&mut terminal, "\x1b[2S");
     assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (2, "line 2"));
     assert_eq!(all_lines(&terminal)[..3], ["line 0", "line 1", "line 2"]);
-    // A burst in few bytes is clamped to the screen.
+    // A large count in few bytes is clamped to the screen.
     feed(&mut terminal, "\x1b[99S".repeat(100));
     assert_eq!(terminal.screen().first_line, 502);
     assert_eq!(terminal.line_text(LineIndex(2)).as_deref(), Some("line 2"));
 }
 
 #[test]
-fn a_cleared_screen_is_kept() {
+fn cleared_screen_is_stored() {
     let mut terminal = fed(20, 5, "one\r\ntwo\x1b[2J");
     assert_eq!(terminal.screen().first_line, 2);
     assert_eq!(terminal.cursor_line(), LineIndex(3));
@@ -66,7 +66,7 @@ fn a_cleared_screen_is_kept() {
 }
 
 #[test]
-fn erased_scrollback_is_gone_and_numbering_goes_on() {
+fn erased_scrollback_keeps_numbering() {
     let mut terminal = fed(20, 5, numbered(0..50));
     assert_eq!(feed(&mut terminal, "\x1b[3J").notices, [Notice::ScrollbackErased]);
     assert_eq!(terminal.first_kept_line(), LineIndex(46));
@@ -81,7 +81,7 @@ fn erased_scrollback_is_gone_and_numbering_goes_on() {
 }
 
 #[test]
-fn a_region_at_the_top_stores_and_one_below_does_not() {
+fn only_region_at_top_stores_rows() {
     let terminal = fed(20, 5, format!("{}\x1b[1;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
     assert_eq!(terminal.screen().first_line, 2);
     assert_eq!(all_lines(&terminal)[..2], ["line 0", "line 1"]);
@@ -104,7 +104,7 @@ fn wrapped_rows_are_joined() {
 }
 
 #[test]
-fn a_terminal_of_one_row_joins_what_it_wraps() {
+fn one_row_terminal_joins_wrapped_text() {
     let terminal = fed(5, 1, "0123456789ab日cdef\r\nx");
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), ["0123456789ab日cdef", "x"]);
     let terminal = fed(5, 1, "0123日45\r\nx");
@@ -112,7 +112,7 @@ fn a_terminal_of_one_row_joins_what_it_wraps() {
 }
 
 #[test]
-fn the_tail_of_the_alternate_screen_is_what_is_visible() {
+fn tail_of_alternate_screen_is_visible_rows() {
     let terminal = fed(20, 5, format!("{}\x1b[?1049h\x1b[Ha\r\nb", numbered(0..50)));
     assert_eq!(terminal.tail(10), ["a", "b"]);
     assert_eq!(terminal.tail(1), ["b"]);
@@ -134,7 +134,7 @@ fn limits_are_kept() {
 }
 
 #[test]
-fn a_narrower_screen_stores_what_no_longer_fits() {
+fn narrower_screen_stores_excess_rows() {
     let mut terminal = fed(20, 4, "0123456789abcdefghij\r\nsecond\r\nthird\r\n$ ");
     terminal.resize(Size::new(10, 4));
     assert_eq!(all_lines(&terminal), ["0123456789", "abcdefghij", "second", "third", "$"]);
@@ -149,7 +149,7 @@ fn a_narrower_screen_stores_what_no_longer_fits() {
 }
 
 #[test]
-fn a_wider_screen_unwraps_what_is_on_it() {
+fn wider_screen_unwraps_rows() {
     let mut terminal = fed(10, 4, "0123456789abcdefghij\r\n$ ");
     terminal.resize(Size::new(40, 4));
     assert_eq!(shown(&terminal), "0123456789abcdefghij\n$");
@@ -174,7 +174,7 @@ fn snapshots_are_found_by_line() {
     feed(&mut terminal, numbered(10..20));
     terminal.record_snapshot(snapshot(2));
     terminal.record_snapshot(snapshot(3));
-    // Taken on a line further up: still sorted.
+    // Taken on a higher line: the snapshots stay sorted.
     feed(&mut terminal, "\x1b[3A");
     terminal.record_snapshot(snapshot(4));
     let id = |found: Option<(LineIndex, &Snapshot)>| found.map(|(line, snapshot)| (line.0, snapshot.id));
@@ -188,7 +188,7 @@ fn snapshots_are_found_by_line() {
     assert_eq!(id(terminal.next_snapshot_after_line(LineIndex(20))), None);
 }
 
-/// Each line is one letter, so often; a snapshot at each one's end, whose id is the letter.
+/// Creates lines of one repeated letter each, with a snapshot at each line's end whose id is the letter.
 fn lettered(size: Size, lengths: &[usize]) -> TerminalState {
     let mut terminal = TerminalState::new(size);
     for (letter, length) in ('a'..='z').zip(lengths) {
@@ -211,7 +211,7 @@ fn check_letters(terminal: &TerminalState) {
 }
 
 #[test]
-fn snapshots_stay_with_their_text_when_it_is_wrapped_anew() {
+fn snapshots_stay_with_rewrapped_text() {
     let lengths = [300, 5, 159, 161, 1, 640, 80, 7];
     let mut terminal = lettered(Size::new(160, 40), &lengths);
     for (cols, rows) in [(80, 40), (160, 40)] {
@@ -220,7 +220,7 @@ fn snapshots_stay_with_their_text_when_it_is_wrapped_anew() {
     }
     let line = terminal.line_of_snapshot('f'.into()).expect("taken");
     assert!(terminal.has_snapshot_at_line(line) && terminal.line_text(line).expect("kept").starts_with('f'));
-    // Under an alternate screen too.
+    // Also under an alternate screen.
     feed(&mut terminal, "\x1b[?1049h");
     terminal.resize(Size::new(80, 40));
     check_letters(&terminal);
@@ -228,7 +228,7 @@ fn snapshots_stay_with_their_text_when_it_is_wrapped_anew() {
 
 proptest! {
     #[test]
-    fn snapshots_are_on_their_text_whatever_sizes_there_were(
+    fn snapshots_stay_with_text_across_any_sizes(
         lengths in prop::collection::vec(1..90usize, 1..20),
         sizes in prop::collection::vec((2..60u16, 1..20u16), 1..6),
     ) {
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn all_snapshots_of_a_line_are_kept_with_their_columns() {
+fn snapshots_of_a_line_keep_their_columns() {
     let snapshot = |id| Snapshot { id, at: TsNs(100 - id), ..Snapshot::default() };
     let mut terminal = fed(20, 5, "one\r\ntwo");
     terminal.record_snapshot(snapshot(1));
@@ -249,34 +249,34 @@ fn all_snapshots_of_a_line_are_kept_with_their_columns() {
     terminal.record_snapshot(snapshot(2));
     feed(&mut terminal, "\x1b[A");
     terminal.record_snapshot(snapshot(3));
-    let told =
+    let summary =
         |(line, snapshot): (LineIndex, &Snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate);
-    let by_line: Vec<_> = terminal.snapshots_by_line().map(told).collect();
+    let by_line: Vec<_> = terminal.snapshots_by_line().map(summary).collect();
     assert_eq!(by_line, [(0, 3, 1, false), (1, 1, 3, false), (1, 2, 1, false)]);
-    let by_time: Vec<_> = terminal.snapshots_by_time().into_iter().map(told).collect();
+    let by_time: Vec<_> = terminal.snapshots_by_time().into_iter().map(summary).collect();
     assert_eq!(by_time, [(1, 1, 3, false), (1, 2, 1, false), (0, 3, 1, false)]);
     let on_line: Vec<u64> = terminal.snapshots_at_line(LineIndex(1)).map(|snapshot| snapshot.id).collect();
     assert_eq!(on_line, [1, 2]);
 }
 
 #[test]
-fn a_snapshot_on_the_alternate_screen_belongs_to_the_line_under_it() {
+fn alternate_screen_snapshot_belongs_to_main_line() {
     let snapshot = |id| Snapshot { id, ..Snapshot::default() };
     let mut terminal = fed(20, 5, "one\r\ntwo");
     feed(&mut terminal, "\x1b[?1049h\x1b[5;9Halternate");
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, "\x1b[?1049l");
     terminal.record_snapshot(snapshot(2));
-    let told: Vec<_> = terminal
+    let summary: Vec<_> = terminal
         .snapshots_by_time()
         .into_iter()
         .map(|(line, snapshot)| (line.0, snapshot.id, snapshot.col, snapshot.alternate))
         .collect();
-    assert_eq!(told, [(1, 1, 3, true), (1, 2, 3, false)]);
+    assert_eq!(summary, [(1, 1, 3, true), (1, 2, 3, false)]);
 }
 
 #[test]
-fn output_that_is_missing_is_skipped_with_what_it_interrupted() {
+fn skip_drops_interrupted_sequences() {
     let mut terminal = fed(20, 5, "one \x1b]0;never ended");
     terminal.skip_to(1000);
     feed(&mut terminal, "two");
@@ -286,7 +286,7 @@ fn output_that_is_missing_is_skipped_with_what_it_interrupted() {
 }
 
 #[test]
-fn rows_as_text_and_ansi_are_cut_at_a_column() {
+fn row_output_is_cut_at_column() {
     let row = |bytes: &str| fed(20, 1, bytes).screen().rows[0].clone();
     let coloured = row("a\x1b[31mbc\x1b[0m日本d");
     assert_eq!(coloured.to_ansi(20), "a\x1b[0;31mbc\x1b[0m日本d");

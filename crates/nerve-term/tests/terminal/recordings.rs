@@ -1,4 +1,4 @@
-//! Recorded sessions of the real agents.
+//! Recorded sessions of real agents.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn raw(name: &str) -> Vec<u8> {
     std::fs::read(fixture(&format!("{name}.raw"))).unwrap()
 }
 
-/// Numbers that look random and are the same every time.
+/// Returns a deterministic sequence of pseudo-random lengths.
 fn lengths(seed: u64, most: u64) -> impl Iterator<Item = usize> {
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
     std::iter::repeat_with(move || {
@@ -33,7 +33,7 @@ fn lengths(seed: u64, most: u64) -> impl Iterator<Item = usize> {
 }
 
 #[test]
-fn chunks_make_no_difference() {
+fn chunking_makes_no_difference() {
     for name in RECORDINGS {
         let bytes = raw(name);
         let whole = fed(120, 40, &bytes);
@@ -59,7 +59,7 @@ fn chunks_make_no_difference() {
 }
 
 #[test]
-fn a_dump_at_any_moment_brings_back_the_screen_and_what_follows() {
+fn dump_at_any_moment_restores_screen() {
     for name in RECORDINGS {
         let bytes = raw(name);
         let mut original = TerminalState::new(Size::default());
@@ -68,7 +68,7 @@ fn a_dump_at_any_moment_brings_back_the_screen_and_what_follows() {
             (&bytes[at..end], &bytes[end..(end + 5000).min(bytes.len())])
         }) {
             original.process_data(TsNs(0), chunk);
-            // A dump holds no half sequence: finish one before comparing.
+            // A dump holds no partial sequence: complete one before comparing.
             let mut ahead = original.dump();
             ahead.extend_from_slice(b"\x1b[?2026l");
             let mut copy = fed(120, 40, &ahead);
@@ -82,7 +82,7 @@ fn a_dump_at_any_moment_brings_back_the_screen_and_what_follows() {
 }
 
 #[test]
-fn nothing_of_the_conversation_is_lost() {
+fn conversation_is_complete() {
     let terminal = fed(120, 40, raw("claude/classic-modern"));
     let lines = all_lines(&terminal);
     for number in 1..=300 {
@@ -102,7 +102,7 @@ fn nothing_of_the_conversation_is_lost() {
     );
 }
 
-/// The rows from the one with `first` to the one with `last`.
+/// Returns the rows from the one with `first` to the one with `last`.
 fn block(lines: &[String], first: &str, last: &str) -> Vec<String> {
     let start = lines.iter().position(|line| line.contains(first)).unwrap();
     let len = lines[start..].iter().position(|line| line.contains(last)).unwrap() + 1;
@@ -110,7 +110,7 @@ fn block(lines: &[String], first: &str, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn answers_look_as_another_terminal_showed_them() {
+fn answers_match_another_terminal() {
     let screens = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/screens");
     for (recording, screen, first, last) in [
         (
@@ -127,7 +127,7 @@ fn answers_look_as_another_terminal_showed_them() {
         ),
         ("gemini/default-modern", "gemini/08-long-response.hist.txt", "Report on the request", "END-OF-LONG"),
         ("claude/classic-modern", "claude-classic/08b-huge-response.txt", "line 280:", "END-OF-HUGE"),
-        // From below the row with the emoji family, of which the other terminal lost a part.
+        // Starts below the row with the emoji family, of which the other terminal lost a part.
         ("claude/classic-modern", "claude-classic/08c-wide-response.txt", "word word", "END-OF-WIDE"),
         ("gemini/default-modern", "gemini/08c-wide-response.txt", "word word", "END-OF-WIDE"),
     ] {
@@ -139,7 +139,7 @@ fn answers_look_as_another_terminal_showed_them() {
 }
 
 #[test]
-fn titles_are_those_that_were_seen() {
+fn titles_match_recorded_ones() {
     for name in RECORDINGS {
         let meta = std::fs::read_to_string(fixture(&format!("{name}.meta.json"))).unwrap();
         let mut terminal = TerminalState::new(Size::default());
@@ -156,9 +156,9 @@ fn titles_are_those_that_were_seen() {
     }
 }
 
-/// The text of the final screen after a session that was left with `/exit` or ^C.
+/// Checks the final screen after a session that ended with `/exit` or ^C.
 #[test]
-fn the_last_screen() {
+fn final_screen() {
     let claude = fed(120, 40, raw("claude/classic-modern"));
     assert!(!claude.modes().alternate && claude.screen().cursor.visible);
     assert!(claude.tail(60).iter().any(|line| line.contains("/exit")));

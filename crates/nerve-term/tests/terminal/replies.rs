@@ -1,4 +1,4 @@
-//! Queries and their answers.
+//! Queries and their replies.
 
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
@@ -25,7 +25,7 @@ fn status_and_cursor() {
 }
 
 #[test]
-fn modes_are_reported_as_they_are() {
+fn modes_are_reported() {
     assert_eq!(replies("\x1b[?2026$p"), "\x1b[?2026;2$y");
     assert_eq!(replies("\x1b[?2026h\x1b[?2026$p"), "\x1b[?2026;1$y");
     assert_eq!(replies("\x1b[?2027$p"), "\x1b[?2027;3$y");
@@ -58,12 +58,12 @@ fn kitty_keyboard_flags() {
 
 #[test]
 fn each_screen_has_its_own_kitty_flags() {
-    let asked = "\x1b[>1u\x1b[?1049h\x1b[?u\x1b[>3u\x1b[?u\x1b[?1049l\x1b[?u";
-    assert_eq!(replies(asked), "\x1b[?0u\x1b[?3u\x1b[?1u");
+    let queries = "\x1b[>1u\x1b[?1049h\x1b[?u\x1b[>3u\x1b[?u\x1b[?1049l\x1b[?u";
+    assert_eq!(replies(queries), "\x1b[?0u\x1b[?3u\x1b[?1u");
 }
 
 #[test]
-fn a_flood_of_kitty_pushes_is_survived() {
+fn kitty_push_flood_is_bounded() {
     let mut terminal = fed(80, 24, "\x1b[>1u".repeat(10_000));
     feed(&mut terminal, "\x1b[?1049h".to_string() + &"\x1b[>3u".repeat(10_000));
     assert_eq!(terminal.modes().kitty_keyboard, 3);
@@ -92,19 +92,19 @@ fn sizes() {
 }
 
 #[test]
-fn capabilities_and_settings_are_denied() {
+fn capability_queries_are_rejected() {
     assert_eq!(replies("\x1bP+q544e;436f\x1b\\"), "\x1bP0+r544e;436f\x1b\\");
     assert_eq!(replies("\x1bP$qm\x1b\\"), "\x1bP0$r\x1b\\");
     assert_eq!(replies("\x1bP+q\x1b[31m"), "\x1bP0+r\x1b\\");
 }
 
 #[test]
-fn the_clipboard_is_never_touched() {
+fn clipboard_is_never_read() {
     assert_eq!(replies("\x1b]52;c;aGk=\x07\x1b]52;c;?\x07"), "");
 }
 
 #[test]
-fn a_cancelled_query_is_not_answered() {
+fn cancelled_query_gets_no_reply() {
     assert_eq!(replies("\x1b]11;?\x18"), "");
 }
 

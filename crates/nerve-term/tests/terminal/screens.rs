@@ -1,4 +1,4 @@
-//! What is shown: cells, styles, modes, screens, notices.
+//! Screens: cells, styles, modes, alternate screen and notices.
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::screen::{Color, MouseEncoding, MouseTracking, Style, StyleRun};
@@ -10,7 +10,7 @@ use nerve_term::terminal::{
 use crate::{all_lines, fed, feed, shown};
 
 #[test]
-fn text_wraps_and_the_row_says_so() {
+fn wrapped_text_marks_its_row() {
     let screen = fed(10, 4, "0123456789abc\r\nnext").screen();
     assert_eq!(screen.text(), "0123456789\nabc\nnext");
     assert_eq!(screen.rows.iter().map(|row| row.wrapped).collect::<Vec<_>>(), [true, false, false, false]);
@@ -18,12 +18,12 @@ fn text_wraps_and_the_row_says_so() {
 }
 
 #[test]
-fn without_autowrap_the_last_column_is_overwritten() {
+fn last_column_is_overwritten_without_autowrap() {
     assert_eq!(shown(&fed(5, 2, "\x1b[?7l1234567\x1b[?7h8")), "12347\n8");
 }
 
 #[test]
-fn styles_run_without_gaps() {
+fn style_runs_have_no_gaps() {
     let row = &fed(20, 2, "ab\x1b[1;31mcd\x1b[0mef\x1b[48;2;1;2;3m  \x1b[m").screen().rows[0];
     let plain = Style::default();
     let red = Style { bold: true, fg: Color::Indexed(1), ..plain };
@@ -35,7 +35,7 @@ fn styles_run_without_gaps() {
 }
 
 #[test]
-fn every_attribute_is_read() {
+fn all_attributes_are_parsed() {
     let style = |codes: &str| fed(20, 2, format!("\x1b[{codes}mx")).screen().rows[0].runs[0].style;
     assert!(style("1").bold && style("2").dim && style("3").italic && style("4").underline);
     assert!(style("7").inverse && style("8").hidden && style("9").strikeout && style("21").underline);
@@ -47,12 +47,12 @@ fn every_attribute_is_read() {
     assert_eq!(style("38:2:7:8:9").fg, Color::Rgb(7, 8, 9));
     assert_eq!(style("97").fg, Color::Indexed(15));
     assert_eq!(style("104").bg, Color::Indexed(12));
-    // An unfinished colour takes nothing else with it.
+    // An incomplete colour consumes no other parameter.
     assert!(style("38;9;1").bold);
 }
 
 #[test]
-fn modes_are_seen() {
+fn modes_are_tracked() {
     let set = "\x1b[?1h\x1b=\x1b[?1004h\x1b[?1003h\x1b[?1006h\x1b[?2004h\x1b[>5u\x1b[?25l";
     let mut terminal = fed(80, 24, set);
     let modes = terminal.modes();
@@ -69,17 +69,17 @@ fn modes_are_seen() {
 }
 
 #[test]
-fn newline_mode_returns_the_carriage() {
+fn newline_mode_adds_carriage_return() {
     assert_eq!(shown(&fed(9, 3, "ab\ncd\x1b[20h\nef")), "ab\n  cd\nef");
 }
 
 #[test]
-fn insert_mode_moves_the_rest() {
+fn insert_mode_shifts_the_rest() {
     assert_eq!(shown(&fed(8, 1, "abcdef\r\x1b[4hXY\x1b[4lZ")), "XYZbcdef");
 }
 
 #[test]
-fn origin_mode_counts_from_the_margin() {
+fn origin_mode_counts_from_margin() {
     assert_eq!(
         shown(&fed(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")),
         "top\n\nin\n\nend"
@@ -87,7 +87,7 @@ fn origin_mode_counts_from_the_margin() {
 }
 
 #[test]
-fn soft_reset_forgets_margins_and_rendition() {
+fn soft_reset_resets_margins_and_rendition() {
     let terminal = fed(9, 4, "\x1b[2;3r\x1b[4;1H\x1b[1m\x1b(0\x1b[!pqqq");
     assert_eq!(shown(&terminal), "\n\n\nqqq");
     assert_eq!(terminal.screen().rows[3].runs, []);
@@ -119,12 +119,12 @@ fn erasing_and_shifting() {
 }
 
 #[test]
-fn a_rule_over_the_whole_width_survives_the_erase_behind_it() {
+fn full_width_rule_survives_erase() {
     assert_eq!(shown(&fed(5, 2, "-----\x1b[K")), "-----");
 }
 
 #[test]
-fn rows_move_within_the_region() {
+fn rows_scroll_within_region() {
     let rows = "1\r\n2\r\n3\r\n4\r\n5";
     assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[M"))), "1\n3\n4\n\n5");
     assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[L"))), "1\n\n2\n3\n5");
@@ -135,7 +135,7 @@ fn rows_move_within_the_region() {
 }
 
 #[test]
-fn cursor_moves_stop_at_the_margins() {
+fn cursor_stops_at_margins() {
     let at = |bytes: &str| {
         let cursor = fed(20, 10, bytes).screen().cursor;
         (cursor.row, cursor.col)
@@ -154,7 +154,7 @@ fn cursor_moves_stop_at_the_margins() {
 }
 
 #[test]
-fn the_alternate_screen_comes_and_goes() {
+fn alternate_screen_is_entered_and_left() {
     for (enter, leave) in
         [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1047h", "\x1b[?1047l"), ("\x1b[?47h", "\x1b[?47l")]
     {
@@ -174,14 +174,14 @@ fn the_alternate_screen_comes_and_goes() {
 }
 
 #[test]
-fn only_1049_brings_the_cursor_back() {
+fn only_1049_restores_cursor() {
     assert_eq!(shown(&fed(20, 4, "ab\x1b[?1049h\x1b[3;5H\x1b[?1049lX")), "abX");
     assert_eq!(shown(&fed(20, 4, "ab\x1b[?47h\x1b[3;5H\x1b[?47lX")), "ab\n\n    X");
     assert_eq!(shown(&fed(20, 4, "ab\x1b[?1048h\x1b[3;5H\x1b[?1048lX")), "abX");
 }
 
 #[test]
-fn resizing_on_the_alternate_screen_reflows_the_main_one() {
+fn resize_on_alternate_screen_reflows_main_screen() {
     let mut terminal = fed(10, 3, "0123456789abcde\x1b[?1049h\x1b[HALTERNATE!");
     terminal.resize(Size::new(20, 4));
     assert_eq!(shown(&terminal), "ALTERNATE!");
@@ -206,7 +206,7 @@ fn titles() {
 }
 
 #[test]
-fn an_endless_title_is_ignored_and_what_follows_is_read() {
+fn endless_title_is_ignored() {
     let mut terminal = fed(80, 24, "\x1b]2;good\x07");
     feed(&mut terminal, format!("\x1b]2;{}", "x".repeat(3 << 20)));
     feed(&mut terminal, format!("{}\x07text", "y".repeat(1 << 20)));
@@ -214,7 +214,7 @@ fn an_endless_title_is_ignored_and_what_follows_is_read() {
 }
 
 #[test]
-fn other_strings_are_swallowed() {
+fn other_strings_are_ignored() {
     let long = "z".repeat(2 << 20);
     assert_eq!(
         shown(&fed(
@@ -243,7 +243,7 @@ fn notices() {
 }
 
 #[test]
-fn notifications_come_as_the_program_has_sent_them() {
+fn notifications_are_passed_on() {
     let mut terminal = fed(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]{bytes}\x1b\\")).notices;
     let text = |text: &str| vec![Notice::Notify(Notification::Text(text.into()))];
@@ -270,7 +270,7 @@ fn notifications_come_as_the_program_has_sent_them() {
 }
 
 #[test]
-fn texts_for_the_clipboard_come_as_they_are_and_nothing_else_does() {
+fn only_clipboard_texts_are_passed_on() {
     let mut terminal = fed(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]52;{bytes}\x07"));
     let copied = |to, base64: &str| vec![Notice::Clipboard(Clipboard { to, base64: base64.into() })];
@@ -287,7 +287,7 @@ fn texts_for_the_clipboard_come_as_they_are_and_nothing_else_does() {
 }
 
 #[test]
-fn a_row_has_the_underlines_and_the_links_of_its_cells() {
+fn row_has_underlines_and_links() {
     let link = "\x1b]8;id=7;https://example.org\x1b\\";
     let terminal = fed(
         80,
@@ -314,7 +314,7 @@ fn a_row_has_the_underlines_and_the_links_of_its_cells() {
 }
 
 #[test]
-fn marks_say_where_they_are() {
+fn marks_have_positions() {
     let marks = |parts: &[&str]| {
         let mut terminal = fed(80, 24, "");
         let notices = parts.iter().flat_map(|part| feed(&mut terminal, part).notices);
@@ -335,7 +335,7 @@ fn marks_say_where_they_are() {
 }
 
 #[test]
-fn hyperlinks_are_in_the_line() {
+fn line_contains_hyperlinks() {
     let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
     let terminal = fed(80, 24, format!("see {link}this\x1b[1m one\x1b]8;;\x1b\\\x1b[m."));
     let content = terminal.line_content(LineIndex(0)).unwrap();
@@ -345,13 +345,13 @@ fn hyperlinks_are_in_the_line() {
 }
 
 #[test]
-fn a_row_as_ansi() {
+fn row_as_ansi() {
     let ansi = "a\x1b[0;1;4:3;31;48;5;200;58;2;1;2;3mb\x1b[0mc";
     assert_eq!(fed(80, 2, ansi).line_content(LineIndex(0)).unwrap(), ansi);
 }
 
 #[test]
-fn what_blinks_blinks_in_the_scrollback_and_in_a_dump_too() {
+fn blink_survives_scrollback_and_dump() {
     let ansi = "a\x1b[0;1;5mb\x1b[0;5;4:3;31;58;5;9mc\x1b[0md";
     let mut terminal = fed(80, 2, ansi);
     let mut dumped = TerminalState::new(Size::new(80, 2));
@@ -375,7 +375,7 @@ fn unknown_sequences_change_nothing() {
 }
 
 #[test]
-fn a_coloured_row_that_grew_is_cleared_whole() {
+fn grown_coloured_row_is_cleared_completely() {
     let mut terminal = fed(3, 1, "\x1b[40mab\r\n\x1b[m");
     terminal.resize(Size::new(6, 1));
     feed(&mut terminal, "\r\n");
@@ -383,20 +383,20 @@ fn a_coloured_row_that_grew_is_cleared_whole() {
 }
 
 #[test]
-fn the_alternate_screen_that_was_left_is_kept_where_that_is_wanted() {
+fn last_alternate_screen_is_kept_if_enabled() {
     let left = |terminal: TerminalState, output: &[u8]| {
         let mut terminal = terminal;
         terminal.process_data(TsNs(0), output);
         terminal.resize(Size::new(7, 2));
-        let rows = terminal.left_screen_rows();
-        (0..rows).map(|row| terminal.left_screen_row(row).unwrap().text).collect::<Vec<_>>()
+        let rows = terminal.last_alt_screen_rows();
+        (0..rows).map(|row| terminal.last_alt_screen_row(row).unwrap().text).collect::<Vec<_>>()
     };
     let blank = || TerminalState::new(Size::new(10, 4));
     let output = "\x1b[?1049h\x1b[Hone\r\n\r\n\x1b[31m三 three\x1b[?1049lmain".as_bytes();
-    assert_eq!(left(blank().keeping_left_screen(), output), ["one", "", "三 three"], "as it was");
+    assert_eq!(left(blank().keeping_last_alt_screen(), output), ["one", "", "三 three"], "unchanged");
     assert_eq!(left(blank(), output), [""; 0]);
-    assert_eq!(left(blank().keeping_left_screen(), b"main"), [""; 0]);
+    assert_eq!(left(blank().keeping_last_alt_screen(), b"main"), [""; 0]);
     let reset = [output, b"\x1bc"].concat();
-    assert_eq!(left(blank().keeping_left_screen(), &reset).len(), 3, "a reset does not undo what was seen");
-    assert!(blank().left_screen_row(0).is_none());
+    assert_eq!(left(blank().keeping_last_alt_screen(), &reset).len(), 3, "a reset keeps the stored screen");
+    assert!(blank().last_alt_screen_row(0).is_none());
 }

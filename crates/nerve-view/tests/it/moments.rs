@@ -137,7 +137,7 @@ fn terminal(past: &[(String, Option<u64>)], until: usize) -> TerminalState {
 }
 
 fn terminal_of(size: Size, past: &[(String, Option<u64>)], until: usize) -> TerminalState {
-    let mut terminal = TerminalState::new(size).keeping_left_screen();
+    let mut terminal = TerminalState::new(size).keeping_last_alt_screen();
     for (second, (text, id)) in (1..).zip(past).take(until) {
         let at = TsNs(second * 1_000_000_000);
         terminal.process_data(at, text.as_bytes());

@@ -117,9 +117,9 @@ impl Player {
     fn output(&mut self, bytes: &[u8]) {
         let changes = self.terminal.process_data(self.now, bytes);
         self.last_output = self.now;
-        self.driver.output(self.now, self.terminal.offset());
+        self.driver.on_output(self.now, self.terminal.offset());
         for notice in &changes.notices {
-            self.driver.notice(notice);
+            self.driver.on_notice(notice);
         }
         self.look();
     }

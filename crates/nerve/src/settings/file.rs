@@ -301,7 +301,7 @@ mod tests {
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines[0], "config.toml:2:10: no side is called 'rigth'; did you mean 'right'?");
         assert_eq!(lines[1], "config.toml:5:1: no operation is called 'helpp'; did you mean 'help'?");
-        assert!(lines[2].starts_with("config.toml:6:8: no key is called \"ctrl+shft+x\""), "{told}");
+        assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{told}");
         assert!(lines[4].starts_with("config.toml:8:1: no operation is called 'abcdefghijk'; there are "));
         assert_eq!(lines[5], "config.toml:9:2: no section is called 'viewer'; there are agent, keys");
     }

@@ -37,7 +37,7 @@ fn forks_are_named_or_get_a_name() {
     home.nerve(&["server", "node", "fork", "nobody"]).says(3, &["no node 'nobody'"]);
     home.nerve(&["server", "node", "fork", "me", "x", "--at", "0"]).says(2, &["--at"]);
     home.nerve(&["server", "node", "fork", "me", "x", "--at", "9"])
-        .says(2, &["there is no turn 9: it has 2"]);
+        .says(2, &["no turn 9: the conversation has 2"]);
     home.ok(&["server", "node", "fork", "me", "back", "--at", "1"]);
     assert_eq!(recalled(&home, "back"), "You said: one\n");
     home.ok(&["server", "stop"]);

@@ -53,7 +53,7 @@ fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
         &["config", "check", here],
     ];
     for args in all {
-        home.nerve(args).says(2, &[&place, "config.toml:4:8: no key is called", "nerve config check"]);
+        home.nerve(args).says(2, &[&place, "config.toml:4:8: unknown key", "nerve config check"]);
     }
     home.nerve(&["config", "check", "/nowhere/at/all"]).says(1, &["/nowhere/at/all", "No such file"]);
     write(&home, "[keys]\nquit = \"x\"\nhelp = \"x\"\n");

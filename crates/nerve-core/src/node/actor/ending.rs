@@ -114,7 +114,7 @@ impl<B: Backend> Actor<B> {
         self.drain_until = None;
         // Whatever its group left behind must not outlive it.
         self.backend.end(rustix::process::Signal::HUP);
-        self.driver.exited(now, exit);
+        self.driver.on_exit(now, exit);
         self.effects();
         self.finish_as_shown();
         let error = self.stopped_error();

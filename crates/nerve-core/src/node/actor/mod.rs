@@ -344,11 +344,11 @@ impl<B: Backend> Actor<B> {
     fn output(&mut self) {
         let (now, before) = (self.clock.now(), self.terminal.offset());
         let changes = self.terminal.process_data(now, self.backend.output());
-        self.driver.output(now, self.terminal.offset());
+        self.driver.on_output(now, self.terminal.offset());
         self.telling.reached(self.terminal.offset());
         let mut urgent = false;
         for notice in &changes.notices {
-            self.driver.notice(notice);
+            self.driver.on_notice(notice);
             urgent |= matches!(notice, Notice::Mark(_) | Notice::Title(_));
             if let Notice::Rebuilt { reason } = notice {
                 let message = format!("the terminal model failed and was rebuilt: {reason}");
@@ -373,7 +373,7 @@ impl<B: Backend> Actor<B> {
 
     fn hook(&mut self, message: Message) {
         let now = self.clock.now();
-        self.driver.hook(now, message.hook);
+        self.driver.on_hook(now, message.hook);
         if let Some(transcript) = message.transcript {
             self.telling.transcript_at(transcript.clone());
             self.memory.transcript = Some(transcript.clone());
@@ -413,7 +413,7 @@ impl<B: Backend> Actor<B> {
     fn caught_up(&mut self) {
         self.catching_up = false;
         if self.memory.was_ready {
-            self.driver.taken_over(self.clock.now());
+            self.driver.on_takeover(self.clock.now());
         }
         if let Some(transcript) = self.memory.transcript.clone() {
             self.telling.transcript_at(transcript.clone());
@@ -666,8 +666,8 @@ impl<B: Backend> Actor<B> {
 
 fn driver(spec: &TerminalSpec, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
-    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.goes_on(&spec.program.argv));
-    if goes_on { driver.going_on() } else { driver }
+    let goes_on = spec.profile.session.as_ref().is_some_and(|forms| forms.resumes(&spec.program.argv));
+    if goes_on { driver.resuming() } else { driver }
 }
 
 fn tail_of(terminal: &TerminalState) -> String {

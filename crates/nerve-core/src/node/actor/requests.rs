@@ -27,7 +27,7 @@ impl<B: Backend> Actor<B> {
                 let written =
                     self.guard_input(|actor| actor.type_bytes(now, &data, Origin::Api)).map(|()| bytes);
                 if written.is_ok() {
-                    self.driver.typed(now, line, &data);
+                    self.driver.on_input(now, line, &data);
                     let terminal = &self.terminal;
                     self.spec.journal.wrote(now, &text, || tail_of(terminal));
                 }
@@ -155,7 +155,7 @@ impl<B: Backend> Actor<B> {
         bytes.extend(enter);
         let text = self.for_history(command);
         self.guard_input(|actor| actor.type_bytes(now, &bytes, Origin::Api))?;
-        self.driver.typed(now, line, &bytes);
+        self.driver.on_input(now, line, &bytes);
         let terminal = &self.terminal;
         self.spec.journal.ran(now, &text, || tail_of(terminal));
         Ok(())

@@ -1,14 +1,14 @@
-//! Claude's rows below the echo of a prompt, to sections.
+//! Parses Claude's rows below the echo of a prompt into sections.
 
-use super::live::Composer;
-use super::marks::{Mark, fold, is_interruption};
+use super::live_region::Composer;
+use super::row_kind::{RowKind, fold, is_interruption};
 use crate::parse::rows::{dedent, is_blank, join, token_count};
 use crate::parse::{Parsed, Section, SectionKind, Tokens};
 
-/// Columns by which the rows of a result are indented under `  ⎿  `.
+/// Indentation of a result's rows under `  ⎿  `, in columns.
 const RESULT_INDENT: usize = 5;
 
-/// Tools whose call is known without a result below it. Others are told from text by the result.
+/// Tools recognised without a result below. Other tools are distinguished from text by their result.
 const TOOLS: [&str; 20] = [
     "Agent",
     "Bash",
@@ -32,69 +32,69 @@ const TOOLS: [&str; 20] = [
     "Write",
 ];
 
-/// Takes `rows[start..]` apart, down to the composer or a dialog.
+/// Parses `rows[start..]` down to the composer or a dialog.
 pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) -> Parsed {
     let end = composer.map_or(rows.len(), |composer| composer.first_status_row(rows)).max(start);
-    let mut walk = Walk { rows: &rows[..end], at: start, ..Walk::default() };
-    walk.run();
+    let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+    builder.run();
     if let Some(composer) = composer {
         for row in rows[end..composer.top.max(end)].iter().chain(&rows[composer.bottom + 1..]) {
-            walk.note_tokens(row);
+            builder.note_tokens(row);
         }
     }
-    let is_idle = composer.is_some_and(|composer| composer.is_idle(rows)) && !walk.is_spinning;
-    let is_over = match walk.sections.last() {
+    let is_idle = composer.is_some_and(|composer| composer.is_idle(rows)) && !builder.is_spinning;
+    let is_finished = match builder.sections.last() {
         Some(last) => is_idle || matches!(last.kind, SectionKind::Interrupted | SectionKind::Error),
         None => false,
     };
     Parsed {
-        is_complete: !walk.has_dialog && (walk.has_ended || is_over),
-        sections: walk.sections,
-        tokens: walk.tokens,
+        is_complete: !builder.has_dialog && (builder.has_ended || is_finished),
+        sections: builder.sections,
+        tokens: builder.tokens,
     }
 }
 
 #[derive(Default)]
-struct Walk<'a> {
+struct SectionBuilder<'a> {
     rows: &'a [&'a str],
     at: usize,
     sections: Vec<Section>,
     tokens: Option<Tokens>,
-    /// The end line was the last thing seen.
+    /// The end line was the last item.
     has_ended: bool,
-    /// A spinner was.
+    /// A spinner was the last item.
     is_spinning: bool,
-    /// Something other than the composer took the bottom.
+    /// A dialog occupies the bottom instead of the composer.
     has_dialog: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionBuilder<'a> {
     fn run(&mut self) {
         while let Some(row) = self.rows.get(self.at) {
-            match Mark::of(row) {
-                Mark::Blank => self.at += 1,
-                Mark::Head(rest) => self.head(rest),
-                Mark::Thinking(rest) => self.thinking(rest),
-                Mark::Result(rest) => self.orphan_result(rest),
-                Mark::End => {
+            match RowKind::of(row) {
+                RowKind::Blank => self.at += 1,
+                RowKind::Head(rest) => self.head(rest),
+                RowKind::Thinking(rest) => self.thinking(rest),
+                RowKind::Result(rest) => self.orphan_result(rest),
+                RowKind::End => {
                     self.note_tokens(row);
                     (self.has_ended, self.is_spinning) = (true, false);
                     self.at += 1;
                 }
-                Mark::Spinner => self.spinner(),
-                Mark::Rule => {
+                RowKind::Spinner => self.spinner(),
+                RowKind::Rule => {
                     if !self.skip_stale_composer() {
                         self.has_dialog =
-                            self.rows.get(self.at + 1).is_some_and(|row| Mark::of(row) != Mark::Prompt);
+                            self.rows.get(self.at + 1).is_some_and(|row| RowKind::of(row) != RowKind::Prompt);
                         return;
                     }
                 }
-                // The next prompt: this turn is over.
-                Mark::Prompt => {
+                // The next prompt ends this turn.
+                RowKind::Prompt => {
                     self.has_ended = true;
                     return;
                 }
-                Mark::Indented | Mark::Unknown => {
+                RowKind::Indented | RowKind::Unknown => {
                     if !self.folded() {
                         self.text(row);
                     }
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         (self.has_ended, self.is_spinning) = (false, false);
     }
 
-    /// `●`: a tool, an error, or text.
+    /// Handles `●`: a tool, an error, or text.
     fn head(&mut self, rest: &'a str) {
         if let Some((tool, next)) = self.tool(rest) {
             self.at = next;
@@ -120,12 +120,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Reads `Name(args…)` and finds the row after it. Text can look the same: a call of a tool we do not know needs its result
-    /// right below.
+    /// Parses `Name(args…)` and returns the row after it. Text can look the same, so an unknown tool needs its result
+    /// directly below.
     fn tool(&self, rest: &'a str) -> Option<(Section, usize)> {
-        let more = self.rows[self.at + 1..].iter().take_while(|row| Mark::of(row) == Mark::Indented).count();
+        let more =
+            self.rows[self.at + 1..].iter().take_while(|row| RowKind::of(row) == RowKind::Indented).count();
         let next = self.at + 1 + more;
-        let has_result = matches!(self.rows.get(next).map(|row| Mark::of(row)), Some(Mark::Result(result)) if !is_interruption(result));
+        let has_result = matches!(self.rows.get(next).map(|row| RowKind::of(row)), Some(RowKind::Result(result)) if !is_interruption(result));
         let mut call = rest.to_string();
         for row in &self.rows[self.at + 1..next] {
             call.push('\n');
@@ -152,20 +153,20 @@ impl<'a> Walk<'a> {
         Some((if let Some(args) = args { section.with("args", args) } else { section }, next))
     }
 
-    /// The `⎿` rows below a call and what is indented under them.
+    /// Reads the `⎿` rows below a call and the rows indented under them.
     fn tool_results(&mut self, mut tool: Section) {
         let mut result = Vec::new();
         let mut interruption = None;
         while let Some(row) = self.rows.get(self.at) {
-            match Mark::of(row) {
-                Mark::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
+            match RowKind::of(row) {
+                RowKind::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
                     interruption = Some(rest);
                     self.at += 1;
                     break;
                 }
-                Mark::Result(rest) => result.push(rest),
-                Mark::Indented if row.starts_with("     ") => result.push(dedent(row, RESULT_INDENT)),
-                Mark::Blank => result.push(""),
+                RowKind::Result(rest) => result.push(rest),
+                RowKind::Indented if row.starts_with("     ") => result.push(dedent(row, RESULT_INDENT)),
+                RowKind::Blank => result.push(""),
                 _ => break,
             }
             self.at += 1;
@@ -190,20 +191,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Text from this row (its marker taken off) down to the next marker.
+    /// Reads text from this row, without its marker, down to the next marker.
     fn text(&mut self, first: &'a str) {
         let mut text = vec![dedent(first, 2)];
         let mut interruption = None;
         self.at += 1;
         while let Some(row) = self.rows.get(self.at) {
-            match Mark::of(row) {
-                Mark::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
+            match RowKind::of(row) {
+                RowKind::Result(rest) if is_interruption(rest) && self.is_last(self.at) => {
                     interruption = Some(rest);
                     self.at += 1;
                     break;
                 }
-                Mark::Indented if self.is_fold_here() => break,
-                Mark::Blank | Mark::Result(_) | Mark::Indented | Mark::Unknown => text.push(dedent(row, 2)),
+                RowKind::Indented if self.is_fold_here() => break,
+                RowKind::Blank | RowKind::Result(_) | RowKind::Indented | RowKind::Unknown => {
+                    text.push(dedent(row, 2))
+                }
                 _ => break,
             }
             self.at += 1;
@@ -218,12 +221,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// `∴ Thinking…` and what is indented below.
+    /// Reads `∴ Thinking…` and the rows indented below.
     fn thinking(&mut self, rest: &'a str) {
         self.at += 1;
         let mut thought = Vec::new();
         while let Some(row) = self.rows.get(self.at)
-            && matches!(Mark::of(row), Mark::Blank | Mark::Indented)
+            && matches!(RowKind::of(row), RowKind::Blank | RowKind::Indented)
         {
             thought.push(dedent(row, 2));
             self.at += 1;
@@ -235,13 +238,13 @@ impl<'a> Walk<'a> {
         self.push(section);
     }
 
-    /// A result without a call: the answer of a command (`/cost`), an interruption, an error of older versions.
+    /// Adds a result without a call: the answer of a command (`/cost`), an interruption, or an error of older versions.
     fn orphan_result(&mut self, first: &'a str) {
         let is_last = self.is_last(self.at);
         let mut result = vec![first];
         self.at += 1;
         while let Some(row) = self.rows.get(self.at)
-            && matches!(Mark::of(row), Mark::Blank | Mark::Indented)
+            && matches!(RowKind::of(row), RowKind::Blank | RowKind::Indented)
             && !self.is_fold_here()
         {
             result.push(dedent(row, RESULT_INDENT));
@@ -256,17 +259,17 @@ impl<'a> Walk<'a> {
         self.push(Section::new(kind, join(&result)));
     }
 
-    /// A spinner and what hangs below it: tips, the to-do list.
+    /// Skips a spinner and the rows below it: tips and the to-do list.
     fn spinner(&mut self) {
         self.is_spinning = true;
         self.note_tokens(self.rows[self.at]);
         self.at += 1;
-        let below = self.rows[self.at..].iter().map(|row| Mark::of(row));
-        self.at += below.take_while(|mark| *mark != Mark::Blank && !mark.starts_something()).count();
+        let below = self.rows[self.at..].iter().map(|row| RowKind::of(row));
+        self.at += below.take_while(|mark| *mark != RowKind::Blank && !mark.starts_item()).count();
     }
 
-    /// A paragraph of one row that stands for a folded call or thought, or (full-screen) for a call that runs, with the command
-    /// below it.
+    /// Returns true at a paragraph of one row that summarizes a folded call or thought, or (full-screen) a running call
+    /// with its command below.
     fn is_fold_here(&self) -> bool {
         let before =
             self.at.checked_sub(1).and_then(|before| self.rows.get(before)).is_none_or(|row| is_blank(row));
@@ -274,9 +277,9 @@ impl<'a> Walk<'a> {
         else {
             return false;
         };
-        match self.rows.get(self.at + 1).map(|row| Mark::of(row)) {
-            None | Some(Mark::Blank) => fold(row).is_some(),
-            Some(Mark::Result(result)) => result.starts_with("$ "),
+        match self.rows.get(self.at + 1).map(|row| RowKind::of(row)) {
+            None | Some(RowKind::Blank) => fold(row).is_some(),
+            Some(RowKind::Result(result)) => result.starts_with("$ "),
             _ => false,
         }
     }
@@ -286,11 +289,11 @@ impl<'a> Walk<'a> {
             return false;
         }
         let label = dedent(self.rows[self.at], 2);
-        if let Some(Mark::Result(result)) = self.rows.get(self.at + 1).map(|row| Mark::of(row)) {
+        if let Some(RowKind::Result(result)) = self.rows.get(self.at + 1).map(|row| RowKind::of(row)) {
             let mut command = vec![result.trim_start_matches("$ ")];
             self.at += 2;
             while let Some(row) = self.rows.get(self.at)
-                && Mark::of(row) == Mark::Indented
+                && RowKind::of(row) == RowKind::Indented
             {
                 command.push(dedent(row, RESULT_INDENT));
                 self.at += 1;
@@ -313,11 +316,12 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// A rule in the middle: a composer the terminal scrolled away while it was drawn. Goes on behind it; at a dialog, which
-    /// nothing follows, stays and answers no.
+    /// Skips a composer that the terminal scrolled off while it was drawn. At a dialog, which is last, stays and
+    /// returns false.
     fn skip_stale_composer(&mut self) -> bool {
-        let is_start = |mark: Mark<'_>| mark.starts_something() && !matches!(mark, Mark::Rule | Mark::Prompt);
-        match self.rows[self.at..].iter().position(|row| is_start(Mark::of(row))) {
+        let is_start =
+            |mark: RowKind<'_>| mark.starts_item() && !matches!(mark, RowKind::Rule | RowKind::Prompt);
+        match self.rows[self.at..].iter().position(|row| is_start(RowKind::of(row))) {
             Some(next) => {
                 self.at += next;
                 true
@@ -326,10 +330,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Nothing of the answer comes after this row.
+    /// Returns true if no row of the answer follows.
     fn is_last(&self, at: usize) -> bool {
-        let next = self.rows[at + 1..].iter().map(|row| Mark::of(row)).find(|mark| *mark != Mark::Blank);
-        matches!(next, None | Some(Mark::Prompt | Mark::Rule | Mark::End | Mark::Spinner))
+        let next =
+            self.rows[at + 1..].iter().map(|row| RowKind::of(row)).find(|mark| *mark != RowKind::Blank);
+        matches!(next, None | Some(RowKind::Prompt | RowKind::Rule | RowKind::End | RowKind::Spinner))
     }
 
     fn note_tokens(&mut self, row: &str) {
@@ -343,8 +348,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Up to five words that could name a tool: `server - tool`; without arguments only capitalized ones (`Update Todos`), as a
-/// sentence would have to be.
+/// Returns true for up to five words that can name a tool, such as `server - tool`. Without arguments, all words must
+/// be capitalized (`Update Todos`).
 fn is_tool_name(name: &str, has_args: bool) -> bool {
     let is_word = |word: &str| {
         let has_sign = word.chars().any(|c| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')));
@@ -353,7 +358,7 @@ fn is_tool_name(name: &str, has_args: bool) -> bool {
     name.starts_with(char::is_alphabetic) && name.split(' ').count() <= 5 && name.split(' ').all(is_word)
 }
 
-/// `API Error: 400 …`, in older versions `API Error (…) …`.
+/// Returns true for `API Error: 400 …`, or `API Error (…) …` in older versions.
 fn is_api_error(text: &str) -> bool {
     text.starts_with("API Error: ") || text.starts_with("API Error (")
 }

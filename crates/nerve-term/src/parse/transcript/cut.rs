@@ -1,185 +1,185 @@
-//! A transcript cut after one of its turns, or at a moment: what a fork at an earlier turn goes on from, and a branch of a recording.
+//! Cuts a transcript after a turn or at a moment, so that a fork or a branch can continue from there.
 //!
-//! Lines are a tree. What counts is the branch that the last line is on: a conversation that was taken back to an earlier prompt
-//! has others, which are left out. Lines of a turn are those that hang on its prompt, whether or not the branch leads through them:
-//! results of tools that ran side by side do not. Lines that hang on nothing go with the line before them.
+//! The lines form a tree, and the branch of the last line counts; branches of a rewound conversation are left out. A
+//! line belongs to a turn if it descends from the turn's prompt, even off the branch: results of parallel tools are.
+//! Lines without a parent stay with the line before them.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Line, said};
+use super::{Line, user_text};
 use crate::event::TsNs;
 
 /// Why a transcript cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
-    /// A line is no JSON object with a type.
-    #[error("its line {line} cannot be read")]
+    /// A line is not a JSON object with a type.
+    #[error("line {line} is invalid")]
     Malformed {
-        /// 1-based.
+        /// Line number, 1-based.
         line: usize,
     },
-    /// The last line is not whole.
-    #[error("its last line ends in the middle")]
+    /// The last line is incomplete.
+    #[error("the last line is incomplete")]
     Truncated,
-    /// Nothing in it is what a message of a user or an agent looked like so far.
-    #[error("no message in it is of a kind that is known: it may be of a newer format")]
+    /// No message of a known kind: the format is unknown.
+    #[error("unknown format, possibly of a newer version of the agent")]
     Unknown,
-    /// There is no such turn.
-    #[error("there is no turn {turn}: it has {turns}")]
+    /// The turn does not exist.
+    #[error("no turn {turn}: the conversation has {turns}")]
     NoSuchTurn {
-        /// As it was asked for, 1-based.
+        /// The requested turn, 1-based.
         turn: u64,
-        /// How many there are.
+        /// Number of turns.
         turns: u64,
     },
 }
 
-/// How many turns the conversation of a transcript has: prompts, and commands that the agent answered.
+/// Returns the number of turns: prompts, and commands that the agent answered.
 ///
 /// # Errors
-/// [`CutError`], but not for a turn.
+/// [`CutError`], except [`CutError::NoSuchTurn`].
 pub fn turns(text: &str) -> Result<u64, CutError> {
     Tree::read(text).map(|tree| tree.turns())
 }
 
-/// The transcript up to the end of a turn, 1-based, as that of the session `id`.
+/// Returns the transcript up to the end of a turn, 1-based, as session `id`.
 ///
 /// # Errors
 /// [`CutError`].
 pub fn cut(text: &str, turn: u64, id: &str) -> Result<String, CutError> {
     let tree = Tree::read(text)?;
-    let kept = tree.kept(turn)?;
+    let lines_to_keep = tree.lines_to_keep(turn)?;
     let mut cut = String::with_capacity(text.len());
-    for ((text, line), _) in tree.lines.iter().zip(kept).filter(|(_, is_kept)| *is_kept) {
-        cut.push_str(&renamed(text, line, id));
+    for ((text, line), _) in tree.lines.iter().zip(lines_to_keep).filter(|(_, is_kept)| *is_kept) {
+        cut.push_str(&with_session_id(text, line, id));
         cut.push('\n');
     }
     Ok(cut)
 }
 
-/// A conversation as it was at a moment, as that of another session.
+/// A transcript as it was at a moment, as another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CutAt {
-    /// The transcript. Empty if nothing had been said.
+pub struct TranscriptCut {
+    /// The transcript; empty if there were no messages yet.
     pub text: String,
-    /// Turns in it: prompts, and commands that the agent answered. The last one may have been in the middle of its answer.
+    /// Number of turns in it: prompts, and commands that the agent answered. The last answer may be incomplete.
     pub turns: u64,
-    /// Turns of the whole.
+    /// Number of turns in the whole transcript.
     pub of: u64,
 }
 
-/// The transcript as it was at a moment (of now, if `at` is `None`), as that of the session `id`.
+/// Returns the transcript as it was at `at`, or all of it if `at` is `None`, as session `id`.
 ///
-/// A message whose tools had not come back yet, and one that had only been thought about, are left out with what followed: no model takes
-/// them for a past. Where the work goes on in another folder, `moved` says from where to where: paths are rewritten, but for those in
-/// what the model signed.
+/// A message with pending tools or with nothing but thoughts is left out, together with what followed, because no model
+/// accepts it as history. `moved` (from, to) rewrites paths if the work continues in another folder, except in content
+/// signed by the model.
 ///
 /// # Errors
-/// [`CutError`], but neither for a turn nor for a last line that is not whole.
+/// [`CutError`], except [`CutError::NoSuchTurn`] and [`CutError::Truncated`].
 pub fn cut_at(
     text: &str,
     at: Option<TsNs>,
     id: &str,
     moved: Option<(&Path, &Path)>,
-) -> Result<CutAt, CutError> {
-    let whole = Tree::read(whole_lines(text))?;
+) -> Result<TranscriptCut, CutError> {
+    let whole = Tree::read(without_partial_line(text))?;
     let of = whole.turns();
-    let is_later = |line: &Line| {
+    let is_after_cut = |line: &Line| {
         let time = line.timestamp.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let is_main = line.uuid.is_some() && !line.is_sidechain;
         let ms = |at: TsNs| i128::from(at.0 / 1_000_000);
         is_main && at.zip(time).is_some_and(|(at, time)| i128::from(time.as_millisecond()) > ms(at))
     };
     let mut lines = whole.lines;
-    let end = lines.iter().position(|(_, line)| is_later(line)).unwrap_or(lines.len());
+    let end = lines.iter().position(|(_, line)| is_after_cut(line)).unwrap_or(lines.len());
     lines.truncate(end);
     let tree = Tree::of(lines);
     let turns = tree.turns();
-    let moved = moved.and_then(|(from, to)| Moved::new(from, to));
-    let mut cut = CutAt { text: String::new(), turns, of };
+    let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
+    let mut cut = TranscriptCut { text: String::new(), turns, of };
     if turns == 0 {
         return Ok(cut);
     }
-    let kept = tree.kept(turns)?;
-    let end = tree.unfinished(&kept).unwrap_or(kept.len());
-    for ((text, line), _) in tree.lines[..end].iter().zip(kept).filter(|(_, is_kept)| *is_kept) {
-        // Of a message that is still to come.
+    let lines_to_keep = tree.lines_to_keep(turns)?;
+    let end = tree.unfinished(&lines_to_keep).unwrap_or(lines_to_keep.len());
+    for ((text, line), _) in tree.lines[..end].iter().zip(lines_to_keep).filter(|(_, is_kept)| *is_kept) {
+        // Belongs to a message after the cut.
         if line.message_id.as_ref().is_some_and(|id| line.uuid.is_none() && !tree.by_id.contains_key(id)) {
             continue;
         }
-        let line = renamed(text, line, id);
+        let line = with_session_id(text, line, id);
         cut.text.push_str(&moved.as_ref().map_or(line.clone(), |moved| moved.line(&line)));
         cut.text.push('\n');
     }
     Ok(cut)
 }
 
-/// Without a last line that ends in the middle: it is being written.
-fn whole_lines(text: &str) -> &str {
+/// Returns the text without an incomplete last line, which is still being written.
+fn without_partial_line(text: &str) -> &str {
     match text.rsplit_once('\n') {
         Some((whole, last)) if serde_json::from_str::<Line>(last).is_err() => whole,
         _ => text,
     }
 }
 
-/// Paths of a folder that are those of another one from now on.
-pub(in crate::parse) struct Moved<'a> {
-    /// As they stand in JSON.
+/// Rewrites the paths of a folder to another folder.
+pub(in crate::parse) struct PathRewriter<'a> {
+    /// The folders in their JSON encoding.
     from: String,
     to: String,
     folders: (&'a Path, &'a Path),
 }
 
-impl<'a> Moved<'a> {
-    /// `None` where that cannot be done: the same, or no folder of its own.
-    pub(in crate::parse) fn new(from: &'a Path, to: &'a Path) -> Option<Moved<'a>> {
+impl<'a> PathRewriter<'a> {
+    /// Creates a rewriter; `None` if both folders are the same or `from` is the root or relative.
+    pub(in crate::parse) fn new(from: &'a Path, to: &'a Path) -> Option<PathRewriter<'a>> {
         let escaped = |path: &Path| {
             let quoted = Value::from(path.to_str()?).to_string();
             Some(quoted[1..quoted.len() - 1].trim_end_matches('/').to_string())
         };
         let (old, new) = (escaped(from)?, escaped(to)?);
-        // `/` begins every path.
+        // Every path begins with `/`.
         let is_folder = from.is_absolute() && from.components().count() > 1;
-        (old != new && is_folder).then_some(Moved { from: old, to: new, folders: (from, to) })
+        (old != new && is_folder).then_some(PathRewriter { from: old, to: new, folders: (from, to) })
     }
 
     pub(in crate::parse) fn line(&self, line: &str) -> String {
         if is_signed(line) {
             return self.with_cwd(line).unwrap_or_else(|| line.to_string());
         }
-        self.everywhere(line)
+        self.rewrite_all(line)
     }
 
-    /// Any other text in JSON.
+    /// Rewrites any JSON text.
     pub(in crate::parse) fn text(&self, text: &str) -> String {
-        if is_signed(text) { text.to_string() } else { self.everywhere(text) }
+        if is_signed(text) { text.to_string() } else { self.rewrite_all(text) }
     }
 
-    fn everywhere(&self, line: &str) -> String {
+    fn rewrite_all(&self, line: &str) -> String {
         let mut moved = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(at) = rest.find(&self.from) {
             let (before, found) = rest.split_at(at);
             let after = &found[self.from.len()..];
             moved.push_str(before);
-            moved.push_str(if is_whole(before, after) { &self.to } else { &self.from });
+            moved.push_str(if is_complete_path(before, after) { &self.to } else { &self.from });
             rest = after;
         }
         moved.push_str(rest);
         moved
     }
 
-    /// The line with another directory to work in, and not a letter of the rest changed. `None` if it has none in the folder.
+    /// Replaces only the working directory and keeps the rest byte for byte. `None` if it is not below the folder.
     fn with_cwd(&self, line: &str) -> Option<String> {
         let (from, to) = self.folders;
         let read = |line: &str| serde_json::from_str::<Value>(line).ok();
         let mut expected = read(line)?;
         let cwd = expected.get("cwd")?.as_str()?.to_string();
         let inside = Path::new(&cwd).strip_prefix(from).ok()?;
-        // Joined with nothing it would end in `/`.
+        // Joining an empty path would append `/`.
         let new: PathBuf = to.join(inside).components().collect();
         expected["cwd"] = Value::from(new.to_str()?);
         let (old, new) = (Value::from(cwd).to_string(), expected["cwd"].to_string());
@@ -191,38 +191,38 @@ impl<'a> Moved<'a> {
     }
 }
 
-/// A thought is signed word by word: changed, no model takes it back.
+/// Returns true for signed content: a model rejects it if it was changed.
 fn is_signed(text: &str) -> bool {
     text.contains("\"signature\":")
 }
 
-/// A path between these texts is no part of another one: `/a/b` is neither the beginning of `/a/bc` nor the end of `/x/a/b`, `~/a/b` or
-/// `https://a/b`, and `</a>` is a tag. At the end of a sentence it is itself.
-fn is_whole(before: &str, after: &str) -> bool {
+/// Returns true if a path between these texts is complete: `/a/b` matches neither the beginning of `/a/bc` nor the end
+/// of `/x/a/b`, `~/a/b` or `https://a/b`, and `</a>` is a tag. At the end of a sentence it is complete.
+fn is_complete_path(before: &str, after: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let goes_on = after.strip_prefix('.').unwrap_or(after).starts_with(is_part);
+    let continues = after.strip_prefix('.').unwrap_or(after).starts_with(is_part);
     let begins_before = |c: char| is_part(c) || matches!(c, '/' | '~' | '*' | '}' | ')');
-    // The letter of `\n` is no part of a path.
+    // The letter of `\n` is not part of a path.
     let is_escape = before.get(..before.len().saturating_sub(1)).is_some_and(|before| before.ends_with('\\'));
     let is_inner = before.ends_with(begins_before) && !is_escape;
     let is_tag = before.ends_with('<') && after.starts_with('>');
-    !(goes_on || is_inner || is_tag)
+    !(continues || is_inner || is_tag)
 }
 
-/// A part of the branch that counts.
+/// A part of the current branch.
 struct Part {
-    /// The line it begins with: a prompt, or the mark of a summary.
+    /// Its first line: a prompt, or a compaction boundary.
     head: usize,
     is_turn: bool,
 }
 
 struct Tree<'a> {
     lines: Vec<(&'a str, Line)>,
-    /// Lines of the main conversation by their ids.
+    /// Lines of the main conversation by id.
     by_id: HashMap<String, usize>,
-    /// The line that begins the part each line belongs to, whatever branch it is on.
+    /// The first line of the part to which each line belongs, on any branch.
     heads: Vec<Option<usize>>,
-    /// The parts of the branch that counts, in order.
+    /// The parts of the current branch, in order.
     parts: Vec<Part>,
 }
 
@@ -260,7 +260,7 @@ impl<'a> Tree<'a> {
             }
             let known = |id: &Option<String>| by_id.get(id.as_ref()?).copied().filter(|parent| *parent != at);
             let parent = known(&line.parent_uuid).or_else(|| known(&line.logical_parent_uuid));
-            // A parent that is gone: what was written before is the best guess.
+            // The parent is missing: the previous line is the best guess.
             let is_lost = line.parent_uuid.is_some() && parent.is_none();
             parents[at] = parent.or(before.filter(|_| is_lost));
             before = Some(at);
@@ -270,19 +270,21 @@ impl<'a> Tree<'a> {
         for at in 0..lines.len() {
             heads.push(match parents[at] {
                 _ if begins[at] => Some(at),
-                // It is known already: long turns are not walked again for each of their lines.
+                // Already known: avoids walking long turns again for each line.
                 Some(parent) if parent < at => heads[parent],
-                Some(_) => up(&parents, at).find(|&at| begins[at]),
+                Some(_) => ancestors(&parents, at).find(|&at| begins[at]),
                 None => None,
             });
         }
         let answers = lines.iter().zip(&heads).filter(|((_, line), _)| line.kind == "assistant");
         let answered: HashSet<usize> = answers.filter_map(|(_, head)| *head).collect();
         let is_turn = |head: usize| {
-            said(&lines[head].1).is_some_and(|said| !is_command(&said) || answered.contains(&head))
+            user_text(&lines[head].1)
+                .is_some_and(|user_text| !is_command(&user_text) || answered.contains(&head))
         };
         let mut seen = HashSet::new();
-        let branch = before.into_iter().flat_map(|last| up(&parents, last)).take_while(|at| seen.insert(*at));
+        let branch =
+            before.into_iter().flat_map(|last| ancestors(&parents, last)).take_while(|at| seen.insert(*at));
         let branch: Vec<usize> = branch.filter(|&at| begins[at]).collect();
         let parts = branch.into_iter().rev().map(|head| Part { head, is_turn: is_turn(head) }).collect();
         Tree { lines, by_id, heads, parts }
@@ -292,10 +294,11 @@ impl<'a> Tree<'a> {
         self.parts.iter().filter(|part| part.is_turn).count() as u64
     }
 
-    /// Where the last turn's first message begins that is not whole: a tool has not come back, or nothing but thoughts is there.
-    fn unfinished(&self, kept: &[bool]) -> Option<usize> {
+    /// Returns the first incomplete message of the last turn: one with a pending tool, or with nothing but thoughts at
+    /// the end.
+    fn unfinished(&self, lines_to_keep: &[bool]) -> Option<usize> {
         let last = self.parts.last()?.head;
-        let lines = || self.lines.iter().enumerate().skip(last).filter(|(at, _)| kept[*at]);
+        let lines = || self.lines.iter().enumerate().skip(last).filter(|(at, _)| lines_to_keep[*at]);
         let blocks = |line: &'_ Line| -> Vec<Value> {
             let content = line.message.as_ref().map(|message| &message.content);
             content.and_then(Value::as_array).cloned().unwrap_or_default()
@@ -324,8 +327,8 @@ impl<'a> Tree<'a> {
         unfinished.map(|(_, at, ..)| *at)
     }
 
-    /// Which lines are there up to the end of a turn.
-    fn kept(&self, turn: u64) -> Result<Vec<bool>, CutError> {
+    /// Returns for each line whether it is kept in a cut after a turn.
+    fn lines_to_keep(&self, turn: u64) -> Result<Vec<bool>, CutError> {
         let mut turns = self.parts.iter().enumerate().filter(|(_, part)| part.is_turn);
         let nth = turn.checked_sub(1).and_then(|skipped| usize::try_from(skipped).ok());
         let Some((last, _)) = nth.and_then(|nth| turns.nth(nth)) else {
@@ -348,8 +351,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A line and what it hangs on, upwards. Ends where lines hang on each other in a circle.
-fn up(parents: &[Option<usize>], from: usize) -> impl Iterator<Item = usize> {
+/// Iterates over a line and its ancestors. Ends at a cycle.
+fn ancestors(parents: &[Option<usize>], from: usize) -> impl Iterator<Item = usize> {
     let mut steps = parents.len();
     std::iter::successors(Some(from), move |&at| {
         steps = steps.checked_sub(1)?;
@@ -359,28 +362,29 @@ fn up(parents: &[Option<usize>], from: usize) -> impl Iterator<Item = usize> {
 
 fn begins_part(line: &Line) -> bool {
     let is_boundary = line.kind == "system" && line.subtype.as_deref() == Some("compact_boundary");
-    !line.is_sidechain && line.uuid.is_some() && (is_boundary || said(line).is_some())
+    !line.is_sidechain && line.uuid.is_some() && (is_boundary || user_text(line).is_some())
 }
 
-/// What the program writes down of a command that it did itself. One that the model was given is answered.
-fn is_command(said: &str) -> bool {
-    ["<command-", "<local-command-", "<bash-"].iter().any(|tag| said.trim_start().starts_with(tag))
+/// Returns true for a record of a command that the program executed itself. A command passed on to the model has an
+/// answer.
+fn is_command(user_text: &str) -> bool {
+    ["<command-", "<local-command-", "<bash-"].iter().any(|tag| user_text.trim_start().starts_with(tag))
 }
 
-/// The line as one of the session `id`. Only the names of the session are another text.
-fn renamed(text: &str, line: &Line, id: &str) -> String {
+/// Returns the line with the session names replaced by `id`.
+fn with_session_id(text: &str, line: &Line, id: &str) -> String {
     let quoted = |id: &str| Value::from(id).to_string();
-    let mut renamed = text.to_string();
+    let mut with_session_id = text.to_string();
     let names = [("sessionId", &line.session_id), ("session_id", &line.process_session_id)];
     for (key, old) in names.iter().filter_map(|(key, old)| Some((*key, old.as_ref()?))) {
-        // Inside of a text its quotes would be escaped: this is the field.
+        // Inside a text the quotes would be escaped, so this matches only the field.
         let (before, after) = (format!("\"{key}\":{}", quoted(old)), format!("\"{key}\":{}", quoted(id)));
-        if renamed.contains(&before) {
-            renamed = renamed.replace(&before, &after);
-        } else if let Ok(Value::Object(mut fields)) = serde_json::from_str(&renamed) {
+        if with_session_id.contains(&before) {
+            with_session_id = with_session_id.replace(&before, &after);
+        } else if let Ok(Value::Object(mut fields)) = serde_json::from_str(&with_session_id) {
             fields.insert(key.to_string(), Value::from(id));
-            renamed = Value::Object(fields).to_string();
+            with_session_id = Value::Object(fields).to_string();
         }
     }
-    renamed
+    with_session_id
 }

@@ -1,7 +1,7 @@
-//! Every form in which a command says which conversation it has (seed claude-fork, phase 5, and issue: fork).
+//! Tests of all forms in which a command selects a conversation.
 
 use super::super::Profiles;
-use super::{SessionForms, Told};
+use super::{ConversationRef, SessionForms};
 
 const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
@@ -10,26 +10,26 @@ fn forms(profile: &str) -> SessionForms {
     Profiles::builtin().get(profile).unwrap().session.clone().unwrap()
 }
 
-/// The words of a line, in which `A` and `B` stand for ids.
+/// Splits a line into words and replaces `A` and `B` by ids.
 fn argv(line: &str) -> Vec<String> {
     line.split(' ').map(|word| word.replace("ID-A", A).replace("ID-B", B)).collect()
 }
 
-fn told(line: &str) -> Told {
-    forms("claude").told(&argv(line))
+fn conversation(line: &str) -> ConversationRef {
+    forms("claude").conversation(&argv(line))
 }
 
-fn a() -> Told {
-    Told::Id(A.to_string())
+fn a() -> ConversationRef {
+    ConversationRef::Id(A.to_string())
 }
 
 #[track_caller]
 fn based(line: &str, expected: &str) {
-    assert_eq!(forms("claude").base(&argv(line)), argv(expected), "{line}");
+    assert_eq!(forms("claude").without_session_args(&argv(line)), argv(expected), "{line}");
 }
 
 #[test]
-fn an_id_is_found_in_all_its_forms() {
+fn id_is_found_in_all_forms() {
     for line in [
         "claude --session-id ID-A",
         "claude --session-id=ID-A --model opus",
@@ -42,13 +42,13 @@ fn an_id_is_found_in_all_its_forms() {
         "claude --session-id=ID-A --fork-session -r ID-B",
         "claude --continue --fork-session --session-id ID-A",
     ] {
-        assert_eq!(told(line), a(), "{line}");
+        assert_eq!(conversation(line), a(), "{line}");
     }
 }
 
 #[test]
-fn who_goes_on_and_who_begins() {
-    let goes_on = |profile: &str, line: &str| forms(profile).goes_on(&argv(line));
+fn resuming_and_new_commands_are_distinguished() {
+    let goes_on = |profile: &str, line: &str| forms(profile).resumes(&argv(line));
     for line in ["claude --resume ID-A", "claude -c", "claude --continue --fork-session --session-id ID-A"] {
         assert!(goes_on("claude", line), "{line}");
     }
@@ -61,7 +61,7 @@ fn who_goes_on_and_who_begins() {
 }
 
 #[test]
-fn what_only_the_agent_knows_is_not_guessed() {
+fn unspecified_conversation_is_not_guessed() {
     for line in [
         "claude --continue",
         "claude -c",
@@ -71,10 +71,10 @@ fn what_only_the_agent_knows_is_not_guessed() {
         "claude --resume some-name",
         "claude --resume=",
     ] {
-        assert_eq!(told(line), Told::Other, "{line}");
+        assert_eq!(conversation(line), ConversationRef::Unspecified, "{line}");
     }
     for line in ["claude --resume ID-A --fork-session", "claude -c --fork-session", "claude --fork-session"] {
-        assert_eq!(told(line), Told::Fork, "{line}");
+        assert_eq!(conversation(line), ConversationRef::Fork, "{line}");
     }
     for line in [
         "claude",
@@ -86,12 +86,12 @@ fn what_only_the_agent_knows_is_not_guessed() {
         "nerve mock-agent --session-id ID-A",
         "bash -c claude --session-id ID-A",
     ] {
-        assert_eq!(told(line), Told::Nothing, "{line}");
+        assert_eq!(conversation(line), ConversationRef::New, "{line}");
     }
 }
 
 #[test]
-fn the_base_has_no_session_id() {
+fn base_has_no_session_id() {
     based(
         "claude --dangerously-skip-permissions --session-id abc123",
         "claude --dangerously-skip-permissions",
@@ -100,7 +100,7 @@ fn the_base_has_no_session_id() {
 }
 
 #[test]
-fn the_base_has_no_resume() {
+fn base_has_no_resume() {
     based("claude --resume old-session --fork-session", "claude");
     based("claude --resume=old --model opus", "claude --model opus");
     based("claude -r old -c", "claude");
@@ -110,12 +110,12 @@ fn the_base_has_no_resume() {
 }
 
 #[test]
-fn the_base_has_no_fork_session() {
+fn base_has_no_fork_session() {
     based("claude --fork-session --dangerously-skip-permissions", "claude --dangerously-skip-permissions");
 }
 
 #[test]
-fn the_base_keeps_all_else() {
+fn base_keeps_other_arguments() {
     based(
         "claude --dangerously-skip-permissions --model opus --session-id abc",
         "claude --dangerously-skip-permissions --model opus",
@@ -132,20 +132,20 @@ fn the_base_keeps_all_else() {
 }
 
 #[test]
-fn words_with_spaces_and_quotes_stay_words() {
+fn words_with_spaces_and_quotes_are_kept() {
     let words =
         ["/my tools/claude", "--append-system-prompt", "say \"--resume\" x", "--session-id", A, "it's"];
     let words = words.map(String::from);
-    let base = forms("claude").base(&words);
+    let base = forms("claude").without_session_args(&words);
     assert_eq!(base, ["/my tools/claude", "--append-system-prompt", "say \"--resume\" x", "it's"]);
-    let forked = forms("claude").forked(&words, A, B, "").unwrap();
+    let forked = forms("claude").fork_command(&words, A, B, "").unwrap();
     assert_eq!(forked[..4], base);
     assert_eq!(forked[4..], ["--resume", A, "--fork-session", "--session-id", B]);
 }
 
 #[test]
-fn an_id_goes_right_behind_the_program() {
-    let started = |line: &str| forms("claude").started(&argv(line), B);
+fn id_is_inserted_after_program() {
+    let started = |line: &str| forms("claude").start_command(&argv(line), B);
     assert_eq!(started("claude"), Some(argv("claude --session-id ID-B")));
     assert_eq!(
         started("env A=b /x/claude --model opus -- hello"),
@@ -159,7 +159,7 @@ fn an_id_goes_right_behind_the_program() {
 }
 
 #[test]
-fn no_id_goes_where_it_cannot() {
+fn id_is_not_inserted_where_unsupported() {
     for line in [
         "claude -p hello",
         "claude --print",
@@ -173,13 +173,13 @@ fn no_id_goes_where_it_cannot() {
         "nerve mock-agent",
         "bash -c claude",
     ] {
-        assert_eq!(forms("claude").started(&argv(line), B), None, "{line}");
+        assert_eq!(forms("claude").start_command(&argv(line), B), None, "{line}");
     }
 }
 
 #[test]
-fn a_fork_resumes_the_one_and_has_the_id_of_the_other() {
-    let forked = |line: &str| forms("claude").forked(&argv(line), A, B, "").map(|argv| argv.join(" "));
+fn fork_command_names_both_ids() {
+    let forked = |line: &str| forms("claude").fork_command(&argv(line), A, B, "").map(|argv| argv.join(" "));
     let words = format!("--resume {A} --fork-session --session-id {B}");
     assert_eq!(forked("claude --model opus"), Some(format!("claude --model opus {words}")));
     assert_eq!(forked("claude --session-id ID-A"), Some(format!("claude {words}")));
@@ -190,43 +190,43 @@ fn a_fork_resumes_the_one_and_has_the_id_of_the_other() {
     );
     assert_eq!(forked("claude -x -- now"), Some(format!("claude -x {words} -- now")));
     assert_eq!(forked("./my-claude.sh"), None);
-    assert!(forms("claude").names_forks());
-    let resumed = forms("claude").resumed(&argv("claude -c --verbose -- x"), A);
+    assert!(forms("claude").can_name_forks());
+    let resumed = forms("claude").resume_command(&argv("claude -c --verbose -- x"), A);
     assert_eq!(resumed, Some(argv("claude --verbose --resume ID-A -- x")));
 }
 
 #[test]
-fn the_other_agents_have_words_of_their_own() {
+fn other_agents_have_their_own_arguments() {
     let codex = forms("codex");
-    assert_eq!(codex.told(&argv("codex --no-daemon resume ID-A")), a());
-    assert_eq!(codex.told(&argv("codex fork ID-A")), Told::Fork);
-    assert_eq!(codex.told(&argv("codex resume --last")), Told::Other);
-    assert_eq!(codex.told(&argv("codex -c model=\"o3\"")), Told::Nothing);
-    assert_eq!(codex.started(&argv("codex"), B), None);
-    let forked = codex.forked(&argv("codex --no-daemon resume ID-B -c a=b"), A, B, "");
+    assert_eq!(codex.conversation(&argv("codex --no-daemon resume ID-A")), a());
+    assert_eq!(codex.conversation(&argv("codex fork ID-A")), ConversationRef::Fork);
+    assert_eq!(codex.conversation(&argv("codex resume --last")), ConversationRef::Unspecified);
+    assert_eq!(codex.conversation(&argv("codex -c model=\"o3\"")), ConversationRef::New);
+    assert_eq!(codex.start_command(&argv("codex"), B), None);
+    let forked = codex.fork_command(&argv("codex --no-daemon resume ID-B -c a=b"), A, B, "");
     assert_eq!(forked, Some(argv("codex --no-daemon -c a=b fork ID-A")));
-    assert!(!codex.names_forks());
+    assert!(!codex.can_name_forks());
 
     let gemini = forms("gemini");
-    assert_eq!(gemini.told(&argv("gemini --session-id ID-A")), a());
-    assert_eq!(gemini.started(&argv("gemini -m x"), B), Some(argv("gemini --session-id ID-B -m x")));
-    assert_eq!(gemini.started(&argv("gemini -p x"), B), None);
-    let forked = gemini.forked(&argv("gemini -m x --session-id ID-A"), A, B, "/c/session-1.jsonl");
+    assert_eq!(gemini.conversation(&argv("gemini --session-id ID-A")), a());
+    assert_eq!(gemini.start_command(&argv("gemini -m x"), B), Some(argv("gemini --session-id ID-B -m x")));
+    assert_eq!(gemini.start_command(&argv("gemini -p x"), B), None);
+    let forked = gemini.fork_command(&argv("gemini -m x --session-id ID-A"), A, B, "/c/session-1.jsonl");
     assert_eq!(forked, Some(argv("gemini -m x --session-file /c/session-1.jsonl")));
 
     let opencode = forms("opencode");
     let words = argv("opencode --session ses_1aB -m a/b");
-    assert_eq!(opencode.told(&words), Told::Id("ses_1aB".into()));
+    assert_eq!(opencode.conversation(&words), ConversationRef::Id("ses_1aB".into()));
     assert_eq!(
-        opencode.forked(&words, "ses_1aB", B, ""),
+        opencode.fork_command(&words, "ses_1aB", B, ""),
         Some(argv("opencode -m a/b --session ses_1aB --fork"))
     );
-    assert_eq!(opencode.told(&argv("opencode --session ses_1 --fork")), Told::Fork);
-    assert_eq!(opencode.told(&argv("opencode -c")), Told::Other);
+    assert_eq!(opencode.conversation(&argv("opencode --session ses_1 --fork")), ConversationRef::Fork);
+    assert_eq!(opencode.conversation(&argv("opencode -c")), ConversationRef::Unspecified);
 }
 
 #[test]
-fn ids_are_checked() {
+fn ids_are_validated() {
     let claude = forms("claude");
     assert!(claude.is_id(A));
     for bad in
@@ -240,9 +240,9 @@ fn ids_are_checked() {
 }
 
 #[test]
-fn a_fork_in_another_folder_is_told_where_it_works() {
-    let moved = |agent: &str, line: &str| forms(agent).moved(argv(line), "/new").join(" ");
+fn fork_in_other_folder_sets_working_directory() {
+    let moved = |agent: &str, line: &str| forms(agent).with_cwd(argv(line), "/new").join(" ");
     assert_eq!(moved("codex", "env A=b codex fork X -- now"), "env A=b codex fork X --cd /new -- now");
     assert_eq!(moved("codex", "codex fork X"), "codex fork X --cd /new");
-    assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "it works where it is started");
+    assert_eq!(moved("claude", "claude --resume X"), "claude --resume X", "works in the start folder");
 }

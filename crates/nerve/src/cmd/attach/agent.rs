@@ -41,13 +41,13 @@ impl Agent {
 
     /// It was ready when it was known last: what it did before that was read.
     pub(super) fn taken_over(&mut self, now: TsNs) {
-        self.driver.taken_over(now);
+        self.driver.on_takeover(now);
     }
 
     /// It wrote: `offset` is the count of its bytes so far.
     pub(super) fn output(&mut self, now: TsNs, offset: u64, notices: &[Notice]) {
-        self.driver.output(now, offset);
-        notices.iter().for_each(|notice| self.driver.notice(notice));
+        self.driver.on_output(now, offset);
+        notices.iter().for_each(|notice| self.driver.on_notice(notice));
         // These say what it does: that is not to wait.
         match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
             true => self.look_at_once(now),
@@ -56,7 +56,7 @@ impl Agent {
     }
 
     pub(super) fn exited(&mut self, now: TsNs, exit: ExitStatus) {
-        self.driver.exited(now, exit);
+        self.driver.on_exit(now, exit);
     }
 
     pub(super) fn look_soon(&mut self) {
@@ -108,9 +108,9 @@ fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
 }
 
 fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
-    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.resumes(&entry.argv));
     let driver = Driver::new(profile, now);
-    if goes_on { driver.going_on() } else { driver }
+    if goes_on { driver.resuming() } else { driver }
 }
 
 fn word(state: &AgentState) -> &'static str {

@@ -1,14 +1,14 @@
-//! A hand-made terminal with a driver, on simulated time.
+//! A driver with a hand-made terminal on simulated time.
 
 use std::time::Duration;
 
-use nerve_term::driver::{AgentState, Driver, Effect, Foreground, Refused, TurnEnd, View};
+use nerve_term::driver::{AgentState, Driver, Effect, Foreground, SubmitError, TurnEnd, View};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::profile::Profiles;
 use nerve_term::terminal::TerminalState;
 
-/// A terminal, a driver and a clock that only moves when told.
-pub(crate) struct Bench {
+/// A terminal, a driver and a simulated clock.
+pub(crate) struct Harness {
     pub(crate) terminal: TerminalState,
     pub(crate) driver: Driver,
     pub(crate) now: TsNs,
@@ -16,16 +16,16 @@ pub(crate) struct Bench {
     written: Vec<u8>,
     pub(crate) ended: Vec<TurnEnd>,
     answered: Vec<bool>,
-    /// How often the agent was told to be blocked.
+    /// How often the blocked state was reported.
     blocked: usize,
 }
 
-/// A rule of Claude's composer.
+/// The rule around Claude's composer.
 pub(crate) const RULE: &str = "────────────────────────────────────────────────────────────";
 
-impl Bench {
-    pub(crate) fn new(profile: &str) -> Bench {
-        Bench {
+impl Harness {
+    pub(crate) fn new(profile: &str) -> Harness {
+        Harness {
             terminal: TerminalState::new(Size::new(60, 20)),
             driver: Driver::new(Profiles::builtin().get(profile).unwrap(), TsNs(1)),
             now: TsNs(1),
@@ -37,7 +37,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn observe(&mut self) {
         let screen = self.terminal.screen();
         let cursor_line = self.terminal.cursor_line().0;
         self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
@@ -59,23 +59,23 @@ impl Bench {
 
     pub(crate) fn feed(&mut self, text: &str) {
         let changes = self.terminal.process_data(self.now, text.as_bytes());
-        self.driver.output(self.now, self.terminal.offset());
+        self.driver.on_output(self.now, self.terminal.offset());
         for notice in &changes.notices {
-            self.driver.notice(notice);
+            self.driver.on_notice(notice);
         }
-        self.look();
+        self.observe();
     }
 
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         let until = self.now + Duration::from_millis(milliseconds);
         while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
             self.now = self.now.max(at);
-            self.look();
+            self.observe();
         }
         self.now = until;
     }
 
-    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, Refused> {
+    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, SubmitError> {
         let number =
             self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
         self.effects();
@@ -94,7 +94,7 @@ impl Bench {
         std::mem::take(&mut self.blocked)
     }
 
-    /// Draws Claude's composer with a draft and a footer, from the top of the screen.
+    /// Draws Claude's composer with a draft and a footer from the top of the screen.
     pub(crate) fn composer(&mut self, above: &str, draft: &str, footer: &str) {
         let above = above.replace('\n', "\r\n");
         let draft = draft.replace('\n', "\r\n  ");
@@ -103,12 +103,12 @@ impl Bench {
         ));
     }
 
-    pub(crate) fn ready_claude() -> Bench {
-        let mut bench = Bench::new("claude");
-        bench.feed("\x1b]0;✳ Claude Code\x07");
-        bench.composer("", "", "? for shortcuts");
-        bench.pass(1000);
-        assert_eq!(*bench.driver.state(), AgentState::Ready);
-        bench
+    pub(crate) fn ready_claude() -> Harness {
+        let mut harness = Harness::new("claude");
+        harness.feed("\x1b]0;✳ Claude Code\x07");
+        harness.composer("", "", "? for shortcuts");
+        harness.pass(1000);
+        assert_eq!(*harness.driver.state(), AgentState::Ready);
+        harness
     }
 }

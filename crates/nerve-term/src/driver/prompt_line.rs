@@ -1,46 +1,48 @@
-//! What stands behind the prompt of a line-based program. No state of its own.
+//! Text behind the prompt of a line-based program. Stateless.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::View;
 use crate::screen::Screen;
 
-/// Where a prompt ends, and how it looks.
+/// Position and text of a prompt's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PromptEnd {
     /// Absolute line.
     pub(super) line: u64,
-    /// Column of the first character behind it.
+    /// Column right behind the prompt.
     pub(super) col: u16,
     text: String,
 }
 
 impl PromptEnd {
-    /// What stands left of the cursor is the prompt; `None` if that is nothing.
+    /// Takes the text left of the cursor as the prompt; `None` if there is none.
     pub(super) fn at_cursor(view: &View<'_>) -> Option<PromptEnd> {
         let cursor = view.screen.cursor;
-        let text = left(view.screen, cursor.row, cursor.col);
+        let text = text_left_of(view.screen, cursor.row, cursor.col);
         (!text.is_empty()).then_some(PromptEnd { line: view.cursor_line, col: cursor.col, text })
     }
 
-    /// The cursor's line begins with it, whatever else stands there.
+    /// Takes `prompt` at the beginning of the cursor's line, whatever follows.
     pub(super) fn of_line(view: &View<'_>, prompt: &str) -> PromptEnd {
         PromptEnd {
-            line: view.cursor_line.saturating_sub(u64::from(wrapped(view))),
+            line: view.cursor_line.saturating_sub(u64::from(wrapped_rows_above(view))),
             col: u16::try_from(width(prompt)).unwrap_or(u16::MAX),
             text: prompt.trim_end().to_string(),
         }
     }
 
-    /// It is there still, and the cursor stands behind it.
-    pub(super) fn is_there(&self, view: &View<'_>) -> bool {
-        typed(view, self.line, self.col).is_some()
-            && row_of(view, self.line).is_some_and(|row| left(view.screen, row, self.col) == self.text)
+    /// Returns true if the prompt is still drawn and the cursor is behind it.
+    pub(super) fn is_visible(&self, view: &View<'_>) -> bool {
+        text_between(view, self.line, self.col).is_some()
+            && row_of(view, self.line)
+                .is_some_and(|row| text_left_of(view.screen, row, self.col) == self.text)
     }
 }
 
-/// What stands between a place and the cursor, in one line or in one that the terminal wrapped. `None` if the cursor is not behind it.
-pub(super) fn typed(view: &View<'_>, line: u64, col: u16) -> Option<String> {
+/// Returns the text between a position and the cursor within one line, including rows wrapped by the terminal. `None`
+/// if the cursor is not behind the position.
+pub(super) fn text_between(view: &View<'_>, line: u64, col: u16) -> Option<String> {
     let (cursor, first) = (view.screen.cursor, row_of(view, line)?);
     let rows = view.screen.rows.get(usize::from(first)..=usize::from(cursor.row))?;
     let (last, before) = rows.split_last()?;
@@ -57,31 +59,31 @@ pub(super) fn typed(view: &View<'_>, line: u64, col: u16) -> Option<String> {
     Some(text)
 }
 
-/// The row in which the cursor's line begins, before the terminal wrapped it.
+/// Returns the row in which the cursor's line begins, before wrapping.
 pub(super) fn first_row<'a>(view: &View<'a>) -> &'a str {
-    let first = view.screen.cursor.row.saturating_sub(wrapped(view));
+    let first = view.screen.cursor.row.saturating_sub(wrapped_rows_above(view));
     view.screen.rows.get(usize::from(first)).map_or("", |row| row.text.as_str())
 }
 
-/// Rows of the cursor's line above the cursor's.
-fn wrapped(view: &View<'_>) -> u16 {
+/// Returns how many rows of the cursor's line are above the cursor.
+fn wrapped_rows_above(view: &View<'_>) -> u16 {
     let above = view.screen.rows.get(..usize::from(view.screen.cursor.row)).unwrap_or_default();
     u16::try_from(above.iter().rev().take_while(|row| row.wrapped).count()).unwrap_or(u16::MAX)
 }
 
-/// The row of a line that is not below the cursor.
+/// Returns the row of a line that is not below the cursor.
 fn row_of(view: &View<'_>, line: u64) -> Option<u16> {
     let back = u16::try_from(view.cursor_line.checked_sub(line)?).ok()?;
     view.screen.cursor.row.checked_sub(back)
 }
 
-/// A row up to a column, trailing blanks cut.
-fn left(screen: &Screen, row: u16, col: u16) -> String {
+/// Returns a row up to a column without trailing blanks.
+fn text_left_of(screen: &Screen, row: u16, col: u16) -> String {
     let text = screen.rows.get(usize::from(row)).map_or("", |row| row.text.as_str());
     columns(text, 0, col).trim_end().to_string()
 }
 
-/// The characters of a row that begin in these columns: wide ones take two.
+/// Returns the characters that begin in these columns; wide characters take two.
 pub(super) fn columns(text: &str, from: u16, to: u16) -> &str {
     let place = |limit: u16| {
         let mut col = 0;
@@ -89,7 +91,7 @@ pub(super) fn columns(text: &str, from: u16, to: u16) -> &str {
         let found = places.find(|(_, c)| {
             let here = col;
             col += c.width().unwrap_or(0);
-            // What takes no column belongs to the character before it.
+            // A zero-width character belongs to the one before it.
             here >= usize::from(limit) && c.width() != Some(0)
         });
         found.map_or(text.len(), |(at, _)| at)
@@ -98,7 +100,7 @@ pub(super) fn columns(text: &str, from: u16, to: u16) -> &str {
     &text[start..place(to).max(start)]
 }
 
-/// Columns that a text takes.
+/// Returns the columns that a text takes.
 pub(super) fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_of_wide_and_narrow_characters() {
+    fn columns_with_wide_and_narrow_characters() {
         assert_eq!(columns("日本$ half", 6, 8), "ha");
         assert_eq!(columns("日本$ half", 0, 5), "日本$");
         assert_eq!(columns("e\u{301}x", 1, 9), "x");

@@ -1,27 +1,27 @@
-//! The profiles of a server: built in, and the user's own over them.
+//! The registry of profiles: built-in ones, and the user's own, which override them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Profile;
 
-/// All known profiles.
+/// All profiles by name.
 #[derive(Debug, Clone)]
 pub struct Profiles {
     by_name: BTreeMap<String, Arc<Profile>>,
 }
 
-/// A profile file that could not be used. The others still load.
+/// An invalid profile file. The others are still loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("profile file '{file}', line {line}, column {column}: {message}")]
 pub struct ProfileError {
-    /// The file, as the caller named it.
+    /// The file's name as given by the caller.
     pub file: String,
-    /// 1-based; 1 where the file as a whole is at fault.
+    /// Line, 1-based; 1 for an error in the file as a whole.
     pub line: usize,
-    /// 1-based.
+    /// Column, 1-based.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
 }
 
@@ -35,8 +35,8 @@ const BUILTIN: [(&str, &str); 7] = [
     ("generic.toml", include_str!("../../profiles/generic.toml")),
 ];
 
-/// Programs that run another program given in their arguments, and those of their options whose value is a word of its own
-/// (values that are numbers or assignments need not be told).
+/// Programs that run another program from their arguments, with the options that take a separate value (numbers and
+/// assignments are skipped anyway).
 const WRAPPERS: [(&str, &[&str]); 13] = [
     ("env", &["-u", "--unset", "-C", "--chdir"]),
     ("nerve", &[]),
@@ -54,14 +54,15 @@ const WRAPPERS: [(&str, &[&str]); 13] = [
 ];
 
 impl Profiles {
-    /// The built-in profiles.
+    /// Returns the built-in profiles.
     pub fn builtin() -> Profiles {
         let (profiles, errors) = Profiles::load(BUILTIN.iter().map(|(file, text)| (*file, *text)));
         debug_assert!(errors.is_empty(), "{errors:?}");
         profiles
     }
 
-    /// The built-in profiles with the user's files over them: a file whose `name` is known replaces that profile.
+    /// Returns the built-in profiles with the user's files added. A file with the name of a built-in profile replaces
+    /// it.
     pub fn with_user<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> (Profiles, Vec<ProfileError>) {
         let mut all = Profiles::builtin();
         let (own, errors) = Profiles::load(files);
@@ -83,18 +84,18 @@ impl Profiles {
         (Profiles { by_name }, errors)
     }
 
-    /// A profile by its name.
+    /// Returns a profile by name.
     pub fn get(&self, name: &str) -> Option<Arc<Profile>> {
         self.by_name.get(name).cloned()
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub fn names(&self) -> Vec<&str> {
         self.by_name.keys().map(String::as_str).collect()
     }
 
-    /// The profile for a command: by the program's file name, looking past wrappers such as `env` and `npx`; `generic` when
-    /// none fits.
+    /// Returns the profile for a command by the program's file name, behind wrappers such as `env` and `npx`; `generic`
+    /// if none matches.
     pub fn for_command(&self, argv: &[String]) -> Option<Arc<Profile>> {
         let fits =
             |profile: &&Arc<Profile>, name: &str| profile.programs.iter().any(|program| program == name);
@@ -103,13 +104,13 @@ impl Profiles {
     }
 }
 
-/// The file name of the program that a command comes down to.
+/// Returns the file name of the program that a command runs.
 fn program(argv: &[String]) -> Option<&str> {
     argv.get(program_at(argv)?).map(|word| file_name(word))
 }
 
-/// Which word of a command is the program it comes down to. Behind a wrapper that is the first word which is not the wrapper's own
-/// and no wrapper either: `claude` in `env cat claude` is a word for `cat`.
+/// Returns the index of the program that a command runs. Behind a wrapper, this is the first word that is neither an
+/// option nor another wrapper: in `env cat claude`, `claude` is an argument of `cat`.
 pub(super) fn program_at(argv: &[String]) -> Option<usize> {
     let mut words = argv.iter().map(String::as_str).enumerate();
     let (mut at, first) = words.next()?;
@@ -127,14 +128,14 @@ pub(super) fn program_at(argv: &[String]) -> Option<usize> {
     Some(at)
 }
 
-/// `NAME=value`, as `env` and `sudo` take it.
+/// Returns true for `NAME=value`, as in `env` and `sudo`.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })
 }
 
-/// A number, or one with a unit as `timeout` takes it: `60`, `1.5m`.
+/// Returns true for a number with an optional unit, as in `timeout`: `60`, `1.5m`.
 fn is_duration(word: &str) -> bool {
     let number = word.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(word);
     number.starts_with(|first: char| first.is_ascii_digit())

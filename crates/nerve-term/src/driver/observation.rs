@@ -1,89 +1,90 @@
-//! One look at the screen: where the composer is, what it holds, and what the live region says.
+//! Observation of one screen: the position of the composer, its draft, and the signal of the live region.
 
-use super::limit::LimitNotice;
 use super::state::Source;
+use super::usage_limit::LimitNotice;
 use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
 use crate::screen::{Row, Screen};
 
-/// What one look at the screen says, before it is weighed against other signals.
+/// What one screen shows, before other signals are weighed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct Observation {
     /// The composer, if one is drawn.
     pub composer: Option<ComposerView>,
-    /// What the screen and title say.
-    pub says: Option<Says>,
-    /// The title says that the agent works.
-    pub works: bool,
-    /// Choices of the dialog, top to bottom or left to right, if one is shown.
+    /// The state that screen and title signal.
+    pub signal: Option<Signal>,
+    /// The title signals work.
+    pub title_busy: bool,
+    /// Choices of the visible dialog, top to bottom or left to right.
     pub choices: Vec<ChoiceRow>,
-    /// They stand side by side.
-    pub across: bool,
-    /// All text of the dialog, its cursor left out; empty if none is shown.
+    /// The choices are in one row.
+    pub is_horizontal: bool,
+    /// Full text of the visible dialog without its cursor; empty without a dialog.
     pub dialog: String,
-    /// The words of the last rows above the dialog, without what ticks: two dialogs of the same text differ in what led to them.
+    /// The letters of the last rows above the dialog, without counters and spinners. Distinguishes two dialogs with the
+    /// same text.
     pub context: String,
-    /// The conversation has nothing in it yet, where the profile tells how that looks.
-    pub empty: bool,
+    /// The conversation is empty, if the profile defines how that looks.
+    pub conversation_empty: bool,
 }
 
-impl Reading {
-    /// Does it say what `earlier` said, and show the same dialog with its cursor where it was?
-    pub(super) fn stands(&self, earlier: &Reading) -> bool {
-        let kind = |reading: &Reading| reading.says.as_ref().map(std::mem::discriminant);
-        kind(self) == kind(earlier)
-            && self.works == earlier.works
+impl Observation {
+    /// Returns true if the signal, the dialog and the selected choice are the same as in `previous`.
+    pub(super) fn is_unchanged_from(&self, previous: &Observation) -> bool {
+        let kind = |observation: &Observation| observation.signal.as_ref().map(std::mem::discriminant);
+        kind(self) == kind(previous)
+            && self.title_busy == previous.title_busy
             && (&self.dialog, &self.context, &self.choices)
-                == (&earlier.dialog, &earlier.context, &earlier.choices)
+                == (&previous.dialog, &previous.context, &previous.choices)
     }
 }
 
-/// What a look can say.
+/// A state signalled by the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Says {
+pub enum Signal {
     /// Waiting for a prompt.
     Ready(String),
-    /// Working, and which sign says so.
+    /// Working, with the source of the signal.
     Busy(Source, String),
-    /// Asking, and which sign says so.
+    /// Showing a dialog, with the source of the signal.
     Blocked(BlockKind, Source, String),
     /// Waiting for the end of a usage limit.
     Suspended(LimitNotice),
 }
 
-/// The composer as drawn.
+/// The composer on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComposerView {
-    /// Rows of the screen it takes: first, and one past the last.
+    /// Screen rows of the composer, half-open.
     pub rows: (usize, usize),
-    /// What was typed into it; empty where only a placeholder shows.
+    /// The text typed into it; empty if only a placeholder is shown.
     pub draft: String,
-    /// A paste stands there as a chip.
+    /// A paste is shown as a chip.
     pub chip: bool,
 }
 
 /// A choice of a dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChoiceRow {
-    /// Its text.
+    /// Text of the choice.
     pub label: String,
-    /// The dialog's cursor stands on it.
+    /// The dialog's cursor is on this choice.
     pub selected: bool,
 }
 
-/// Looks at a screen with a profile's eyes.
-pub fn look(profile: &Profile, screen: &Screen) -> Reading {
-    look_past(profile, screen, |_| false)
+/// Observes a screen by the rules of a profile.
+pub fn observe_screen(profile: &Profile, screen: &Screen) -> Observation {
+    observe_screen_except(profile, screen, |_| false)
 }
 
-/// Looks at a screen on which notices that are `over` mean nothing.
-pub(super) fn look_past(
+/// Observes a screen, ignoring the notices for which `over` returns true.
+pub(super) fn observe_screen_except(
     profile: &Profile,
     screen: &Screen,
     mut over: impl FnMut(&LimitNotice) -> bool,
-) -> Reading {
+) -> Observation {
     let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
-    // A dialog's choices can look like a composer: where its question stands above them, it is one.
-    let composer = composer.filter(|view| !is_choice(profile, screen, view));
+    // A dialog's choice can look like a composer. With the dialog's question above, it is a choice.
+    let composer = composer.filter(|view| !is_dialog_choice(profile, screen, view));
     let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
     let rule = profile.rules.iter().find_map(|rule| {
         let rows = match (rule.region, &composer) {
@@ -96,35 +97,35 @@ pub(super) fn look_past(
             }
             _ => 0..0,
         };
-        let found = find_row(rule, screen.rows.get(rows)?)?;
+        let found = find_rule_match(rule, screen.rows.get(rows)?)?;
         let notice = (rule.state == RuleState::Suspended).then(|| notice(rule, found));
         if notice.as_ref().is_some_and(&mut over) {
             return None;
         }
         Some((rule, found[0].text.trim(), notice))
     });
-    let ((choices, across), dialog, context) = match &rule {
+    let ((choices, is_horizontal), dialog, context) = match &rule {
         Some((rule, ..)) if rule.state == RuleState::Blocked => {
             let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
-            let across = choices_across(profile, rows).map(|choices| (choices, true));
-            let found = across.unwrap_or_else(|| (choices(profile, rows), false));
+            let is_horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
+            let found = is_horizontal.unwrap_or_else(|| (choices(profile, rows), false));
             (found, dialog_text(profile, rows), context(above))
         }
         _ => Default::default(),
     };
-    let says = rule.map(|(rule, row, notice)| {
+    let signal = rule.map(|(rule, row, notice)| {
         let text = format!("row '{}'", clip(row));
         match (rule.state, notice) {
-            (_, Some(notice)) => Says::Suspended(notice),
-            (RuleState::Busy, None) => Says::Busy(Source::Screen, text),
-            (RuleState::Blocked, None) => Says::Blocked(rule.kind, Source::Screen, text),
-            (RuleState::Ready | RuleState::Suspended, None) => Says::Ready(text),
+            (_, Some(notice)) => Signal::Suspended(notice),
+            (RuleState::Busy, None) => Signal::Busy(Source::Screen, text),
+            (RuleState::Blocked, None) => Signal::Blocked(rule.kind, Source::Screen, text),
+            (RuleState::Ready | RuleState::Suspended, None) => Signal::Ready(text),
         }
     });
-    let says = with_title(profile, screen, composer.is_some(), says);
-    let empty = is_empty(profile, screen, composer.as_ref());
-    let works = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
-    Reading { composer, works, says, choices, across, dialog, context, empty }
+    let signal = with_title(profile, screen, composer.is_some(), signal);
+    let conversation_empty = is_empty(profile, screen, composer.as_ref());
+    let title_busy = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
+    Observation { composer, title_busy, signal, choices, is_horizontal, dialog, context, conversation_empty }
 }
 
 fn is_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
@@ -133,8 +134,8 @@ fn is_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>)
     screen.rows[composer.rows.1..].iter().any(|row| pattern.is_match(&row.text))
 }
 
-/// The rows from the last one on that the rule's pattern fits, unless the agent has gone on since.
-fn find_row<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
+/// Returns the rows from the last match of the rule on, unless a row below shows that the agent continued.
+fn find_rule_match<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
     let fits = |row: &Row| rule.pattern.is_match(&row.text);
     let Some(unless) = &rule.unless_below else {
         return rows.iter().position(fits).map(|at| &rows[at..]);
@@ -143,15 +144,15 @@ fn find_row<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
     (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
 }
 
-/// How many rows a notice can have.
+/// Rows that a notice can have.
 const NOTICE_ROWS: usize = 6;
 
-/// Reads the notice that begins in the first of `rows`.
+/// Reads the notice that begins in `rows[0]`.
 fn notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
     let paragraph = rows.iter().map(|row| row.text.trim_end()).take(NOTICE_ROWS);
     let mut text = String::new();
     for row in paragraph.take_while(|row| !row.is_empty()) {
-        // The first row keeps its indentation: the pattern was made for rows as they stand.
+        // The first row keeps its indentation: the pattern matches rows as drawn.
         let (gap, row) = if text.is_empty() { ("", row) } else { (" ", row.trim_start()) };
         text.extend([gap, row]);
     }
@@ -160,7 +161,7 @@ fn notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
     LimitNotice { text, when: when.map(|when| when.trim().to_string()) }
 }
 
-fn is_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
+fn is_dialog_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
     let first =
         screen.rows.get(view.rows.0).is_some_and(|row| profile.dialog.choice.choice(&row.text).is_some());
     let asks = |row: &Row| {
@@ -173,20 +174,20 @@ fn is_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
     first && screen.rows[dialog_rows(profile, screen)].iter().any(asks)
 }
 
-/// Title and screen have to agree before a screen with a composer counts as ready; either alone makes it busy.
-fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<Says>) -> Option<Says> {
+/// Combines screen and title: both have to agree on ready, and either alone signals busy.
+fn with_title(profile: &Profile, screen: &Screen, composer: bool, signal: Option<Signal>) -> Option<Signal> {
     let is = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
-    // A notice that stands there while the agent works is an old one.
-    let works = is(&profile.title.busy);
-    if says.as_ref().is_some_and(|says| !(works && matches!(says, Says::Suspended(_)))) {
-        return says;
+    // A notice visible while the agent works is an old one.
+    let title_busy = is(&profile.title.busy);
+    if signal.as_ref().is_some_and(|signal| !(title_busy && matches!(signal, Signal::Suspended(_)))) {
+        return signal;
     }
-    if works {
-        return Some(Says::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
+    if title_busy {
+        return Some(Signal::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
     }
     if is(&profile.title.blocked) {
         let text = format!("'{}'", clip(&screen.title));
-        return Some(Says::Blocked(BlockKind::Permission, Source::Title, text));
+        return Some(Signal::Blocked(BlockKind::Permission, Source::Title, text));
     }
     let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
     (composer && title_ok).then(|| {
@@ -195,7 +196,7 @@ fn with_title(profile: &Profile, screen: &Screen, composer: bool, says: Option<S
         } else {
             format!(", title '{}'", clip(&screen.title))
         };
-        Says::Ready(format!("composer without a busy sign{title}"))
+        Signal::Ready(format!("composer without a busy sign{title}"))
     })
 }
 
@@ -206,7 +207,7 @@ fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
         Layout::Bar => barred(composer, &screen.rows)?,
         Layout::Row => around_cursor(composer, &screen.rows, cursor)?,
     };
-    // A drawn composer that does not hold the cursor is not where keys go.
+    // A composer without the cursor does not receive the keys.
     if !(start..end).contains(&cursor) {
         return None;
     }
@@ -237,7 +238,7 @@ fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(us
     let start = (0..=cursor.min(rows.len().checked_sub(1)?))
         .rev()
         .find(|at| composer.prompt.is_match(&rows[*at].text))?;
-    // Rows of a draft are indented or blank; anything else between mark and cursor is conversation or a dialog.
+    // Draft rows are indented or blank. Other rows between marker and cursor are conversation or a dialog.
     let drafted =
         rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
     let beyond = |row: &Row| !row.text.starts_with("  ");
@@ -258,7 +259,7 @@ fn draft(composer: &Composer, rows: &[Row]) -> String {
     };
     let lines: Vec<String> = rows.iter().enumerate().map(|(at, row)| text(row, at == 0)).collect();
     match composer.layout {
-        // The first paragraph is the draft, status rows follow it.
+        // The first paragraph is the draft; status rows follow.
         Layout::Bar => lines
             .iter()
             .skip_while(|l| l.is_empty())
@@ -270,7 +271,7 @@ fn draft(composer: &Composer, rows: &[Row]) -> String {
     }
 }
 
-/// Placeholders are drawn dim; drafts never are.
+/// Returns true for dim text: placeholders are dim, drafts never are.
 fn is_dim(row: &Row) -> bool {
     let text: Vec<_> = row.runs.iter().filter(|run| run.start >= 2).collect();
     !text.is_empty()
@@ -280,7 +281,7 @@ fn is_dim(row: &Row) -> bool {
 
 fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
     let rows = &screen.rows[..composer_top];
-    // Rules and single hint rows stand between the status block and the composer: look at the last few rows with text.
+    // Rules and hint rows separate the status block from the composer: take the last few rows with text.
     let start = rows
         .iter()
         .enumerate()
@@ -300,7 +301,8 @@ fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
     above.map_or(start, |at| start + at)..end
 }
 
-/// Rows between two choices of one dialog at most: wrapped labels, a blank row. What stands higher is another list.
+/// Rows between two choices of one dialog at most: wrapped labels and a blank row. Choices further up belong to another
+/// list.
 const CHOICE_GAP: usize = 3;
 
 fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
@@ -323,8 +325,8 @@ fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
     found
 }
 
-/// Choices in one row, left to right. The text does not tell which is selected: its background is not that of the row's end.
-fn choices_across(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
+/// Finds choices in one row, left to right. The selected one has a different background than the end of the row.
+fn find_horizontal_choices(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
     let pattern = profile.dialog.row.as_ref()?;
     let (row, (start, held)) = rows.iter().rev().find_map(|row| Some((row, pattern.choices(&row.text)?)))?;
     let background = |col: usize| {
@@ -336,7 +338,7 @@ fn choices_across(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
     let plain = background(row.text.chars().count().saturating_sub(1));
     let mut col = row.text[..start].chars().count();
     let mut choices = Vec::new();
-    // Of more than two blanks between labels some are left at the beginning of the next piece, or make an empty one.
+    // Surplus blanks between labels end up at the beginning of a piece, or form an empty piece.
     for piece in held.split("  ") {
         let (label, indent) = (piece.trim(), piece.chars().take_while(|c| *c == ' ').count());
         if !label.is_empty() {
@@ -355,7 +357,7 @@ fn dialog_text(profile: &Profile, rows: &[Row]) -> String {
     rows.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// How many rows with text above a dialog tell where it belongs.
+/// Rows with text above a dialog that identify its context.
 const CONTEXT_ROWS: usize = 3;
 
 fn context(above: &[Row]) -> String {
@@ -372,8 +374,9 @@ fn clip(text: &str) -> String {
     clipped
 }
 
-/// Does a composer show (at least a telling part of) `text`? White space is drawn differently everywhere and left out.
-pub fn echoes(view: &ComposerView, text: &str) -> bool {
+/// Returns true if the composer shows `text` or a distinctive part of it. White space is ignored because agents draw it
+/// differently.
+pub fn is_echo_of(view: &ComposerView, text: &str) -> bool {
     if view.chip {
         return true;
     }
@@ -382,6 +385,6 @@ pub fn echoes(view: &ComposerView, text: &str) -> bool {
     if shown.is_empty() {
         return false;
     }
-    // A tall draft is scrolled inside the composer: its end (or its start) is what shows.
+    // A tall draft scrolls inside the composer: only its beginning or end is visible.
     shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24)
 }

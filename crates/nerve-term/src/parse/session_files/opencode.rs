@@ -1,64 +1,69 @@
-//! opencode's export of a conversation (`opencode export ID`, seen on 1.18): an object with `info` and `messages`, each of those an
-//! `info` and `parts`. It can be imported again, and is another conversation when all its ids are others.
+//! opencode's session export (`opencode export ID`, version 1.18): an object with `info` and `messages`, each message
+//! with `info` and `parts`. It can be imported as another session if all its ids are replaced.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{PastError, is_after};
+use super::{SessionFileError, is_after};
 use crate::event::TsNs;
-use crate::parse::transcript::Moved;
+use crate::parse::transcript::PathRewriter;
 
-/// Of an id: characters of its kind and its time, by which ids are in order.
+/// Characters of an id that encode its kind and time and define the order of ids.
 const TIME: usize = 16;
 
-/// What the cut is to be.
+/// Properties of the new session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewSession<'a> {
-    /// Letters and digits that no other conversation has: they become part of the ids.
+    /// Letters and digits unique to the new session; they become part of its ids.
     pub salt: &'a str,
-    /// Where it works.
+    /// The session's working directory.
     pub cwd: &'a Path,
-    /// The folder whose files are another's from now on.
+    /// Old and new folder, if files have moved.
     pub moved: Option<(&'a Path, &'a Path)>,
 }
 
-/// A conversation as it was at a moment, as another one.
+/// A session as it was at a moment, with new ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutSession {
-    /// To be imported. Has no messages if nothing had been said.
+    /// The export to import; without messages if there were none yet.
     pub text: String,
-    /// Its id.
+    /// The new session's id.
     pub id: String,
-    /// Prompts in it.
+    /// Number of prompts in the cut.
     pub turns: u64,
-    /// Prompts of the whole.
+    /// Number of prompts in the whole session.
     pub of: u64,
 }
 
-/// The export as it was at a moment (of now, if `at` is `None`), with ids of its own. A message of the agent that was not whole by then is
-/// left out with what followed. Paths of the old folder are those of the new one, but for those in what a model signed.
+/// Returns the export as it was at `at`, or all of it if `at` is `None`, with new ids. An answer that was incomplete by
+/// then is left out, together with what followed. Paths below the old folder are rewritten, except in content signed by
+/// a model.
 ///
 /// # Errors
-/// [`PastError::Unknown`].
-pub fn cut_opencode(export: &str, at: Option<TsNs>, new: NewSession<'_>) -> Result<CutSession, PastError> {
-    let mut whole: Value = serde_json::from_str(export).map_err(|_| PastError::Unknown)?;
-    let id = whole["info"]["id"].as_str().ok_or(PastError::Unknown)?.to_string();
-    let messages = whole["messages"].as_array().ok_or(PastError::Unknown)?;
+/// [`SessionFileError::Unknown`].
+pub fn cut_opencode(
+    export: &str,
+    at: Option<TsNs>,
+    new: NewSession<'_>,
+) -> Result<CutSession, SessionFileError> {
+    let mut whole: Value = serde_json::from_str(export).map_err(|_| SessionFileError::Unknown)?;
+    let id = whole["info"]["id"].as_str().ok_or(SessionFileError::Unknown)?.to_string();
+    let messages = whole["messages"].as_array().ok_or(SessionFileError::Unknown)?;
     let of = prompts(messages);
-    let end = messages.iter().position(|message| is_later(message, at)).unwrap_or(messages.len());
-    let kept = messages[..end].to_vec();
-    let turns = prompts(&kept);
+    let end = messages.iter().position(|message| is_after_cut(message, at)).unwrap_or(messages.len());
+    let lines_to_keep = messages[..end].to_vec();
+    let turns = prompts(&lines_to_keep);
     let mut ids = Ids { salt: new.salt, known: HashMap::new() };
     let id = ids.add(&id);
-    for message in &kept {
+    for message in &lines_to_keep {
         let parts = message["parts"].as_array().into_iter().flatten();
         for old in parts.map(|part| &part["id"]).chain([&message["info"]["id"]]).filter_map(Value::as_str) {
             ids.add(old);
         }
     }
-    let moved = new.moved.and_then(|(from, to)| Moved::new(from, to));
+    let moved = new.moved.and_then(|(from, to)| PathRewriter::new(from, to));
     let rewritten = |value: &Value| {
         let mut value = value.clone();
         ids.rename(&mut value);
@@ -67,16 +72,17 @@ pub fn cut_opencode(export: &str, at: Option<TsNs>, new: NewSession<'_>) -> Resu
             None => value,
         }
     };
-    let messages: Vec<Value> = kept
+    let messages: Vec<Value> = lines_to_keep
         .iter()
         .map(|message| {
             let parts = message["parts"].as_array().into_iter().flatten().map(&rewritten).collect();
             serde_json::json!({ "info": rewritten(&message["info"]), "parts": Value::Array(parts) })
         })
         .collect();
-    let there: HashSet<&str> = kept.iter().filter_map(|message| message["info"]["id"].as_str()).collect();
+    let there: HashSet<&str> =
+        lines_to_keep.iter().filter_map(|message| message["info"]["id"].as_str()).collect();
     if let Some(info) = whole["info"].as_object_mut() {
-        // What was taken back, and what it was shared as, are of the other one.
+        // Shared links and reverted messages belong to the original session.
         info.remove("share");
         if !info
             .get("revert")
@@ -86,7 +92,7 @@ pub fn cut_opencode(export: &str, at: Option<TsNs>, new: NewSession<'_>) -> Resu
         }
     }
     let mut info = rewritten(&whole["info"]);
-    info["directory"] = Value::from(new.cwd.to_str().ok_or(PastError::Unknown)?);
+    info["directory"] = Value::from(new.cwd.to_str().ok_or(SessionFileError::Unknown)?);
     let text = serde_json::json!({ "info": info, "messages": messages }).to_string();
     Ok(CutSession { text, id, turns, of })
 }
@@ -95,30 +101,30 @@ fn prompts(messages: &[Value]) -> u64 {
     messages.iter().filter(|message| message["info"]["role"] == "user").count() as u64
 }
 
-/// It began after the moment, or it is one of the agent's that had not ended by then.
-fn is_later(message: &Value, at: Option<TsNs>) -> bool {
+/// Returns true if the message began after `at`, or is an answer that was not complete by then.
+fn is_after_cut(message: &Value, at: Option<TsNs>) -> bool {
     let time = &message["info"]["time"];
     let is_after = |time: &Value| time.as_i64().is_some_and(|ms| is_after(ms, at));
     let is_agents = message["info"]["role"] == "assistant";
     is_after(&time["created"]) || (is_agents && (time["completed"].is_null() || is_after(&time["completed"])))
 }
 
-/// The new ids.
+/// Maps old ids to new ones.
 struct Ids<'a> {
     salt: &'a str,
     known: HashMap<String, String>,
 }
 
 impl Ids<'_> {
-    /// An id of the same kind and time.
+    /// Returns a new id of the same kind and time.
     fn add(&mut self, old: &str) -> String {
         let number = self.known.len();
         let beginning: String = old.chars().take(TIME).collect();
-        let new = format!("{beginning}{}{}", self.salt, in_letters(number));
+        let new = format!("{beginning}{}{}", self.salt, encode_letters(number));
         self.known.entry(old.to_string()).or_insert(new).clone()
     }
 
-    /// Wherever one stands alone.
+    /// Replaces all strings that are old ids.
     fn rename(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -133,8 +139,8 @@ impl Ids<'_> {
     }
 }
 
-/// Four letters, in the order of the numbers; more from half a million on.
-fn in_letters(mut number: usize) -> String {
+/// Encodes a number as at least four letters that sort like the numbers.
+fn encode_letters(mut number: usize) -> String {
     let mut letters = Vec::new();
     while number > 0 || letters.len() < 4 {
         letters.push(char::from(b'a' + u8::try_from(number % 26).unwrap_or(0)));
@@ -184,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_the_moment_with_what_was_whole() {
+    fn cut_contains_only_complete_messages() {
         let turns = |ms| {
             let (cut, value) = cut(ms);
             (cut.turns, cut.of, value["messages"].as_array().unwrap().len())
         };
         assert_eq!(turns(None), (2, 2, 4));
         assert_eq!(turns(Some(1700)), (1, 2, 2));
-        assert_eq!(turns(Some(1400)), (1, 2, 1), "its answer was not whole");
+        assert_eq!(turns(Some(1400)), (1, 2, 1), "the answer was incomplete");
         assert_eq!(turns(Some(900)), (0, 2, 0));
     }
 
     #[test]
-    fn no_id_is_one_of_the_other_and_their_order_is_the_same() {
+    fn all_ids_are_new_and_keep_their_order() {
         let (cut, value) = cut(Some(1700));
         let text = value.to_string();
         assert!(!text.contains("jBP69mipKs1PlY") && !text.contains("9JYeNidr2l0jpl"), "{text}");
@@ -210,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn it_works_in_the_new_folder_and_what_is_signed_stays() {
+    fn paths_are_rewritten_except_in_signed_parts() {
         let (_, value) = cut(None);
         assert_eq!(value["info"]["directory"], "/n");
         let first = &value["messages"][0];
@@ -219,14 +225,14 @@ mod tests {
             (&json!("/n"), &json!("alpha in /n"))
         );
         assert_eq!(first["parts"][1]["text"], "/a/b");
-        assert!(!value["info"]["revert"].is_null(), "what it names is there");
+        assert!(!value["info"]["revert"].is_null(), "the named message exists");
     }
 
     #[test]
-    fn what_is_no_export_is_an_error() {
+    fn invalid_export_is_an_error() {
         let new = NewSession { salt: "s", cwd: Path::new("/n"), moved: None };
         for text in ["", "[]", r#"{"info":{}}"#, r#"{"info":{"id":"ses_1"}}"#] {
-            assert_eq!(cut_opencode(text, None, new), Err(PastError::Unknown), "{text}");
+            assert_eq!(cut_opencode(text, None, new), Err(SessionFileError::Unknown), "{text}");
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Keys as bytes.
+//! Key encoding of xterm.
 
 use super::{Code, Key};
 use crate::screen::Modes;
 
 impl Key {
-    /// The bytes a terminal in these modes sends: xterm's, in the form all programs read.
+    /// Encodes the key as xterm does in these modes, in the form that all programs read.
     ///
-    /// Kitty keyboard flags do not change them: programs that set them go on reading the older forms, and the agents do (their
-    /// recorded sessions were typed so). What a person types is sent as such programs asked for it: [`Input::bytes`].
+    /// Kitty keyboard flags are ignored: programs that set them still read the older forms, and recorded agents do. A
+    /// user's keys are encoded with the requested flags by [`Input::bytes`].
     ///
     /// [`Input::bytes`]: super::Input::bytes
     pub fn bytes(self, modes: Modes) -> Vec<u8> {
@@ -21,7 +21,7 @@ impl Key {
             Code::Enter => bytes.push(b'\r'),
             Code::Tab => bytes.push(b'\t'),
             Code::Esc => bytes.push(0x1b),
-            // As xterm: with Control it is the other one of the two.
+            // As in xterm: Control selects the other code of the two.
             Code::Backspace => bytes.push(if self.ctrl { 0x08 } else { 0x7f }),
             Code::Char(c) if self.ctrl => bytes.extend(control(c)),
             Code::Char(c) => bytes.extend(self.shifted(c).to_string().into_bytes()),
@@ -30,7 +30,7 @@ impl Key {
         bytes
     }
 
-    /// 1, and one for Shift, two for Alt, four for Control (xterm, "PC-Style Function Keys").
+    /// Returns 1, plus 1 for Shift, 2 for Alt and 4 for Control (xterm, "PC-Style Function Keys").
     pub(super) fn modifiers(self) -> u8 {
         1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.ctrl)
     }
@@ -57,7 +57,7 @@ impl Key {
             Code::Delete => number(3),
             Code::PageUp => number(5),
             Code::PageDown => number(6),
-            // xterm's: F1–F4 as SS3, the others numbered with VT220's gaps.
+            // As in xterm: F1–F4 as SS3, the others with the gaps of the VT220 numbering.
             Code::F(nth @ 1..=4) => letter(char::from(b'P' + nth - 1), 'O'),
             Code::F(5) => number(15),
             Code::F(nth @ 6..=10) => number(nth + 11),
@@ -69,7 +69,7 @@ impl Key {
     }
 }
 
-/// Control takes the low five bits (ECMA-48 table 1); what has no control character is sent plain.
+/// Returns the low five bits (ECMA-48 table 1), or the plain character if it has no control code.
 fn control(c: char) -> Vec<u8> {
     match c.to_ascii_uppercase() {
         ' ' | '2' => vec![0],

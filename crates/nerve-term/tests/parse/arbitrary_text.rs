@@ -1,4 +1,4 @@
-//! Text that a model could write: whatever it quotes, it stays text, and nothing panics.
+//! Properties of arbitrary model output: quoted markers stay text, and the parsers never panic.
 
 use nerve_term::event::Size;
 use nerve_term::parse::transcript::parse_turn;
@@ -11,7 +11,7 @@ use crate::screens::parse;
 const KINDS: [ParserKind; 5] =
     [ParserKind::Claude, ParserKind::Codex, ParserKind::Gemini, ParserKind::Opencode, ParserKind::None];
 
-/// Everything the agents' own rows are made of.
+/// Markers and words that the agents' own rows consist of.
 const SIGNS: [&str; 47] = [
     "",
     "plain words",
@@ -69,13 +69,13 @@ fn rows() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec((indents, sign).prop_map(|(indent, sign)| format!("{indent}{sign}")), 0..40)
 }
 
-/// An answer: its first and last rows plain, anything between.
+/// Generates an answer: the first and last rows are plain, the others arbitrary.
 fn answer() -> impl Strategy<Value = Vec<&'static str>> {
     let middle = prop::collection::vec(prop::sample::select(&SIGNS[..]), 0..12);
     middle.prop_map(|middle| [&["The answer is this:"], &middle[..], &["that was it."]].concat())
 }
 
-/// The answer as the agents draw it: a marker, the rest indented by two.
+/// Draws the answer like the agents: a marker, further rows indented by two.
 fn draw(marker: &str, answer: &[&str], above: &str, below: &str) -> Vec<String> {
     let mut rows: Vec<String> = above.lines().map(String::from).collect();
     for (i, row) in answer.iter().enumerate() {
@@ -86,14 +86,14 @@ fn draw(marker: &str, answer: &[&str], above: &str, below: &str) -> Vec<String> 
     rows
 }
 
-/// What comes back, with blanks at line ends and runs of them put aside.
+/// Returns the expected text with normalized blanks.
 fn expected(answer: &[&str]) -> String {
     answer.iter().map(|row| row.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 proptest! {
     #[test]
-    fn nothing_panics(rows in rows(), prompt in prop_oneof![Just(String::new()), prop::sample::select(&SIGNS[..]).prop_map(String::from), any::<String>()],
+    fn never_panics(rows in rows(), prompt in prop_oneof![Just(String::new()), prop::sample::select(&SIGNS[..]).prop_map(String::from), any::<String>()],
                       row in 0u16..50, col in 0u16..130, visible: bool) {
         for kind in KINDS {
             let parsed = parse(kind, &prompt, &rows);

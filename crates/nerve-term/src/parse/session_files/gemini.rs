@@ -1,67 +1,71 @@
-//! Gemini CLI's file of a conversation (`~/.gemini/tmp/<project>/chats/session-*.jsonl`, seen on 0.61): a head, and then what was
-//! added, a line each. So what was there at a moment is the file's beginning.
+//! Gemini CLI's session file (`~/.gemini/tmp/<project>/chats/session-*.jsonl`, version 0.61): a head line followed by
+//! appended lines. An earlier state of the session is therefore a prefix of the file.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{PastError, is_after};
+use super::{SessionFileError, is_after};
 use crate::event::TsNs;
-use crate::parse::transcript::{CutAt, Moved};
+use crate::parse::transcript::{PathRewriter, TranscriptCut};
 
-/// What Gemini CLI itself puts before the first prompt.
+/// Marks the context that Gemini CLI inserts before the first prompt.
 const CONTEXT: &str = "<session_context>";
 
-/// The file as it was at a moment (of now, if `at` is `None`). Where the work goes on in another folder, `moved` says from where to
-/// where: paths are rewritten. A last line that is not whole is left out: it is being written.
+/// Returns the file as it was at `at`, or all of it if `at` is `None`. `moved` (from, to) rewrites paths if the work
+/// continues in another folder. A truncated last line is still being written and is left out.
 ///
 /// # Errors
-/// [`PastError`].
-pub fn cut_gemini(text: &str, at: Option<TsNs>, moved: Option<(&Path, &Path)>) -> Result<CutAt, PastError> {
-    let moved = moved.and_then(|(from, to)| Moved::new(from, to));
-    let mut cut = CutAt { text: String::new(), turns: 0, of: 0 };
+/// [`SessionFileError`].
+pub fn cut_gemini(
+    text: &str,
+    at: Option<TsNs>,
+    moved: Option<(&Path, &Path)>,
+) -> Result<TranscriptCut, SessionFileError> {
+    let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
+    let mut cut = TranscriptCut { text: String::new(), turns: 0, of: 0 };
     let mut prompts = Prompts::default();
-    let mut is_over = false;
+    let mut is_past_cut = false;
     let mut rows = text.lines().enumerate().filter(|(_, row)| !row.trim().is_empty()).peekable();
     let mut is_head = true;
     while let Some((index, row)) = rows.next() {
         let line = match serde_json::from_str::<Value>(row) {
             Ok(line) if line.is_object() => line,
             Err(_) if rows.peek().is_none() && !text.ends_with('\n') => break,
-            _ => return Err(PastError::Malformed { line: index + 1 }),
+            _ => return Err(SessionFileError::Malformed { line: index + 1 }),
         };
         if is_head && !line["sessionId"].is_string() {
-            return Err(PastError::Unknown);
+            return Err(SessionFileError::Unknown);
         }
         is_head = false;
-        if !is_over && time_of(&line).is_some_and(|ms| is_after(ms, at)) {
-            is_over = true;
+        if !is_past_cut && time_of(&line).is_some_and(|ms| is_after(ms, at)) {
+            is_past_cut = true;
             cut.turns = prompts.count();
         }
         prompts.line(&line);
-        if !is_over {
+        if !is_past_cut {
             cut.text.push_str(&moved.as_ref().map_or_else(|| row.to_string(), |moved| moved.line(row)));
             cut.text.push('\n');
         }
     }
     if is_head {
-        return Err(PastError::Unknown);
+        return Err(SessionFileError::Unknown);
     }
     cut.of = prompts.count();
-    if !is_over {
+    if !is_past_cut {
         cut.turns = cut.of;
     }
     Ok(cut)
 }
 
-/// When a line was written, milliseconds since the Unix epoch.
+/// Returns when a line was written, in milliseconds since the Unix epoch.
 fn time_of(line: &Value) -> Option<i64> {
     let time = [&line["timestamp"], &line["$set"]["lastUpdated"], &line["startTime"]];
     let time = time.into_iter().find_map(Value::as_str)?;
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
-/// The prompts so far: their messages' ids, in order.
+/// Message ids so far, in order, and whether each message is a prompt.
 #[derive(Default)]
 struct Prompts {
     messages: Vec<(String, bool)>,
@@ -70,7 +74,7 @@ struct Prompts {
 impl Prompts {
     fn line(&mut self, line: &Value) {
         if let Some(messages) = line["$set"]["messages"].as_array() {
-            // Takes the place of all before.
+            // Replaces all earlier messages.
             self.messages.clear();
             messages.iter().for_each(|message| self.message(message));
         } else if let Some(id) = line["$rewindTo"].as_str() {
@@ -94,12 +98,12 @@ impl Prompts {
     }
 }
 
-/// Said by somebody: neither what a tool gave back nor what the agent puts before the first prompt.
+/// Returns true for a user's prompt; false for tool results and inserted context.
 fn is_prompt(message: &Value) -> bool {
-    let says = |text: &Value| text.as_str().is_some_and(|text| !text.starts_with(CONTEXT));
+    let is_user_text = |text: &Value| text.as_str().is_some_and(|text| !text.starts_with(CONTEXT));
     let content = &message["content"];
-    let texts = || content.as_array().into_iter().flatten().any(|part| says(&part["text"]));
-    message["type"] == "user" && (says(content) || texts())
+    let texts = || content.as_array().into_iter().flatten().any(|part| is_user_text(&part["text"]));
+    message["type"] == "user" && (is_user_text(content) || texts())
 }
 
 #[cfg(test)]
@@ -129,35 +133,35 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_beginning_up_to_the_moment() {
+    fn cut_is_a_prefix_of_the_file() {
         let cut = cut_gemini(CHAT, at("2026-11-22T22:38:10Z"), None).unwrap();
         assert_eq!((cut.turns, cut.of), (1, 2));
         assert!(CHAT.starts_with(&cut.text) && cut.text.lines().count() == 5, "{}", cut.text);
         let early = cut_gemini(CHAT, at("2026-11-22T22:38:01Z"), None).unwrap();
-        assert_eq!((early.turns, early.of), (0, 2), "what the agent puts before is no prompt");
+        assert_eq!((early.turns, early.of), (0, 2), "inserted context is not a prompt");
         let whole = cut_gemini(CHAT, None, None).unwrap();
         assert_eq!((whole.text.as_str(), whole.turns, whole.of), (CHAT, 2, 2));
     }
 
     #[test]
-    fn paths_are_those_of_the_new_folder() {
+    fn paths_are_rewritten() {
         let moved = Some((Path::new("/a/b"), Path::new("/n")));
         let cut = cut_gemini(CHAT, None, moved).unwrap();
         assert!(cut.text.contains("in /n/file") && !cut.text.contains("/a/b"), "{}", cut.text);
     }
 
     #[test]
-    fn what_was_taken_back_counts_no_more() {
+    fn rewound_prompts_do_not_count() {
         let rewound = format!("{CHAT}{}\n", r#"{"$rewindTo":"4"}"#);
         assert_eq!(cut_gemini(&rewound, None, None).unwrap().of, 1);
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_and_a_line_that_is_being_written_is_not() {
-        assert_eq!(cut_gemini("", None, None), Err(PastError::Unknown));
-        assert_eq!(cut_gemini("{}\n", None, None), Err(PastError::Unknown));
+    fn malformed_line_is_an_error_unless_incomplete() {
+        assert_eq!(cut_gemini("", None, None), Err(SessionFileError::Unknown));
+        assert_eq!(cut_gemini("{}\n", None, None), Err(SessionFileError::Unknown));
         let broken = CHAT.replace(r#"{"id":"2""#, "id");
-        assert_eq!(cut_gemini(&broken, None, None), Err(PastError::Malformed { line: 4 }));
+        assert_eq!(cut_gemini(&broken, None, None), Err(SessionFileError::Malformed { line: 4 }));
         let cut = cut_gemini(&format!("{CHAT}{{\"id\":"), None, None).unwrap();
         assert_eq!(cut.text, CHAT);
     }

@@ -1,12 +1,12 @@
-//! What a program has to say to the terminal's user rather than to draw: notifications, and texts for the clipboard.
+//! Parses messages to the terminal's user: notifications and clipboard texts.
 
 use super::notice::{Clipboard, Notification, Selections};
 use super::osc::text as joined;
 
-/// A text for the clipboard: `selections ; Base64`. The clipboard's own text is told to nobody.
+/// Parses a clipboard text: `selections ; Base64`. Requests to read the clipboard are ignored.
 pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
     let [selections, data] = args else { return None };
-    // Cut buffers and the secondary selection are an X11 terminal's alone.
+    // Cut buffers and the secondary selection exist only on X11.
     let has = |names: &[u8]| selections.iter().any(|name| names.contains(name));
     let to = match (selections.is_empty() || has(b"c"), has(b"ps")) {
         (true, true) => Selections::Both,
@@ -19,22 +19,21 @@ pub(super) fn clipboard(args: &[&[u8]]) -> Option<Clipboard> {
     Some(Clipboard { to, base64: base64.to_string() })
 }
 
-/// OSC 9: a text. Numbers are ConEmu's commands.
+/// Parses OSC 9 as a text. Numbers are ConEmu commands.
 pub(super) fn text(args: &[&[u8]]) -> Option<Notification> {
     let text = joined(args);
-    // As it is passed on: what stood between digits may be gone.
+    // Checks the sanitized text: control characters between digits have been removed.
     let is_command = text.split(';').next()?.bytes().all(|byte| byte.is_ascii_digit());
     (!is_command).then_some(Notification::Text(text))
 }
 
-/// OSC 777: `notify ; title ; text`. Other commands are other extensions'.
+/// Parses OSC 777: `notify ; title ; text`. Other commands belong to other extensions.
 pub(super) fn titled(args: &[&[u8]]) -> Option<Notification> {
     let [b"notify", title, body @ ..] = args else { return None };
     Some(Notification::Titled { title: joined(&[title]), body: joined(body) })
 }
 
-/// OSC 99: `metadata ; payload`. Questions are answered by nobody here, nor is told what becomes of a notification: what
-/// asks for that is left out.
+/// Parses OSC 99: `metadata ; payload`. Drops queries and keys that request a reply, because no replies are sent.
 pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
     let [metadata, payload @ ..] = args else { return None };
     let metadata = joined(&[metadata]);
@@ -47,10 +46,10 @@ pub(super) fn piece(args: &[&[u8]]) -> Option<Notification> {
     Some(Notification::Piece { metadata: metadata.join(":"), payload: joined(payload) })
 }
 
-/// Identifier, done, encoding, application's name, icon's name, occasion, payload, sound, type, urgency, expiry.
+/// Identifier, done, encoding, application name, icon name, occasion, payload, sound, type, urgency, expiry.
 const KEYS: [&str; 11] = ["i", "d", "e", "f", "n", "o", "p", "s", "t", "u", "w"];
 
-/// What values are made of (kitty, "Desktop notifications").
+/// Returns true for a character allowed in values (kitty, "Desktop notifications").
 fn is_of_value(char: char) -> bool {
     char.is_ascii_alphanumeric() || "-_/+.,(){}[]*&^%$#@!`~=".contains(char)
 }

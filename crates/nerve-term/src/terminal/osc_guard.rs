@@ -1,8 +1,8 @@
-//! Finds OSC strings in the byte stream and cuts them at a limit: the parser collects them without one.
+//! Truncates OSC strings at a limit, because the parser collects them without one.
 //!
-//! DCS, APC, PM and SOS strings need no cut: the parser hands their bytes on or drops them one by one.
+//! DCS, APC, PM and SOS strings need no limit: the parser passes on or drops their bytes one by one.
 
-/// Bytes of an OSC string the parser gets to see.
+/// Bytes of an OSC string that reach the parser.
 pub(super) const LIMIT: usize = 1 << 20;
 
 const BEL: u8 = 0x07;
@@ -10,41 +10,41 @@ const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 
-/// Follows the parser's state as far as is needed to know whether it is inside an OSC string.
+/// Tracks the parser's state as far as needed to find OSC strings.
 #[derive(Debug, Default)]
-pub(super) struct StringGuard {
+pub(super) struct OscGuard {
     state: State,
-    /// The OSC string that ended last was cut.
+    /// The last OSC string was truncated.
     pub(super) cut: bool,
-    /// It ended by CAN or SUB, which cancel it.
+    /// The last OSC string was cancelled by CAN or SUB.
     pub(super) cancelled: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum State {
     #[default]
-    Elsewhere,
+    Ground,
     Escape,
     Osc(usize),
 }
 
-/// The next bytes and whether the parser is to see them.
+/// A prefix of the bytes, and whether the parser should see it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) len: usize,
     pub(super) feed: bool,
 }
 
-impl StringGuard {
-    /// The longest start of `bytes` (never empty if `bytes` is not) to be treated as one. A segment ends where an OSC
-    /// string does, so that `cut` and `cancelled` speak of that string while the parser takes it.
+impl OscGuard {
+    /// Returns the longest prefix of `bytes` to be handled as one (empty only if `bytes` is). A segment ends where an
+    /// OSC string does, so that `cut` and `cancelled` describe that string while the parser processes it.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Segment {
         if let State::Osc(seen) = self.state {
             return self.inside_osc(seen, bytes);
         }
         let mut at = 0;
         while at < bytes.len() {
-            if self.state == State::Elsewhere {
+            if self.state == State::Ground {
                 match bytes[at..].iter().position(|byte| *byte == ESC) {
                     Some(esc) => at += esc + 1,
                     None => break,
@@ -55,9 +55,9 @@ impl StringGuard {
             at += 1;
             self.state = match bytes[at - 1] {
                 b']' => State::Osc(0),
-                CAN | SUB => State::Elsewhere,
+                CAN | SUB => State::Ground,
                 0..=0x1f | 0x7f.. => State::Escape,
-                _ => State::Elsewhere,
+                _ => State::Ground,
             };
             if self.state == State::Osc(0) {
                 (self.cut, self.cancelled) = (false, false);
@@ -82,7 +82,7 @@ impl StringGuard {
         self.state = State::Osc(seen + body);
         let Some(end) = end else { return Segment { len: body, feed: true } };
         self.cancelled = matches!(bytes[end], CAN | SUB);
-        self.state = if bytes[end] == ESC { State::Escape } else { State::Elsewhere };
+        self.state = if bytes[end] == ESC { State::Escape } else { State::Ground };
         Segment { len: end + 1, feed: true }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn fed(bytes: &[u8], step: usize) -> (Vec<u8>, bool) {
-        let mut guard = StringGuard::default();
+        let mut guard = OscGuard::default();
         let mut out = Vec::new();
         for chunk in bytes.chunks(step) {
             let mut at = 0;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn short_strings_pass_whole() {
+    fn short_strings_pass_unchanged() {
         let bytes = b"a\x1b]0;title\x07b\x1b[31m\x1b]8;;x\x1b\\c\x1b\x1b\x01]2;t\x18d";
         for step in 1..bytes.len() {
             assert_eq!(fed(bytes, step), (bytes.to_vec(), false));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_are_cut_and_their_end_is_kept() {
+    fn long_strings_are_truncated_but_terminated() {
         let mut bytes = b"\x1b]0;".to_vec();
         bytes.resize(3 * LIMIT, b'x');
         bytes.extend_from_slice(b"\x07after");

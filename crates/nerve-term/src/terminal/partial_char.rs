@@ -1,22 +1,22 @@
-//! Holds back a character whose bytes have not all come yet.
+//! Holds back a UTF-8 character whose bytes have not all arrived.
 //!
-//! The parser can do that too, but loses what follows such a character in the same feed when more bytes than it needs are
-//! valid (vte 0.15, `advance_partial_utf8`).
+//! The parser could do that too, but loses text after such a character if a feed contains more valid bytes than it
+//! needs (vte 0.15, `advance_partial_utf8`).
 
-/// The bytes of an unfinished character, fewer than it needs.
+/// The bytes of an incomplete character.
 #[derive(Debug, Default)]
-pub(super) struct Partial {
+pub(super) struct PartialChar {
     bytes: [u8; 4],
     len: usize,
 }
 
-impl Partial {
-    /// Bytes held back.
+impl PartialChar {
+    /// Returns the number of bytes held back.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes the bytes that go on with the character from the start of `bytes` and says how many.
+    /// Takes continuation bytes from the beginning of `bytes` and returns how many.
     pub(super) fn complete(&mut self, bytes: &[u8]) -> usize {
         let missing = if self.len == 0 { 0 } else { needed(self.bytes[0]) - self.len };
         let taken = bytes.iter().take(missing).take_while(|byte| is_continuation(**byte)).count();
@@ -29,12 +29,13 @@ impl Partial {
         self.len > 0 && self.len == needed(self.bytes[0])
     }
 
-    /// Gives up what is held, complete or not.
+    /// Releases the bytes, complete or not.
     pub(super) fn take(&mut self) -> ([u8; 4], usize) {
         (self.bytes, std::mem::take(&mut self.len))
     }
 
-    /// Holds back the unfinished character at the end of `bytes`, if nothing is held, and says how many bytes it has.
+    /// Holds back an incomplete character at the end of `bytes` unless one is already held, and returns its number of
+    /// bytes.
     pub(super) fn hold(&mut self, bytes: &[u8]) -> usize {
         if self.len > 0 {
             return 0;
@@ -55,7 +56,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Bytes of the character that starts with `lead`.
+/// Returns the length of the character that starts with `lead`, in bytes.
 fn needed(lead: u8) -> usize {
     match lead {
         0xc2..=0xdf => 2,

@@ -1,17 +1,17 @@
-//! Pastes, and escapes typed by people.
+//! Encodes pastes and typed escapes.
 
 use std::fmt;
 
 use crate::screen::Modes;
 
-/// Text as the terminal of a person who pastes it would send it.
+/// Encodes a text as a terminal sends it when pasted.
 ///
-/// Bracketed (`?2004`): between `ESC [ 200 ~` and `ESC [ 201 ~`, lines ended by LF as Alacritty, kitty and Ghostty send them;
-/// the agents were recorded reading that, and readers that only know LF lose lines to CR. Not bracketed: lines ended by CR,
-/// what the Enter key sends, as in xterm and all others.
+/// Bracketed (`?2004`): between `ESC [ 200 ~` and `ESC [ 201 ~`, with lines ended by LF as in Alacritty, kitty and
+/// Ghostty. Recorded agents read that; readers that only know LF would lose lines ended by CR. Unbracketed: lines end
+/// with CR like the Enter key, as in xterm.
 ///
-/// Control characters other than tab and line ends, and the C1 controls, are left out: an ESC inside a paste would end it or
-/// cancel a menu, and ^C would interrupt. So nothing in the text can end the paste.
+/// Removes control characters except tabs and line ends, and the C1 controls: an ESC could end the paste or cancel a
+/// menu, and ^C would interrupt. No text can therefore end its own paste.
 pub fn paste(text: &str, modes: Modes) -> Vec<u8> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let clean = text.chars().filter(|c| matches!(c, '\t' | '\n') || !c.is_control());
@@ -22,12 +22,12 @@ pub fn paste(text: &str, modes: Modes) -> Vec<u8> {
     clean.map(|c| if c == '\n' { '\r' } else { c }).collect::<String>().into_bytes()
 }
 
-/// An escape in text for [`unescape`] is not understood.
+/// An invalid escape in a text for [`unescape`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscapeError {
-    /// Where the escape starts, in bytes from the start of the text.
+    /// Byte offset of the escape in the text.
     pub position: usize,
-    /// What is wrong with it.
+    /// Description of the error.
     pub problem: String,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for EscapeError {
 
 impl std::error::Error for EscapeError {}
 
-/// Replaces `\r \n \t \e \\ \0 \xHH \u{…}` by the bytes they stand for.
+/// Replaces `\r \n \t \e \\ \0 \xHH \u{…}` by the bytes they represent.
 ///
 /// # Errors
-/// [`EscapeError`] with the place of the first escape that is none of these.
+/// [`EscapeError`] with the position of the first invalid escape.
 pub fn unescape(text: &str) -> Result<Vec<u8>, EscapeError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -57,7 +57,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, EscapeError> {
     Ok(bytes)
 }
 
-/// One escape without its backslash; returns how many bytes of `text` it is.
+/// Parses one escape without its backslash and returns its length in bytes.
 fn escape(text: &str, bytes: &mut Vec<u8>) -> Result<usize, String> {
     let Some(kind) = text.chars().next() else { return Err("a backslash ends the text".to_string()) };
     bytes.push(match kind {

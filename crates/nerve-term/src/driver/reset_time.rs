@@ -1,6 +1,6 @@
-//! The time that an agent names in words: when a usage limit ends.
+//! Parses the time at which a usage limit ends, as worded by an agent.
 //!
-//! No clock and no time zone database: a clock time counts only with UTC beside it.
+//! Uses no clock and no time zone database: a time of day counts only if it names UTC.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::event::TsNs;
 
-/// How much of a text is looked at, in words.
+/// Words of a text that are read.
 const WORDS: usize = 24;
-/// A clock time that lies this little back has just passed; one further back is tomorrow's.
-const JUST_PASSED: Duration = Duration::from_secs(3600);
+/// A time of day at most this long ago has just passed; an earlier one means tomorrow.
+const RECENT_PAST: Duration = Duration::from_secs(3600);
 const DAY: u64 = 24 * 60 * 60;
 
-/// Reads `3pm (UTC)`, `15:05 UTC`, `Nov 25, 3:05am (UTC)`, `in 2 days 3 hours 5 minutes` or seconds since the Unix epoch, as said
-/// at `now`. `None` where the text names no time, or one of another time zone.
-pub(super) fn named_time(text: &str, now: TsNs) -> Option<TsNs> {
+/// Parses `3pm (UTC)`, `15:05 UTC`, `Nov 25, 3:05am (UTC)`, `in 2 days 3 hours 5 minutes` or seconds since the Unix
+/// epoch, as written at `now`. Returns `None` for a text without a time or with another time zone.
+pub(super) fn parse_reset_time(text: &str, now: TsNs) -> Option<TsNs> {
     let text = text.to_lowercase();
     let separates = |c: char| c.is_whitespace() || matches!(c, ',' | '(' | ')' | '·' | '∙');
     let words: Vec<&str> = text
@@ -30,14 +30,14 @@ pub(super) fn named_time(text: &str, now: TsNs) -> Option<TsNs> {
     epoch(&words).or_else(|| relative(&words, now)).or_else(|| dated(&words, now))
 }
 
-/// `1751230800`, as older Claude Code wrote it.
+/// Parses `1751230800`, the format of older Claude Code versions.
 fn epoch(words: &[&str]) -> Option<TsNs> {
     let [word] = words else { return None };
     let seconds: u64 = word.parse().ok().filter(|_| word.len() == 10)?;
     seconds.checked_mul(1_000_000_000).map(TsNs)
 }
 
-/// `2 days 3 hours 5 minutes`, `2h 5m`.
+/// Parses `2 days 3 hours 5 minutes` and `2h 5m`.
 fn relative(words: &[&str], now: TsNs) -> Option<TsNs> {
     let mut rest = words.iter();
     let mut seconds = 0u64;
@@ -57,7 +57,7 @@ fn relative(words: &[&str], now: TsNs) -> Option<TsNs> {
     (seconds > 0).then(|| now + Duration::from_secs(seconds))
 }
 
-/// A clock time in UTC, with or without a date.
+/// Parses a time of day in UTC with an optional date.
 fn dated(words: &[&str], now: TsNs) -> Option<TsNs> {
     let (zone, words) = words.split_last()?;
     if !matches!(*zone, "utc" | "gmt" | "etc/utc" | "z") {
@@ -75,19 +75,19 @@ fn dated(words: &[&str], now: TsNs) -> Option<TsNs> {
             };
             let date = Date::new(year.unwrap_or(today.year()), month(name)?, day).ok()?;
             let at = date.to_datetime(clock(rest)?);
-            if year.is_some() { at } else { nearest_year(at, today) }
+            if year.is_some() { at } else { resolve_year(at, today) }
         }
-        _ => nearest_day(today.to_datetime(clock(words)?), now)?,
+        _ => resolve_day(today.to_datetime(clock(words)?), now)?,
     };
     let found = Offset::UTC.to_timestamp(found).ok()?;
     u64::try_from(found.as_nanosecond()).ok().map(TsNs)
 }
 
-/// The next such time of day, or the last one if that has just passed.
-fn nearest_day(today: DateTime, now: Timestamp) -> Option<DateTime> {
+/// Returns the next such time of day, or the last one if it has just passed.
+fn resolve_day(today: DateTime, now: Timestamp) -> Option<DateTime> {
     let at = Offset::UTC.to_timestamp(today).ok()?;
     let ahead = at.as_second() - now.as_second();
-    let passed = i64::try_from(JUST_PASSED.as_secs()).ok()?;
+    let passed = i64::try_from(RECENT_PAST.as_secs()).ok()?;
     let days = match ahead {
         ahead if ahead < -passed => 1,
         ahead if ahead > 86_400 - passed => -1,
@@ -96,8 +96,8 @@ fn nearest_day(today: DateTime, now: Timestamp) -> Option<DateTime> {
     today.checked_add(days.days()).ok()
 }
 
-/// A date without a year is never half a year away.
-fn nearest_year(at: DateTime, today: Date) -> DateTime {
+/// Adds the year that brings the date within half a year of today.
+fn resolve_year(at: DateTime, today: Date) -> DateTime {
     let days = at.date().since(today).map_or(0, |span| span.get_days());
     let years = match days {
         days if days < -183 => 1,
@@ -114,7 +114,7 @@ fn month(name: &str) -> Option<i8> {
     i8::try_from(at + 1).ok()
 }
 
-/// `3pm`, `3:05pm`, `3:05 pm`, `15:05`.
+/// Parses `3pm`, `3:05pm`, `3:05 pm` and `15:05`.
 fn clock(words: &[&str]) -> Option<Time> {
     let (time, half) = match words {
         [time, half @ ("am" | "pm")] => (*time, Some(*half)),
@@ -128,7 +128,7 @@ fn clock(words: &[&str]) -> Option<Time> {
     };
     let (hour, minute) = match time.split_once(':') {
         Some((hour, minute)) => (hour.parse::<i8>().ok()?, minute.parse::<i8>().ok()?),
-        // A bare number is no time of day.
+        // A bare number is not a time of day.
         None => (time.parse::<i8>().ok().filter(|_| half.is_some())?, 0),
     };
     let hour = match half {
@@ -150,12 +150,12 @@ mod tests {
     }
 
     fn read(text: &str, now: &str) -> Option<String> {
-        let until = named_time(text, at(now))?;
+        let until = parse_reset_time(text, at(now))?;
         Some(Timestamp::from_nanosecond(until.0.into()).unwrap().to_string())
     }
 
     #[test]
-    fn a_time_of_day_is_the_next_one() {
+    fn time_of_day_is_the_next_one() {
         let now = "2026-11-22T02:00:00Z";
         for (text, expected) in [
             ("5:02am (UTC)", "2026-11-22T05:02:00Z"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_finds_its_year() {
+    fn date_without_year_is_resolved() {
         for (text, now, expected) in [
             ("Nov 25, 3:05am (UTC)", "2026-11-22T02:00:00Z", "2026-11-25T03:05:00Z"),
             ("Jan 2, 5pm (UTC)", "2026-12-30T02:00:00Z", "2027-01-02T17:00:00Z"),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_begins_now() {
+    fn time_span_begins_now() {
         let now = "2026-11-22T02:00:00Z";
         for (text, expected) in [
             ("in 2 days 3 hours 5 minutes.", "2026-11-24T05:05:00Z"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_is_not_guessed() {
+    fn ambiguous_time_is_not_guessed() {
         for text in [
             "3pm",
             "5:02 AM",

@@ -1,10 +1,10 @@
-//! How far to the right each row of the main screen may hold anything: what makes storing short rows cheap.
+//! Upper bounds of the used columns in each row of the main screen. They make storing short rows cheap.
 
 use std::collections::VecDeque;
 
 use crate::event::Size;
 
-/// An upper bound for each row: nothing is in the columns from it on.
+/// An upper bound for each row: the columns from it on are blank.
 #[derive(Debug)]
 pub(super) struct Extents {
     ends: VecDeque<u16>,
@@ -12,12 +12,12 @@ pub(super) struct Extents {
 }
 
 impl Extents {
-    /// Of a blank screen.
+    /// Creates the extents of a blank screen.
     pub(super) fn new(size: Size) -> Extents {
         Extents { ends: vec![0; usize::from(size.rows)].into(), cols: size.cols }
     }
 
-    /// Of a screen of which nothing is known.
+    /// Creates the extents of a screen with unknown contents.
     pub(super) fn full(size: Size) -> Extents {
         Extents { ends: vec![size.cols; usize::from(size.rows)].into(), cols: size.cols }
     }
@@ -40,7 +40,7 @@ impl Extents {
         }
     }
 
-    /// Rows left at the top, blank ones came at the bottom.
+    /// Removes rows at the top and adds blank ones at the bottom.
     pub(super) fn scroll_up(&mut self, count: usize) {
         for _ in 0..count {
             self.ends.pop_front();

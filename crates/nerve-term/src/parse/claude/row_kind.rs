@@ -1,22 +1,22 @@
-//! What a row of Claude's output is, by its first columns.
+//! Classifies rows of Claude's output by their first columns.
 
 use crate::parse::rows::{after_marker, indent, is_blank, is_duration, is_rule};
 
-/// Frames of the spinner; the last one stays in the line that ends a turn.
+/// Frames of the spinner; the last one remains in the line that ends a turn.
 const SPINNER: [char; 9] = ['·', '✢', '✳', '✶', '✻', '✽', '✺', '∗', '*'];
 
-/// A row by its first columns.
+/// Kind of a row, by its first columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark<'a> {
-    /// Nothing.
+pub(super) enum RowKind<'a> {
+    /// A blank row.
     Blank,
-    /// `●` (older `⏺`): text or a tool starts.
+    /// `●` (older `⏺`): the beginning of text or a tool.
     Head(&'a str),
-    /// `  ⎿  `: what came of the tool above.
+    /// `  ⎿  `: the result of the tool above.
     Result(&'a str),
-    /// `✻ Worked for 3s`: the turn is over.
+    /// `✻ Worked for 3s`: the end of the turn.
     End,
-    /// `✶ Bloviating…`: it runs.
+    /// `✶ Bloviating…`: the turn is running.
     Spinner,
     /// `∴`: thinking, in versions that show it.
     Thinking(&'a str),
@@ -24,72 +24,72 @@ pub(super) enum Mark<'a> {
     Prompt,
     /// The border of the composer or of a dialog.
     Rule,
-    /// Part of what started above.
+    /// A continuation of the item above.
     Indented,
-    /// Text at column 0 that starts nothing we know.
+    /// Text at column 0 that starts no known item.
     Unknown,
 }
 
-impl Mark<'_> {
-    /// Not merely a row of what started above it.
-    pub(super) fn starts_something(&self) -> bool {
-        !matches!(self, Mark::Blank | Mark::Result(_) | Mark::Indented | Mark::Unknown)
+impl RowKind<'_> {
+    /// Returns true for a row that starts an item.
+    pub(super) fn starts_item(&self) -> bool {
+        !matches!(self, RowKind::Blank | RowKind::Result(_) | RowKind::Indented | RowKind::Unknown)
     }
 
-    /// Reads one row.
-    pub(super) fn of(row: &str) -> Mark<'_> {
+    /// Classifies a row.
+    pub(super) fn of(row: &str) -> RowKind<'_> {
         if is_blank(row) {
-            return Mark::Blank;
+            return RowKind::Blank;
         }
         if let Some(result) = row.strip_prefix("  ⎿ ") {
-            return Mark::Result(result.strip_prefix([' ', '\u{a0}']).unwrap_or(result));
+            return RowKind::Result(result.strip_prefix([' ', '\u{a0}']).unwrap_or(result));
         }
         if indent(row) > 0 {
-            return Mark::Indented;
+            return RowKind::Indented;
         }
         if let Some(rest) = after_marker(row, &['●', '⏺']) {
-            return Mark::Head(rest);
+            return RowKind::Head(rest);
         }
         if let Some(rest) = after_marker(row, &['∴']) {
-            return Mark::Thinking(rest);
+            return RowKind::Thinking(rest);
         }
         if let Some(rest) = after_marker(row, &SPINNER) {
-            return if is_end(rest) { Mark::End } else { Mark::Spinner };
+            return if is_end(rest) { RowKind::End } else { RowKind::Spinner };
         }
         if prompt(row).is_some() {
-            return Mark::Prompt;
+            return RowKind::Prompt;
         }
-        if is_rule(row, '─') { Mark::Rule } else { Mark::Unknown }
+        if is_rule(row, '─') { RowKind::Rule } else { RowKind::Unknown }
     }
 }
 
-/// The text behind a prompt marker at column 0.
+/// Returns the text behind a prompt marker at column 0.
 pub(super) fn prompt(row: &str) -> Option<&str> {
     after_marker(row, &['❯', '>'])
 }
 
-/// `Worked for 0s · done 8:44 PM`: any verb, a duration, more behind a dot.
+/// Returns true for `Worked for 0s · done 8:44 PM`: any verb, a duration, optional details behind a dot.
 fn is_end(rest: &str) -> bool {
     let first = rest.split(" · ").next().unwrap_or(rest);
     first.split_once(" for ").is_some_and(|(verb, time)| !verb.contains(' ') && is_duration(time.trim_end()))
 }
 
-/// An interruption, in the words of old and new versions.
+/// Returns true for an interruption, in the wording of old and new versions.
 pub(super) fn is_interruption(result: &str) -> bool {
     result.starts_with("Interrupted")
 }
 
-/// One row that stands for a tool call or a thought that is folded away: `Read 1 file (ctrl+o to expand)`, `Thought for 2s`.
+/// A row that summarizes a folded tool call or thought: `Read 1 file (ctrl+o to expand)`, `Thought for 2s`.
 pub(super) struct Fold<'a> {
     /// The row's text without the hint.
     pub(super) label: &'a str,
     /// The tool, or `None` for a thought.
     pub(super) tool: Option<&'a str>,
-    /// What the label says about it: `1 file`, `2s`.
+    /// Details of the label: `1 file`, `2s`.
     pub(super) detail: &'a str,
 }
 
-/// Reads a folded row (its indentation or marker already taken off).
+/// Parses a folded row without its indentation or marker.
 pub(super) fn fold(text: &str) -> Option<Fold<'_>> {
     const HINT: &str = " (ctrl+o to expand)";
     let label = text.strip_suffix(HINT);
@@ -110,7 +110,7 @@ pub(super) fn fold(text: &str) -> Option<Fold<'_>> {
         _ if is_hinted && verb.starts_with(char::is_uppercase) => verb,
         _ => return None,
     };
-    // Without the hint (full-screen) the label has to count something: `Ran 1 shell command`.
+    // Without the hint (full-screen) the label must contain a count: `Ran 1 shell command`.
     let counts = detail.trim_start_matches("for ").starts_with(|c: char| c.is_ascii_digit());
     (is_hinted || counts).then_some(Fold { label, tool: Some(tool), detail })
 }
@@ -120,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_column_zero_counts() {
-        assert_eq!(Mark::of("● text"), Mark::Head("text"));
-        assert_eq!(Mark::of("⏺ text"), Mark::Head("text"));
-        assert_eq!(Mark::of("  ● text"), Mark::Indented);
-        assert_eq!(Mark::of("  ✻ Worked for 0s"), Mark::Indented);
-        assert_eq!(Mark::of("●text"), Mark::Unknown);
+    fn only_column_zero_matters() {
+        assert_eq!(RowKind::of("● text"), RowKind::Head("text"));
+        assert_eq!(RowKind::of("⏺ text"), RowKind::Head("text"));
+        assert_eq!(RowKind::of("  ● text"), RowKind::Indented);
+        assert_eq!(RowKind::of("  ✻ Worked for 0s"), RowKind::Indented);
+        assert_eq!(RowKind::of("●text"), RowKind::Unknown);
     }
 
     #[test]
@@ -135,12 +135,12 @@ mod tests {
             "✻ Sautéed for 1m 12s",
             "* Brewed for 8s · 1 shell still running",
         ] {
-            assert_eq!(Mark::of(row), Mark::End, "{row}");
+            assert_eq!(RowKind::of(row), RowKind::End, "{row}");
         }
         for row in
             ["✶ Bloviating…", "✻ 500 scripted error · retrying in 3s · attempt 4/10", "* Waiting for it…"]
         {
-            assert_eq!(Mark::of(row), Mark::Spinner, "{row}");
+            assert_eq!(RowKind::of(row), RowKind::Spinner, "{row}");
         }
     }
 
