@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
-use crate::meter::{Meter, Metered};
+use crate::metrics::{Meter, Metered};
 
 /// Events kept for a subscriber that is slow; the oldest go first, and it is told how many.
 const BACKLOG: usize = 4096;

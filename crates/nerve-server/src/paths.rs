@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nerve_core::backend::pane::Panes;
-use nerve_core::host::hosting::Hosting;
+use nerve_core::host::manager::Hosting;
 use nerve_record::name;
 
 use crate::daemon::{LOCK_PATIENCE, LOCK_POLL};

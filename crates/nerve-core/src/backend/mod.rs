@@ -1,11 +1,11 @@
 //! Where a terminal's bytes come from and go to.
 
 mod hosted;
-mod in_process;
+pub(crate) mod os;
 pub mod pane;
 pub mod pty;
+mod pty_backend;
 mod spawn;
-pub(crate) mod system;
 pub mod tmux;
 mod tty;
 pub mod wezterm;
@@ -22,10 +22,10 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 pub use hosted::Hosted;
-pub use in_process::InProcess;
+pub use os::apart;
+pub(crate) use os::{no_descriptors, watch};
+pub use pty_backend::InProcess;
 pub use spawn::{Program, SpawnError};
-pub use system::apart;
-pub(crate) use system::{no_descriptors, watch};
 
 /// A terminal with a program on it: owns the bytes in both directions. Bytes are stamped and have passed the taps before they
 /// come out of [`Backend::next`].

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Memory;
 use crate::command::{PanePlace, TerminalKind};
-use crate::host::hosting::{Label, QUALITY};
+use crate::host::manager::{Label, QUALITY};
 use crate::recorder::Recorder;
 
 /// An entry is read up to here.

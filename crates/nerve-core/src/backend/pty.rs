@@ -19,8 +19,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 
+use super::os::watch;
 use super::spawn::{Program, SpawnError};
-use super::system::watch;
 
 /// What one call of [`Output::read`] returns at most. The kernel hands out 4 KiB at a time; a fast child fills this.
 pub const READ_LIMIT: usize = 128 * 1024;

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use super::system::own_terminal;
+use super::os::own_terminal;
 
 /// What to run.
 #[derive(Debug, Clone)]

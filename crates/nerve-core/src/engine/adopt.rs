@@ -9,7 +9,7 @@ use super::Engine;
 use crate::backend::{Memory, Program, tmux, wezterm};
 use crate::command::{BackendKind, EventKind, TerminalKind};
 use crate::error::EngineError;
-use crate::host::hosting::Label;
+use crate::host::manager::Label;
 use crate::node::factory::named;
 use crate::node::terminal::{TerminalNode, TerminalSpec};
 use crate::profiles::Loaded;

@@ -29,7 +29,7 @@ use crate::context::ExecutionContext;
 use crate::conversation::ConversationStore;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::meter::Meter;
+use crate::metrics::Meter;
 use crate::node::NodeHandle;
 use crate::node::bash::BashNode;
 use crate::node::factory::{FactoryConfig, NodeFactory};

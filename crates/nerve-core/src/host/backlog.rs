@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use nerve_term::event::{Size, TsNs};
 
-use super::link::{self, CHUNK, Report};
+use super::protocol::{self, CHUNK, Report};
 
 /// Output kept in memory.
 const BACKLOG: usize = 4 << 20;
@@ -82,14 +82,14 @@ impl Backlog {
 /// Output as frames, none longer than it may be.
 pub(super) fn encode_output(at: TsNs, mut off: u64, bytes: &[u8], frames: &mut Vec<u8>) {
     for chunk in bytes.chunks(CHUNK) {
-        link::encode_output(frames, at, off, chunk);
+        protocol::encode_output(frames, at, off, chunk);
         off += chunk.len() as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::Frames;
+    use super::super::protocol::Frames;
     use super::*;
 
     const SIZE: Size = Size { cols: 80, rows: 24 };

@@ -10,7 +10,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::link::{Frames, Hello, Order, Report};
+use super::protocol::{Frames, Hello, Order, Report};
 
 /// A connection to a host that has greeted.
 #[derive(Debug)]

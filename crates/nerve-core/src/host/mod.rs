@@ -1,29 +1,29 @@
 //! Hosts: small processes that own one terminal and its recording each, and outlive whoever started them (design section 4).
 //!
 //! A host has no terminal model and no parser. It reads the terminal, stamps and records the bytes ([`crate::pump`],
-//! [`crate::recorder`]), and passes them to whoever is connected ([`link`]). It keeps an entry in the [`registry`], so that it is
+//! [`crate::recorder`]), and passes them to whoever is connected ([`protocol`]). It keeps an entry in the [`registry`], so that it is
 //! found again. [`launch`] starts one; [`crate::backend::Hosted`] drives one.
 
 pub mod connection;
-pub mod hosting;
 pub mod launch;
-pub mod link;
+pub mod manager;
+pub mod observer;
 pub mod process;
+pub mod protocol;
 pub mod registry;
-pub mod watch;
 
 mod backlog;
-mod disk;
-pub mod end;
-mod life;
-mod links;
-mod notes;
+mod blocking;
+mod clients;
+pub mod end_snapshot;
+mod exit_ack;
+mod lifecycle;
+mod metadata;
 mod reader;
 mod session;
+mod size_policy;
 mod snapshots;
 mod sockets;
-mod windows;
-mod witness;
 mod writer;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::links::Links;
+use super::clients::Links;
 use super::registry::{Entry, make_unrecorded};
 use super::session::{Inbox, Made, Session};
 use super::snapshots::{listen_tcp, listen_unix};

@@ -8,8 +8,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::link::{Frames, Order};
-use super::links::Heard;
+use super::clients::Heard;
+use super::protocol::{Frames, Order};
 use crate::backend::pty::WRITE_LIMIT;
 
 /// Bytes typed on all connections that may wait for a program that does not read, before connections that have some waiting are read

@@ -27,7 +27,7 @@ use self::chunks::Chunks;
 use self::tail::Tail;
 use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
-use crate::backend::system::ends_with_us;
+use crate::backend::os::ends_with_us;
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};

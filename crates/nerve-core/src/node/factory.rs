@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
 use crate::graph::Graph;
-use crate::host::hosting::{Hosting, Label};
+use crate::host::manager::{Hosting, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::Loaded;

@@ -10,7 +10,7 @@ use super::stream::Stream;
 use super::terminal::Prompt;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
-use crate::meter::Metered;
+use crate::metrics::Metered;
 
 /// How many prompts may wait.
 const LIMIT: usize = 64;

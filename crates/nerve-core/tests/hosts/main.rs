@@ -1,17 +1,17 @@
 //! Hosts with several connections: whose window counts, who is told what, who is cut off.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
-mod crowd;
-mod stage;
+mod harness;
+mod many_viewers;
 
 use std::io;
 
 use nerve_core::backend::{Backend, Happened, Hosted, Lease};
-use nerve_core::host::link::{Order, Report, Window};
+use nerve_core::host::protocol::{Order, Report, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
 
-use self::stage::{Link, SIZE, Stage, soon};
+use self::harness::{Link, SIZE, Stage, soon};
 
 /// Says its size for each line that it reads.
 const SAYS_SIZE: &str = "while read line; do stty size; done";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use nerve_core::command::NodeInfo;
-use nerve_core::meter::{SECONDS, Times, Turns};
+use nerve_core::metrics::{SECONDS, Times, Turns};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Which nerve it is.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{CHUNK, Order};
+use nerve_core::host::protocol::{CHUNK, Order};
 use nerve_core::host::registry::{Entry, entries, entry};
 use nerve_core::host::{CONTROL, launch};
 use nerve_server::paths::Places;

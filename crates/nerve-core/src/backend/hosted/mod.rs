@@ -3,9 +3,9 @@
 //! A host outlives us. Taking one over means reading its recording from the start and going on with the connection at that byte;
 //! a connection that breaks while the host lives is made again the same way.
 
-mod recorded;
-mod reports;
-mod stage;
+mod events;
+mod link_state;
+mod recording;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,11 +17,11 @@ use nerve_term::event::{Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use self::recorded::Piece;
-use self::stage::Stage;
+use self::link_state::Stage;
+use self::recording::Piece;
 use super::pty::{Control, WRITE_LIMIT};
 use super::{Backend, Happened, Lease, Memory};
-use crate::host::link::{CHUNK, Order, Window};
+use crate::host::protocol::{CHUNK, Order, Window};
 use crate::host::registry::Entry;
 
 /// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
@@ -178,7 +178,7 @@ impl Backend for Hosted {
                     Err(error) => self.not_connected(&io::Error::other(error)),
                 },
                 Stage::Reading(pieces, from, connection) => {
-                    match recorded::next(pieces, connection.as_mut(), &mut self.orders).await {
+                    match recording::next(pieces, connection.as_mut(), &mut self.orders).await {
                         Some(Piece::Output { off, bytes }) => {
                             if let Some(happened) = self.output_at(off, bytes) {
                                 return happened;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::formats::{self, PANES};
-use super::{version, words};
+use super::{quoting, version};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, no_descriptors};
 
@@ -96,8 +96,8 @@ impl Tmux {
     /// [`PaneError`].
     pub async fn spawn(&self, new: &NewPane) -> Result<String, PaneError> {
         self.version().await?;
-        let session = new.session.as_deref().unwrap_or(words::SESSION);
-        words::check_session(session)?;
+        let session = new.session.as_deref().unwrap_or(quoting::SESSION);
+        quoting::check_session(session)?;
         // tmux would make a pane of it all the same, which is gone before anybody looks.
         if !new.argv.is_empty() {
             let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
@@ -108,7 +108,7 @@ impl Tmux {
         // Between the question and the deed, somebody else may make the session, or end it.
         for _ in 0..3 {
             let there = self.has_session(session).await?;
-            match self.call(&words::making(new, session, there), &[]).await {
+            match self.call(&quoting::making(new, session, there), &[]).await {
                 Ok(text) => return Ok(String::from_utf8_lossy(&text).trim().to_string()),
                 Err(PaneError::Refused(said)) if said.contains("duplicate session") => {
                     error = Some(PaneError::Refused(said));
@@ -197,7 +197,7 @@ impl Tmux {
     /// Runs tmux with these words and gives what it printed.
     pub(super) async fn call<S: AsRef<str>>(&self, words: &[S], input: &[u8]) -> Result<Vec<u8>, PaneError> {
         let mut command = self.command();
-        command.args(words.iter().map(|word| words::argument(word.as_ref())));
+        command.args(words.iter().map(|word| quoting::argument(word.as_ref())));
         answer(command, input).await
     }
 

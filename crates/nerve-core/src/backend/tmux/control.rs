@@ -10,8 +10,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::client::{NAME, refusal};
 use super::input::Words;
-use super::lines::{Lines, Said};
-use super::words;
+use super::parser::{Lines, Said};
+use super::quoting;
 use crate::backend::pane::PaneError;
 
 /// What is read at once.
@@ -72,7 +72,7 @@ impl Control {
 
     /// Queues a command. [`Said::Answer`] comes for each, in their order.
     pub(super) fn send<S: AsRef<[u8]>>(&mut self, words: &[S]) {
-        self.outgoing.extend(words::line(words));
+        self.outgoing.extend(quoting::line(words));
     }
 
     /// Gives a command and waits for its answer. Only where none is awaited.
@@ -89,7 +89,7 @@ impl Control {
     /// # Errors
     /// As [`Control::ask`], of the first that was refused.
     pub(super) async fn ask_all(&mut self, commands: &[Words]) -> Result<Vec<Vec<u8>>, PaneError> {
-        self.outgoing.extend(words::lines(commands));
+        self.outgoing.extend(quoting::lines(commands));
         let mut answers = Vec::new();
         for _ in commands {
             answers.push(self.answer(true).await?);

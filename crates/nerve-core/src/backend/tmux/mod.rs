@@ -8,18 +8,18 @@
 //! | `screen` | what a pane shows, as bytes |
 //! | `pane` | a pane as a terminal: `input`, `typing` (who else does), `death` |
 
+mod attach;
 mod client;
 mod control;
-mod death;
+mod exit_status;
 mod formats;
 mod input;
-mod joining;
-mod lines;
+mod input_lease;
 mod pane;
+mod parser;
+mod quoting;
 mod screen;
-mod typing;
 mod version;
-mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,13 +28,13 @@ use nerve_record::ahr::AhrError;
 
 pub use client::{Range, Tmux};
 
-use self::joining::{Facts, Wanted, join, make};
+use self::attach::{Facts, Wanted, join, make};
 use self::pane::{Fresh, Parts, Taken, TmuxPane, Untaken, rejoin};
 use super::SpawnError;
 use super::pane::{PaneEntry, PaneError, Panes, Setting};
 use crate::command::TerminalKind;
 use crate::host::HostSpec;
-use crate::host::hosting::{Label, QUALITY};
+use crate::host::manager::{Label, QUALITY};
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
@@ -81,7 +81,7 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
                 Some(cwd) => cwd.clone(),
                 None => std::env::current_dir().map_err(SpawnError::system("know our folder"))?,
             };
-            let session = setting.place.session.as_deref().unwrap_or(words::SESSION);
+            let session = setting.place.session.as_deref().unwrap_or(quoting::SESSION);
             let wanted = Wanted { session, name: &spec.node.node, size: spec.size, cwd: &cwd };
             let joined = make(&tmux, &wanted, &run).await.inspect_err(|_| remove(hooks_at.as_ref()))?;
             let claim = match claim(setting.panes, &joined.facts, setting.label) {

@@ -17,15 +17,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::attach::{Facts, Joined, join};
 use super::client::Tmux;
 use super::control::Control;
-use super::death::{self, Death};
+use super::exit_status::{self, Death};
 use super::input::{HELD, Input, Words};
-use super::joining::{Facts, Joined, join};
-use super::lines::{Said, size_in};
+use super::input_lease::{self, Typing};
+use super::parser::{Said, size_in};
+use super::quoting::words_of;
 use super::screen::{self, State};
-use super::typing::{self, Typing};
-use super::words::words_of;
 use crate::backend::pane::{Claim, PaneEntry, PaneError, Panes};
 use crate::backend::pty::READ_LIMIT;
 use crate::backend::{Backend, Happened, Lease, Memory, tty};
@@ -269,7 +269,7 @@ impl TmuxPane {
 
     fn ask_death(&mut self) {
         if !self.awaits(What::Death) && !self.death.is_told() {
-            self.ask(What::Death, &[death::question(&self.entry.pane)]);
+            self.ask(What::Death, &[exit_status::question(&self.entry.pane)]);
         }
     }
 
@@ -363,11 +363,11 @@ impl TmuxPane {
 
     fn death_known(&mut self, answers: &[Result<String, String>]) {
         match self.death.look(Instant::now(), answers, self.entry.pid) {
-            death::Verdict::Alive => {}
-            death::Verdict::Nudge => self.ask(What::Nothing, &[words_of(&["run-shell", "true"])]),
-            death::Verdict::Ended(exit) => self.ended(exit),
-            death::Verdict::Replaced => self.replaced(),
-            death::Verdict::Gone => self.gone(self.closed_by_somebody()),
+            exit_status::Verdict::Alive => {}
+            exit_status::Verdict::Nudge => self.ask(What::Nothing, &[words_of(&["run-shell", "true"])]),
+            exit_status::Verdict::Ended(exit) => self.ended(exit),
+            exit_status::Verdict::Replaced => self.replaced(),
+            exit_status::Verdict::Gone => self.gone(self.closed_by_somebody()),
         }
     }
 
@@ -697,7 +697,7 @@ impl Backend for TmuxPane {
             return lease;
         }
         if !self.awaits(What::Typing) {
-            let commands = typing::questions(&self.entry.pane);
+            let commands = input_lease::questions(&self.entry.pane);
             self.ask(What::Typing, &commands);
         }
         Lease::Asked

@@ -8,7 +8,7 @@ use nerve_term::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
 use super::input::Words;
-use super::words::words_of;
+use super::quoting::words_of;
 
 /// Rows of scrollback that are taken over: the last ten thousand.
 const HISTORY: &str = "-10000";

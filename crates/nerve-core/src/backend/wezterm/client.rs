@@ -15,9 +15,9 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::asking::{Keys, Range};
+use super::args::{Keys, Range};
+use super::exec::{NAME, run};
 use super::listing::{self, Listed};
-use super::running::{NAME, run};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, tty};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::asking::Keys;
+use super::args::Keys;
 
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 

@@ -4,17 +4,17 @@
 //! the bytes that repaint it (`repaint`); those are modelled and recorded, and marked as states of a screen. What is typed goes call by
 //! call (`hand`).
 
-mod asking;
+mod args;
 mod client;
-mod eye;
-mod hand;
+mod exec;
 mod input;
 mod listing;
-mod lists;
 mod pane;
+mod pane_cache;
+mod poller;
 mod repaint;
 mod rows;
-mod running;
+mod writer;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -25,25 +25,25 @@ use nerve_term::event::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::eye::{Eye, Process, Shared};
-use self::hand::Hand;
 use self::listing::Listed;
-use self::lists::Server;
 use self::pane::WeztermPane;
+use self::pane_cache::Server;
+use self::poller::{Eye, Process, Shared};
 use self::repaint::Picture;
+use self::writer::Hand;
 use super::pane::{Claim, NewPane, PaneEntry, PaneError, Panes, Setting};
 use super::{Happened, SpawnError, tty};
 use crate::clock::Clock;
 use crate::command::TerminalKind;
 use crate::host::HostSpec;
-use crate::host::hosting::{Label, QUALITY};
+use crate::host::manager::{Label, QUALITY};
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
 
-pub use asking::{Keys, Range};
+pub use args::{Keys, Range};
 pub use client::Wezterm;
 
 /// Looks that may wait to be told.

@@ -12,11 +12,11 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::asking::Range;
-use super::eye::{Process, Seen, Shared};
-use super::hand::Batch;
+use super::args::Range;
 use super::input::typings;
-use super::lists::Server;
+use super::pane_cache::Server;
+use super::poller::{Process, Seen, Shared};
+use super::writer::Batch;
 use crate::backend::pane::{Claim, PaneEntry, PaneInfo, Panes};
 use crate::backend::pty::WRITE_LIMIT;
 use crate::backend::{Backend, Doing, Fresh, Happened, Memory, tty};

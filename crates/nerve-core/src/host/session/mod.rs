@@ -1,7 +1,7 @@
 //! What a host does: one loop over its terminal, its connections and the snapshots it is asked for.
 
-mod finish;
-mod orders;
+mod requests;
+mod shutdown;
 
 use nerve_record::ssz::snapshot::Response;
 use nerve_term::event::{ExitStatus, Size};
@@ -12,14 +12,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::HostSpec;
 use super::backlog::{Backlog, encode_output};
-use super::life::{Due, Life};
-use super::link::Report;
-use super::links::{Heard, Links};
-use super::notes::Notes;
+use super::clients::{Heard, Links};
+use super::exit_ack::{Audience, Witness};
+use super::lifecycle::{Due, Life};
+use super::metadata::Notes;
+use super::protocol::Report;
 use super::registry::Entry;
+use super::size_policy::Windows;
 use super::snapshots::{Asked, Keeper};
-use super::windows::Windows;
-use super::witness::{Audience, Witness};
 use crate::backend::pty::{Pty, READ_LIMIT};
 use crate::clock::Clock;
 use crate::pump::Pump;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_core::backend::{Backend, Happened, Hosted, Memory};
 use nerve_core::clock::Clock;
-use nerve_core::host::link::Window;
+use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::Input;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_core::clock::Clock;
-use nerve_core::host::hosting::QUALITY;
+use nerve_core::host::manager::QUALITY;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
 use nerve_core::host::{EXECUTION, HostSpec, OF};

@@ -8,8 +8,8 @@ use std::io;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
+use nerve_core::host::protocol::{Order, Report, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use rustix::process::Signal;

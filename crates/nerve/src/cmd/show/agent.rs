@@ -7,7 +7,7 @@ use anyhow::Result;
 use nerve_core::executions::follow::Follow;
 use nerve_core::host::CONTROL;
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report};
+use nerve_core::host::protocol::{Order, Report};
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::Places;
 use nerve_term::event::Origin;

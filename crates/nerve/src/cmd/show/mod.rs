@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_core::backend::{Backend, Happened, Hosted};
-use nerve_core::host::link::Window;
+use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::Places;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::eye::{Seen, Shared};
 use super::input::Typing;
-use super::lists::Server;
+use super::pane_cache::Server;
+use super::poller::{Seen, Shared};
 use crate::backend::pane::PaneError;
 
 /// What was written at once.

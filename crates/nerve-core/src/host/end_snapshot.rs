@@ -14,7 +14,7 @@ use nerve_term::event::TsNs;
 use nerve_term::profile::Profile;
 use tokio::sync::oneshot;
 
-use super::link::Report;
+use super::protocol::Report;
 use super::{EndSnapshot, HostSpec};
 use crate::pump::Pump;
 

@@ -27,8 +27,8 @@ pub(super) struct Typing {
 /// Asks for it.
 pub(super) fn questions(pane: &str) -> [Words; 2] {
     [
-        super::words::words_of(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
-        super::words::words_of(&["list-clients", "-F", CLIENTS]),
+        super::quoting::words_of(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
+        super::quoting::words_of(&["list-clients", "-F", CLIENTS]),
     ]
 }
 

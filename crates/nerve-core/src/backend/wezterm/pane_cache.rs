@@ -9,8 +9,8 @@ use tokio::sync::{Mutex as Queue, Semaphore};
 use tokio::time::Instant;
 
 use super::client::Wezterm;
+use super::exec::NAME;
 use super::listing::Listed;
-use super::running::NAME;
 use crate::backend::pane::PaneError;
 
 /// Looks that may run at once: more only make each other wait, and what is typed with them.

@@ -6,9 +6,9 @@ use nerve_term::event::ExitStatus;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use super::super::disk::within;
-use super::super::end::Ending;
-use super::super::link::Report;
+use super::super::blocking::within;
+use super::super::end_snapshot::Ending;
+use super::super::protocol::Report;
 use super::{Inbox, Session};
 
 /// How long the last frames may take to leave.

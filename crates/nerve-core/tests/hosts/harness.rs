@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nerve_core::backend::Hosted;
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
+use nerve_core::host::protocol::{Order, Report, Window};
 use nerve_core::host::{CONTROL, HostSpec, SNAPSHOT};
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};

@@ -10,7 +10,7 @@ use nerve_term::profile::Profile;
 use tokio::sync::broadcast;
 
 use super::HostSpec;
-use super::hosting::HOOKS;
+use super::manager::HOOKS;
 use super::process::Host;
 use crate::backend::{Hosted, Program};
 use crate::clock::Clock;

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
-use super::link::{CHUNK, Order, Report};
+use super::protocol::{CHUNK, Order, Report};
 use super::reader::{Seat, Source, read_orders};
 use super::writer::{BEHIND, Pace, VIEWER_BEHIND, Writer};
 

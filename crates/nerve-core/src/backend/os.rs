@@ -7,7 +7,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
 
-use crate::open_files;
+use crate::rlimit;
 
 /// Between fork and exec: a session of its own with the terminal (file descriptor 1) as its controlling one, and no other
 /// descriptor of ours; the limit of open files is the one we were started with.
@@ -17,7 +17,7 @@ pub(super) fn own_terminal(command: &mut Command) {
         command.pre_exec(|| {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
-            open_files::give_back()?;
+            rlimit::give_back()?;
             mark_descriptors()
         });
     }
@@ -28,7 +28,7 @@ pub(crate) fn no_descriptors(command: &mut Command) {
     // SAFETY: setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(|| {
-            open_files::give_back()?;
+            rlimit::give_back()?;
             mark_descriptors()
         });
     }
@@ -42,7 +42,7 @@ pub(crate) fn ends_with_us(command: &mut Command) {
     // SAFETY: setrlimit, prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
-            open_files::give_back()?;
+            rlimit::give_back()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             // We may have ended before that was set.
             let orphan = rustix::process::getppid() != Some(us);
@@ -58,7 +58,7 @@ pub fn apart(command: &mut Command, keep: Vec<RawFd>) {
     unsafe {
         command.pre_exec(move || {
             rustix::process::setsid()?;
-            open_files::give_back()?;
+            rlimit::give_back()?;
             mark_descriptors()?;
             for descriptor in &keep {
                 // One that is not open is for the command to miss.

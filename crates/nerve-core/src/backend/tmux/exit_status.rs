@@ -43,7 +43,7 @@ pub(super) enum Verdict {
 
 /// Asks for it.
 pub(super) fn question(pane: &str) -> Words {
-    super::words::words_of(&["display-message", "-p", "-t", pane, STATE])
+    super::quoting::words_of(&["display-message", "-p", "-t", pane, STATE])
 }
 
 impl Death {

@@ -13,9 +13,9 @@ use nerve_term::event::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::asking::Range;
+use super::args::Range;
 use super::listing::Listed;
-use super::lists::Server;
+use super::pane_cache::Server;
 use super::repaint::{Capture, NeedsMore, Picture};
 use super::rows::rows_of;
 use crate::backend::pane::PaneError;

@@ -3,10 +3,10 @@
 use nerve_term::terminal::Snapshot;
 use tokio::time::Instant;
 
-use super::recorded::snapshot;
+use super::recording::snapshot;
 use super::{Hosted, Role, Stage};
 use crate::backend::Happened;
-use crate::host::link::{Order, Report};
+use crate::host::protocol::{Order, Report};
 
 impl Hosted {
     pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {

@@ -6,8 +6,8 @@ use nerve_term::event::{Origin, Size};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
-use super::super::link::{self, Hello, Order, Report, Window};
-use super::super::links::Heard;
+use super::super::clients::Heard;
+use super::super::protocol::{self, Hello, Order, Report, Window};
 use super::Session;
 
 /// How long somebody who connects waits for the disk.
@@ -139,7 +139,7 @@ impl Session {
 
     fn greet(&mut self, link: u64, recorded: Option<u64>) {
         let hello = Hello {
-            version: link::VERSION,
+            version: protocol::VERSION,
             child: self.notes.child(),
             cols: self.size.cols,
             rows: self.size.rows,

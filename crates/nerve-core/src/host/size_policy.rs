@@ -2,7 +2,7 @@
 
 use nerve_term::event::Size;
 
-use super::link::Window;
+use super::protocol::Window;
 
 /// The smallest size a program is given: a window can be smaller.
 const SMALLEST: Size = Size { cols: 2, rows: 1 };

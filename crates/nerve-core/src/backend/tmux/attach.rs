@@ -8,9 +8,9 @@ use nerve_term::event::Size;
 use super::client::Tmux;
 use super::control::Control;
 use super::formats::SEPARATOR;
-use super::lines::{Said, pane_of};
+use super::parser::{Said, pane_of};
+use super::quoting::{self, program};
 use super::screen::{self, State};
-use super::words::{self, program};
 use crate::backend::Program;
 use crate::backend::pane::PaneError;
 use crate::host::registry::start_ticks;
@@ -127,7 +127,7 @@ pub(super) struct Wanted<'a> {
 /// # Errors
 /// [`PaneError`]: nothing was started, or it was ended again.
 pub(super) async fn make(tmux: &Tmux, wanted: &Wanted<'_>, run: &Program) -> Result<Joined, PaneError> {
-    words::check_session(wanted.session)?;
+    quoting::check_session(wanted.session)?;
     let (mut control, pane) = place(tmux, wanted).await?;
     match fill(&mut control, &pane, wanted, run).await {
         Ok(facts) => Ok(Joined { control, facts, screen: Vec::new() }),

@@ -3,12 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use nerve_core::host::link::{Order, Report, Window};
+use nerve_core::host::protocol::{Order, Report, Window};
 use nerve_term::event::{Origin, Size};
 use tokio::time::Instant;
 
 use super::SAYS_SIZE;
-use super::stage::{Link, Stage, soon};
+use super::harness::{Link, Stage, soon};
 
 /// Descriptors of this process, which the host is a part of.
 fn descriptors() -> usize {

@@ -9,10 +9,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::Happened;
 use super::super::pty::{Control, ESCALATION};
-use super::recorded::{Piece, read_recording};
+use super::recording::{Piece, read_recording};
 use super::{Hosted, Role};
 use crate::host::connection::Connection;
-use crate::host::link::Order;
+use crate::host::protocol::Order;
 use crate::host::registry::{self, Entry};
 
 /// How long a host may take to greet before that is told.
