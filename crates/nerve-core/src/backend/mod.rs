@@ -32,19 +32,19 @@ pub use spawn::{Program, SpawnError};
 pub trait Backend: Send + 'static {
     /// Waits for what happens next, and meanwhile writes what waits for the program. May be dropped and called again: nothing
     /// is lost.
-    fn next(&mut self) -> impl Future<Output = Happened> + Send;
-    /// The bytes of the last [`Happened::Output`].
+    fn next(&mut self) -> impl Future<Output = BackendEvent> + Send;
+    /// The bytes of the last [`BackendEvent::Output`].
     fn output(&self) -> &[u8];
     /// Queues bytes for the program. `false` if too much waits already, or nobody is there to read: nothing was taken.
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool;
     /// Bytes that wait for the program.
     fn waiting(&self) -> usize;
-    /// Asks for another size; [`Happened::Resized`] tells when it counts.
+    /// Asks for another size; [`BackendEvent::Resized`] tells when it counts.
     ///
     /// # Errors
     /// What the system says.
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()>;
-    /// Why [`Happened::Resized`] can tell another size than the one that was asked for, where that is a refusal.
+    /// Why [`BackendEvent::Resized`] can tell another size than the one that was asked for, where that is a refusal.
     fn others_size(&self) -> Option<&'static str> {
         None
     }
@@ -56,7 +56,7 @@ pub trait Backend: Send + 'static {
     fn hides_input(&self) -> bool;
     /// Keeps this for whoever drives the terminal after us.
     fn remember(&mut self, memory: &Memory);
-    /// How long [`Happened::Closed`] may come after [`Happened::Exited`].
+    /// How long [`BackendEvent::Closed`] may come after [`BackendEvent::Exited`].
     fn drain_time(&self) -> Duration;
     /// The program's process id, where it is known.
     fn pid(&self) -> Option<i32>;
@@ -77,7 +77,7 @@ pub trait Backend: Send + 'static {
     /// A turn may end at any moment, or it may not: where changes have to be looked for, how often they are.
     fn attend(&mut self, _watchful: bool) {}
 
-    /// Where the terminal is now, as told in the node's info: names and values. [`Happened::Moved`] tells when it is another place.
+    /// Where the terminal is now, as told in the node's info: names and values. [`BackendEvent::PlaceChanged`] tells when it is another place.
     fn place(&self) -> &[(&'static str, String)] {
         &[]
     }
@@ -92,7 +92,7 @@ pub trait Backend: Send + 'static {
         None
     }
 
-    /// What [`Happened::Left`] told is not what the output has made: what is missing comes as output.
+    /// What [`BackendEvent::FinalScreen`] told is not what the output has made: what is missing comes as output.
     fn missed(&mut self) {}
 
     /// Ends what a stop is to end. Signals for a program of our own; a pane that we made is closed, one that was there before us is
@@ -113,9 +113,9 @@ pub type Fresh = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
 pub enum Lease {
     /// We may.
     Free,
-    /// Not known yet: [`Happened::Lease`] comes when it is.
+    /// Not known yet: [`BackendEvent::LeaseChanged`] comes when it is.
     Asked,
-    /// Somebody else does, in words. It is to be asked again then, or at [`Happened::Lease`].
+    /// Somebody else does, in words. It is to be asked again then, or at [`BackendEvent::LeaseChanged`].
     Held {
         /// Who, and how that is known.
         by: String,
@@ -138,7 +138,7 @@ pub struct Memory {
 
 /// What can happen at a backend. Output and sizes come in the order in which the taps got them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum BackendEvent {
     /// The program wrote; [`Backend::output`] has the bytes.
     Output,
     /// The terminal has another size from here on.
@@ -156,11 +156,11 @@ pub enum Happened {
     /// The program is gone, and how it ended cannot be had; in words. There is no more output.
     Gone(String),
     /// What [`Backend::place`] answers is another now.
-    Moved,
+    PlaceChanged,
     /// The program is gone, and its terminal's owner shows this: if we show something else, [`Backend::missed`] is to be called.
-    Left(String),
+    FinalScreen(String),
     /// What [`Backend::lease`] answers may be another now.
-    Lease,
+    LeaseChanged,
     /// Something failed that the terminal outlives; in words.
     Fault(String),
     /// The terminal is lost with what drove it; in words. Nothing comes after this.

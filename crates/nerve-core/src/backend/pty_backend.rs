@@ -9,7 +9,7 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 
 use super::pty::{Pty, READ_LIMIT};
-use super::{Backend, Happened, Memory, Program, SpawnError};
+use super::{Backend, BackendEvent, Memory, Program, SpawnError};
 use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::tap::Tap;
@@ -29,7 +29,7 @@ pub struct InProcess {
     open: bool,
     exit: Option<ExitStatus>,
     /// What happened and was not told yet.
-    told: VecDeque<Happened>,
+    told: VecDeque<BackendEvent>,
 }
 
 impl InProcess {
@@ -54,18 +54,18 @@ impl InProcess {
         })
     }
 
-    fn read(&mut self, read: io::Result<usize>) -> Happened {
+    fn read(&mut self, read: io::Result<usize>) -> BackendEvent {
         match read {
             Ok(0) | Err(_) => {
                 self.open = false;
-                Happened::Closed
+                BackendEvent::Closed
             }
             Ok(size) => {
                 if size >= FAST {
                     self.pty.output.read_ahead();
                 }
                 self.pump.output(self.clock.now(), &self.buffer);
-                Happened::Output
+                BackendEvent::Output
             }
         }
     }
@@ -79,11 +79,11 @@ impl Drop for InProcess {
 }
 
 impl Backend for InProcess {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.told.pop_front() {
+                return event;
             }
             self.buffer.clear();
             let Pty { output, input, child, .. } = &mut self.pty;
@@ -96,7 +96,7 @@ impl Backend for InProcess {
                 }
                 exit = child.wait(), if self.exit.is_none() => {
                     self.exit = Some(exit);
-                    return Happened::Exited(exit);
+                    return BackendEvent::Exited(exit);
                 }
                 // Closed and over: nothing happens any more.
                 () = std::future::pending() => {}
@@ -123,7 +123,7 @@ impl Backend for InProcess {
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()> {
         self.pty.control.resize(size)?;
         self.pump.resize(now, size);
-        self.told.push_back(Happened::Resized(size));
+        self.told.push_back(BackendEvent::Resized(size));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ mod many_viewers;
 
 use std::io;
 
-use nerve_core::backend::{Backend, Happened, Hosted, Lease};
+use nerve_core::backend::{Backend, BackendEvent, Hosted, Lease};
 use nerve_core::host::protocol::{Order, Report, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
@@ -125,11 +125,11 @@ async fn prompts_wait_while_a_person_types() {
     let stage = Stage::new(SAYS_SIZE).await;
     let mut server = Hosted::fresh(stage.host.entry.clone(), stage.folder.path().join("registry"));
     let now = TsNs(1_000_000_000);
-    while !matches!(soon(server.next()).await, Happened::Resized(_)) {}
+    while !matches!(soon(server.next()).await, BackendEvent::Resized(_)) {}
     assert_eq!(server.lease(now), Lease::Free);
     let mut person = stage.link().await;
     person.types("\n").await;
-    while !matches!(soon(server.next()).await, Happened::Output) {}
+    while !matches!(soon(server.next()).await, BackendEvent::Output) {}
     let Lease::Held { by, until } = server.lease(now) else { panic!("nobody types") };
     assert!(by.contains("somebody"), "{by}");
     assert!(until > now && until <= now + Duration::from_secs(2), "{until:?}");
@@ -152,7 +152,7 @@ async fn connections_are_bounded_and_one_too_many_is_told_why() {
     assert!(refused.to_string().contains("64 others"), "{refused}");
     // A viewer says it and is over; the program knows nothing of it.
     let mut hosted = stage.hosted(Window::Keep);
-    let Happened::Lost(why) = soon(hosted.next()).await else { panic!("it is let in") };
+    let BackendEvent::Lost(why) = soon(hosted.next()).await else { panic!("it is let in") };
     assert!(why.contains("takes no more"), "{why}");
     drop(links);
     let back = async {
@@ -179,13 +179,13 @@ async fn viewers_leave_room_for_whoever_drives() {
     }
     let mut hosted = stage.hosted(Window::Keep);
     let why = loop {
-        if let Happened::Lost(why) = soon(hosted.next()).await {
+        if let BackendEvent::Lost(why) = soon(hosted.next()).await {
             break why;
         }
     };
     assert!(why.contains("60 others"), "{why}");
     let mut drives = Hosted::adopt(stage.host.entry.clone(), stage.folder.path().join("registry"));
-    assert_eq!(soon(drives.next()).await, Happened::CaughtUp);
+    assert_eq!(soon(drives.next()).await, BackendEvent::CaughtUp);
 }
 
 /// What a viewer is told until the program has written this; outputs as text, in one where nothing is between them.
@@ -194,13 +194,13 @@ async fn told(viewer: &mut Hosted, last: &str) -> Vec<String> {
     let mut output = Vec::new();
     loop {
         match soon(viewer.next()).await {
-            Happened::Output => output.extend_from_slice(viewer.output()),
-            Happened::CaughtUp => {}
+            BackendEvent::Output => output.extend_from_slice(viewer.output()),
+            BackendEvent::CaughtUp => {}
             other => {
                 told.extend(text(&mut output));
                 told.push(match other {
-                    Happened::Resized(Size { cols, rows }) => format!("{cols}x{rows}"),
-                    Happened::Snapshot(snapshot) => {
+                    BackendEvent::Resized(Size { cols, rows }) => format!("{cols}x{rows}"),
+                    BackendEvent::Snapshot(snapshot) => {
                         format!("snapshot {} at {}", snapshot.id, snapshot.offset)
                     }
                     other => format!("{other:?}"),
@@ -251,8 +251,8 @@ async fn a_program_that_is_over_at_once_is_seen_by_the_viewer_that_is_on_its_way
     sees_the_end(&stage).await;
     let mut viewer = stage.hosted(Window::Shares(SIZE));
     assert_eq!(told(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
-    while soon(viewer.next()).await != Happened::Exited(ExitStatus::Code(3)) {}
-    assert_eq!(soon(viewer.next()).await, Happened::Closed);
+    while soon(viewer.next()).await != BackendEvent::Exited(ExitStatus::Code(3)) {}
+    assert_eq!(soon(viewer.next()).await, BackendEvent::Closed);
     assert_eq!(soon(stage.host.finished()).await, ExitStatus::Code(3));
 }
 
@@ -323,10 +323,10 @@ async fn a_viewer_that_reads_what_was_before_is_heard_meanwhile() {
         bytes += looks.until(output).await;
     }
     let mut viewer = stage.hosted(Window::Shares(Size::new(70, 20)));
-    while soon(viewer.next()).await != Happened::Output {}
+    while soon(viewer.next()).await != BackendEvent::Output {}
     assert!(viewer.write(TsNs(0), b"\n", Origin::User));
     while viewer.waiting() > 0 {
-        assert_ne!(soon(viewer.next()).await, Happened::CaughtUp, "it was not heard");
+        assert_ne!(soon(viewer.next()).await, BackendEvent::CaughtUp, "it was not heard");
     }
     looks.resized(70, 20).await;
     looks.reads("got it").await;
@@ -383,7 +383,10 @@ async fn of_a_host_that_is_gone_the_recording_tells_how_its_program_ended() {
     let mut viewer = Hosted::view(entry, registry, Window::Keep);
     assert_eq!(told(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
     let rest = [soon(viewer.next()).await, soon(viewer.next()).await, soon(viewer.next()).await];
-    assert_eq!(rest, [Happened::CaughtUp, Happened::Exited(ExitStatus::Code(3)), Happened::Closed]);
+    assert_eq!(
+        rest,
+        [BackendEvent::CaughtUp, BackendEvent::Exited(ExitStatus::Code(3)), BackendEvent::Closed]
+    );
 }
 
 #[tokio::test]
@@ -469,7 +472,7 @@ async fn with_a_recording_a_viewer_that_was_cut_off_misses_nothing() {
     let stage = Stage::recorded(&script).await;
     let mut slow = stage.hosted(Window::Shares(Size::new(90, 20)));
     let mut looks = stage.link().await;
-    while !matches!(soon(slow.next()).await, Happened::Resized(Size { cols: 90, .. })) {}
+    while !matches!(soon(slow.next()).await, BackendEvent::Resized(Size { cols: 90, .. })) {}
     looks.reads("up\r\n").await;
     looks.types("\n").await;
     // It takes nothing meanwhile, so it is cut off; then it is told of by what it has missed.

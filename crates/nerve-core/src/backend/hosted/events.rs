@@ -5,11 +5,11 @@ use tokio::time::Instant;
 
 use super::recording::snapshot;
 use super::{Hosted, Role, Stage};
-use crate::backend::Happened;
+use crate::backend::BackendEvent;
 use crate::host::protocol::{Order, Report};
 
 impl Hosted {
-    pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<Happened> {
+    pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<BackendEvent> {
         if off > self.off {
             let message = match self.role {
                 Role::Drives => format!("output bytes {}..{off} are lost", self.off),
@@ -24,7 +24,7 @@ impl Hosted {
                 ),
                 Role::Views(_) => format!("output bytes {}..{off} came too fast and are not shown", self.off),
             };
-            self.told.extend([Happened::Fault(message), Happened::Skipped(off)]);
+            self.told.extend([BackendEvent::Fault(message), BackendEvent::Skipped(off)]);
             self.off = off;
             let then = self.told.len();
             if let Some(output) = self.output_at(off, bytes) {
@@ -41,24 +41,24 @@ impl Hosted {
         self.off += bytes.len() as u64;
         self.output = bytes;
         self.check_caught_up();
-        Some(Happened::Output)
+        Some(BackendEvent::Output)
     }
 
     pub(super) fn check_caught_up(&mut self) {
         if self.catching_up && self.caught_up_at.is_some_and(|at| self.off >= at) {
             self.catching_up = false;
-            self.told.push_back(Happened::CaughtUp);
+            self.told.push_back(BackendEvent::CaughtUp);
         }
     }
 
-    pub(super) fn reported(&mut self, report: Report) -> Option<Happened> {
+    pub(super) fn reported(&mut self, report: Report) -> Option<BackendEvent> {
         match report {
             Report::Output { off, bytes, .. } => self.output_at(off, bytes),
-            Report::Resized(size) => Some(Happened::Resized(size)),
+            Report::Resized(size) => Some(BackendEvent::Resized(size)),
             Report::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
             Report::Fault(message) => {
                 self.faults += 1;
-                Some(Happened::Fault(message))
+                Some(BackendEvent::Fault(message))
             }
             Report::Behind { recorded } => {
                 self.behind(recorded);
@@ -69,11 +69,11 @@ impl Hosted {
                 if self.role == Role::Drives {
                     Order::Seen.extend(&mut self.orders);
                 }
-                Some(Happened::Exited(exit))
+                Some(BackendEvent::Exited(exit))
             }
             Report::Closed => {
                 self.closed = true;
-                Some(Happened::Closed)
+                Some(BackendEvent::Closed)
             }
             Report::Typed { origin } => {
                 self.typed = Some((Instant::now(), origin));
@@ -81,16 +81,16 @@ impl Hosted {
             }
             Report::Full(why) => {
                 self.stage = Stage::Over;
-                Some(Happened::Lost(why))
+                Some(BackendEvent::Lost(why))
             }
             Report::Hello(_) => None,
         }
     }
 
     /// Told once, however often it comes.
-    pub(super) fn snapshot(&mut self, snapshot: Snapshot) -> Option<Happened> {
+    pub(super) fn snapshot(&mut self, snapshot: Snapshot) -> Option<BackendEvent> {
         let new = snapshot.at > self.last_snapshot;
         self.last_snapshot = self.last_snapshot.max(snapshot.at);
-        new.then_some(Happened::Snapshot(snapshot))
+        new.then_some(BackendEvent::Snapshot(snapshot))
     }
 }

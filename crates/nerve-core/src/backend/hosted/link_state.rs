@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::Happened;
+use super::super::BackendEvent;
 use super::super::pty::{Control, ESCALATION};
 use super::recording::{Piece, read_recording};
 use super::{Hosted, Role};
@@ -41,7 +41,7 @@ impl Hosted {
         self.terminal =
             terminal.and_then(|terminal| Control::of_other(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
-        self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(Happened::Fault));
+        self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(BackendEvent::Fault));
         self.faults = hello.faults.len();
         self.complained = false;
         self.caught_up_at = Some(hello.off);
@@ -79,13 +79,13 @@ impl Hosted {
     pub(super) fn not_connected(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Drives {
             self.stage = Stage::Over;
-            self.told.push_back(Happened::Lost(error.to_string()));
+            self.told.push_back(BackendEvent::Lost(error.to_string()));
             return;
         }
         if self.entry.is_alive() {
             if !std::mem::replace(&mut self.complained, true) {
                 let (id, pid) = (&self.entry.id, self.entry.pid);
-                self.told.push_back(Happened::Fault(format!(
+                self.told.push_back(BackendEvent::Fault(format!(
                     "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
                 )));
             }
@@ -110,21 +110,21 @@ impl Hosted {
     pub(super) fn over(&mut self) {
         self.stage = Stage::Over;
         if std::mem::take(&mut self.catching_up) {
-            self.told.push_back(Happened::CaughtUp);
+            self.told.push_back(BackendEvent::CaughtUp);
         }
         // With our descriptor gone, the program's terminal is.
         self.terminal = None;
         if let (Some(exit), false) = (self.entry.exit, self.exited) {
-            self.told.extend([Happened::Exited(exit.into()), Happened::Closed]);
+            self.told.extend([BackendEvent::Exited(exit.into()), BackendEvent::Closed]);
         } else if !self.exited {
             let pid = self.entry.pid;
             let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
-            self.told.push_back(Happened::Lost(message));
+            self.told.push_back(BackendEvent::Lost(message));
             if self.role == Role::Drives {
                 tokio::spawn(end_program(self.entry.clone()));
             }
         } else if !self.closed {
-            self.told.push_back(Happened::Closed);
+            self.told.push_back(BackendEvent::Closed);
         }
         self.forget();
     }
@@ -138,7 +138,7 @@ impl Hosted {
         }
         if !self.orders.is_empty() {
             let message = format!("{} bytes of orders to the host may be lost: {why}", self.orders.len());
-            self.told.push_back(Happened::Fault(message));
+            self.told.push_back(BackendEvent::Fault(message));
             // What was sent of them is not known; half a frame must not be followed by another.
             self.orders.clear();
         }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use self::link_state::Stage;
 use self::recording::Piece;
 use super::pty::{Control, WRITE_LIMIT};
-use super::{Backend, Happened, Lease, Memory};
+use super::{Backend, BackendEvent, Lease, Memory};
 use crate::host::protocol::{CHUNK, Order, Window};
 use crate::host::registry::Entry;
 
@@ -49,7 +49,7 @@ pub struct Hosted {
     caught_up_at: Option<u64>,
     catching_up: bool,
     output: Vec<u8>,
-    told: VecDeque<Happened>,
+    told: VecDeque<BackendEvent>,
     exited: bool,
     closed: bool,
     /// Why there is no connection.
@@ -85,13 +85,13 @@ impl Hosted {
     }
 
     /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
-    /// first, and then [`Happened::CaughtUp`].
+    /// first, and then [`BackendEvent::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
         Hosted::new(entry, registry, true, Role::Drives)
     }
 
     /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
-    /// [`Happened::CaughtUp`].
+    /// [`BackendEvent::CaughtUp`].
     pub fn view(entry: Entry, registry: PathBuf, window: Window) -> Hosted {
         Hosted::new(entry, registry, true, Role::Views(window))
     }
@@ -137,7 +137,7 @@ impl Hosted {
         }
     }
 
-    /// For who looks at a flood: what is far behind is left out ([`Happened::Skipped`]), so that what is shown is what there is now.
+    /// For who looks at a flood: what is far behind is left out ([`BackendEvent::Skipped`]), so that what is shown is what there is now.
     #[must_use]
     pub fn latest(self) -> Hosted {
         Hosted { latest: true, ..self }
@@ -166,10 +166,10 @@ impl Order {
 }
 
 impl Backend for Hosted {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            if let Some(event) = self.told.pop_front() {
+                return event;
             }
             match &mut self.stage {
                 Stage::Connecting(connecting) => match connecting.await {
@@ -180,20 +180,20 @@ impl Backend for Hosted {
                 Stage::Reading(pieces, from, connection) => {
                     match recording::next(pieces, connection.as_mut(), &mut self.orders).await {
                         Some(Piece::Output { off, bytes }) => {
-                            if let Some(happened) = self.output_at(off, bytes) {
-                                return happened;
+                            if let Some(event) = self.output_at(off, bytes) {
+                                return event;
                             }
                         }
-                        Some(Piece::Other(Happened::Snapshot(snapshot))) => {
-                            if let Some(happened) = self.snapshot(snapshot) {
-                                return happened;
+                        Some(Piece::Other(BackendEvent::Snapshot(snapshot))) => {
+                            if let Some(event) = self.snapshot(snapshot) {
+                                return event;
                             }
                         }
-                        Some(Piece::Other(Happened::Exited(exit))) => {
+                        Some(Piece::Other(BackendEvent::Exited(exit))) => {
                             // Told when all of it is read.
                             self.entry.exit.get_or_insert(exit.into());
                         }
-                        Some(Piece::Other(happened)) => return happened,
+                        Some(Piece::Other(event)) => return event,
                         None => match connection.take() {
                             Some(connection) => {
                                 self.unrecorded = *from == self.off;
@@ -212,8 +212,8 @@ impl Backend for Hosted {
                         }
                     };
                     if let Some(report) = report {
-                        if let Some(happened) = self.reported(report) {
-                            return happened;
+                        if let Some(event) = self.reported(report) {
+                            return event;
                         }
                         continue;
                     }

@@ -8,7 +8,7 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::Snapshot;
 use tokio::sync::mpsc;
 
-use crate::backend::Happened;
+use crate::backend::BackendEvent;
 use crate::host::connection::Connection;
 
 /// Blocks of a recording that are decompressed ahead of the terminal model.
@@ -18,7 +18,7 @@ const AHEAD: usize = 4;
 #[derive(Debug)]
 pub(super) enum Piece {
     Output { off: u64, bytes: Vec<u8> },
-    Other(Happened),
+    Other(BackendEvent),
 }
 
 /// Reads a recording from an output byte on, up to another (else to its end), on a thread of its own.
@@ -53,7 +53,7 @@ fn send_recording(
     to: Option<u64>,
     pieces: &mpsc::Sender<Piece>,
 ) -> Result<(), mpsc::error::SendError<Piece>> {
-    let fault = |message: String| Piece::Other(Happened::Fault(message));
+    let fault = |message: String| Piece::Other(BackendEvent::Fault(message));
     let mut reader = match Reader::open(path) {
         Ok(reader) => reader,
         Err(error) => return pieces.blocking_send(fault(error.to_string())),
@@ -75,14 +75,14 @@ fn send_recording(
                 Body::Data { off, .. } if to.is_some_and(|to| off >= to) => return Ok(()),
                 Body::Data { off, bytes } => Piece::Output { off, bytes: bytes.to_vec() },
                 Body::Resize { cols, rows } if block.output().end >= from => {
-                    Piece::Other(Happened::Resized(Size::new(cols, rows)))
+                    Piece::Other(BackendEvent::Resized(Size::new(cols, rows)))
                 }
                 Body::Snapshot { id, anchor, label } if anchor >= from => {
                     let label = String::from_utf8_lossy(label);
-                    Piece::Other(Happened::Snapshot(snapshot(record.at, id, anchor, &label)))
+                    Piece::Other(BackendEvent::Snapshot(snapshot(record.at, id, anchor, &label)))
                 }
                 // Of a host that is gone this can be all that tells it.
-                Body::Mark(Mark::Exit(exit)) if to.is_none() => Piece::Other(Happened::Exited(exit)),
+                Body::Mark(Mark::Exit(exit)) if to.is_none() => Piece::Other(BackendEvent::Exited(exit)),
                 _ => continue,
             };
             pieces.blocking_send(piece)?;

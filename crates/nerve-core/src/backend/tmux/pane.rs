@@ -28,7 +28,7 @@ use super::quoting::words_of;
 use super::screen::{self, State};
 use crate::backend::pane::{Claim, PaneEntry, PaneError, Panes};
 use crate::backend::pty::READ_LIMIT;
-use crate::backend::{Backend, Happened, Lease, Memory, tty};
+use crate::backend::{Backend, BackendEvent, Lease, Memory, tty};
 use crate::clock::Clock;
 use crate::host::registry::start_ticks;
 use crate::pump::Pump;
@@ -62,7 +62,7 @@ pub(super) struct TmuxPane {
     claim: Option<Claim>,
     size: Size,
     output: Vec<u8>,
-    told: VecDeque<Happened>,
+    told: VecDeque<BackendEvent>,
     input: Input,
     asked: VecDeque<Asked>,
     numbers: u64,
@@ -81,7 +81,7 @@ enum Stage {
     Connecting(AbortOnDropHandle<Result<Taken, Untaken>>),
     Live(Box<Control>),
     /// The recording is finished; then the last word is told.
-    Closing(JoinHandle<Option<String>>, Option<Happened>),
+    Closing(JoinHandle<Option<String>>, Option<BackendEvent>),
     Over,
 }
 
@@ -204,9 +204,9 @@ impl TmuxPane {
         let first = taken.fresh.is_some();
         if let Some(fresh) = taken.fresh {
             (self.pump, self.flusher, self.claim) = (fresh.pump, fresh.flusher, Some(fresh.claim));
-            self.told.extend(fresh.faults.into_iter().map(Happened::Fault));
+            self.told.extend(fresh.faults.into_iter().map(BackendEvent::Fault));
             if self.pump.offset() > 0 {
-                self.told.push_back(Happened::Skipped(self.pump.offset()));
+                self.told.push_back(BackendEvent::Skipped(self.pump.offset()));
             }
         }
         self.tie = Tie {
@@ -227,15 +227,15 @@ impl TmuxPane {
             self.input.unwrap_pastes();
             self.pump.output(now, &screen);
             self.output = screen;
-            self.told.push_back(Happened::Output);
+            self.told.push_back(BackendEvent::Output);
         }
         if first && missed {
-            self.told.push_back(Happened::CaughtUp);
+            self.told.push_back(BackendEvent::CaughtUp);
         }
         self.stage = Stage::Live(Box::new(control));
         self.input.look_again();
         // Who asked before can ask again.
-        self.told.push_back(Happened::Lease);
+        self.told.push_back(BackendEvent::LeaseChanged);
         if self.tie.process.is_none() {
             self.ask_death();
         }
@@ -244,7 +244,7 @@ impl TmuxPane {
     fn resized(&mut self, size: Size) {
         self.size = size;
         self.pump.resize(self.clock.now(), size);
-        self.told.push_back(Happened::Resized(size));
+        self.told.push_back(BackendEvent::Resized(size));
     }
 
     /// Gives tmux commands; `what` hears of their answers together, for how many there are is not always known.
@@ -281,7 +281,7 @@ impl TmuxPane {
             Said::Answer { ours: false, .. } => {}
             Said::ModeChanged { pane } if pane == self.tie.number => {
                 self.input.look_again();
-                self.told.push_back(Happened::Lease);
+                self.told.push_back(BackendEvent::LeaseChanged);
             }
             Said::ModeChanged { .. } => {}
             Said::Layout { visible } => match size_in(&visible, self.tie.number) {
@@ -327,7 +327,7 @@ impl TmuxPane {
             What::Input => self.input_taken(&texts()),
             What::Typing => {
                 self.typing.answered(self.clock.now(), &texts(), &self.entry.pane);
-                self.told.push_back(Happened::Lease);
+                self.told.push_back(BackendEvent::LeaseChanged);
             }
             What::Size { asked } => self.size_known(asked, &texts()),
             What::Death => self.death_known(&texts()),
@@ -340,7 +340,7 @@ impl TmuxPane {
     fn input_taken(&mut self, answers: &[Result<String, String>]) {
         let held = answers.iter().any(|answer| answer.as_deref() == Ok(HELD));
         if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-            self.told.push_back(Happened::Fault(format!("tmux did not type: {error}")));
+            self.told.push_back(BackendEvent::Fault(format!("tmux did not type: {error}")));
         }
         self.input.done(held);
     }
@@ -351,12 +351,12 @@ impl TmuxPane {
             Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
         });
         if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-            self.told.push_back(Happened::Fault(format!("tmux keeps the pane's size: {error}")));
+            self.told.push_back(BackendEvent::Fault(format!("tmux keeps the pane's size: {error}")));
         }
         match known {
             Some(size) if size != self.size => self.resized(size),
             // Whoever asked for it is told what it is.
-            _ if asked => self.told.push_back(Happened::Resized(self.size)),
+            _ if asked => self.told.push_back(BackendEvent::Resized(self.size)),
             _ => {}
         }
     }
@@ -385,7 +385,7 @@ impl TmuxPane {
             // tmux throws away what it has not sent when a program ends, and shows it all the same.
             self.ask(What::Last, &screen::questions(&self.entry.pane));
         } else {
-            self.told.push_back(Happened::Exited(exit));
+            self.told.push_back(BackendEvent::Exited(exit));
             self.closed();
         }
     }
@@ -396,19 +396,19 @@ impl TmuxPane {
             && let Some(state) = State::read(&String::from_utf8_lossy(state))
         {
             self.last = state.repaint(text, below.as_deref().ok());
-            self.told.push_back(Happened::Left(state.text(text)));
+            self.told.push_back(BackendEvent::FinalScreen(state.text(text)));
         }
         let exit = self.death.exit().unwrap_or(ExitStatus::Unknown);
-        self.told.push_back(Happened::Exited(exit));
+        self.told.push_back(BackendEvent::Exited(exit));
         self.ask(What::Killed, &[words_of(&["kill-pane", "-t", &self.entry.pane])]);
     }
 
     fn closed(&mut self) {
-        self.finish(Happened::Closed);
+        self.finish(BackendEvent::Closed);
     }
 
     /// Nothing comes any more; the last word is told when the recording is whole.
-    fn finish(&mut self, last: Happened) {
+    fn finish(&mut self, last: BackendEvent) {
         let (pump, entry, ended) = (std::mem::take(&mut self.pump), self.entry.clone(), self.clock.now());
         let (panes, exit) = (self.panes.clone(), self.death.exit().unwrap_or(ExitStatus::Unknown));
         let closing = tokio::task::spawn_blocking(move || close(pump, &panes, &entry, exit, ended));
@@ -424,7 +424,7 @@ impl TmuxPane {
         self.signal(Signal::HUP);
         self.death.told(ExitStatus::Unknown);
         self.forget();
-        self.finish(Happened::Lost(why));
+        self.finish(BackendEvent::Lost(why));
     }
 
     fn closed_by_somebody(&self) -> String {
@@ -452,7 +452,7 @@ impl TmuxPane {
         if given_up > 0 {
             let message =
                 format!("{given_up} bytes of input may be lost: the connection to tmux broke: {why}");
-            self.told.push_back(Happened::Fault(message));
+            self.told.push_back(BackendEvent::Fault(message));
         }
         self.asked.clear();
         self.muted.clear();
@@ -474,7 +474,7 @@ impl TmuxPane {
     fn untaken(&mut self, untaken: &Untaken) {
         let first = self.tie.since.is_none();
         if first {
-            self.told.push_back(Happened::CaughtUp);
+            self.told.push_back(BackendEvent::CaughtUp);
         }
         if untaken.gone && !first {
             return self.gone(untaken.why.clone());
@@ -483,7 +483,7 @@ impl TmuxPane {
         if untaken.gone {
             self.forget();
         }
-        self.finish(Happened::Lost(untaken.why.clone()));
+        self.finish(BackendEvent::Lost(untaken.why.clone()));
     }
 
     /// All output that is at hand, in one piece; what came with it and is something else is told after it.
@@ -553,11 +553,11 @@ fn mark(number: u64) -> String {
 }
 
 impl Backend for TmuxPane {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.told.pop_front() {
+                return event;
             }
             self.output.clear();
             self.type_on();
@@ -594,12 +594,12 @@ impl Backend for TmuxPane {
                     self.gather();
                     if !self.output.is_empty() {
                         self.pump.output(self.clock.now(), &self.output);
-                        return Happened::Output;
+                        return BackendEvent::Output;
                     }
                 }
                 Stage::Closing(closing, last) => {
                     let failed = closing.await.unwrap_or_else(|error| Some(error.to_string()));
-                    self.told.extend(failed.map(Happened::Fault));
+                    self.told.extend(failed.map(BackendEvent::Fault));
                     self.told.extend(last.take());
                     self.stage = Stage::Over;
                 }
@@ -664,7 +664,7 @@ impl Backend for TmuxPane {
             return;
         }
         if let Err(error) = self.panes.store(&self.entry) {
-            self.told.push_back(Happened::Fault(format!("the pane's entry cannot be written: {error}")));
+            self.told.push_back(BackendEvent::Fault(format!("the pane's entry cannot be written: {error}")));
         }
     }
 
@@ -681,7 +681,7 @@ impl Backend for TmuxPane {
         self.pump.gap(now);
         self.output = std::mem::take(&mut self.last);
         self.pump.output(now, &self.output);
-        self.told.push_front(Happened::Output);
+        self.told.push_front(BackendEvent::Output);
     }
 
     fn release(&mut self) -> bool {
@@ -714,7 +714,7 @@ impl Backend for TmuxPane {
         } else if !std::mem::replace(&mut self.left, true) && !self.death.is_told() {
             self.death.told(ExitStatus::Unknown);
             self.forget();
-            self.told.push_back(Happened::Exited(ExitStatus::Unknown));
+            self.told.push_back(BackendEvent::Exited(ExitStatus::Unknown));
             self.closed();
         }
     }

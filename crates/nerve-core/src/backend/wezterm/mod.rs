@@ -32,7 +32,7 @@ use self::poller::{Eye, Process, Shared};
 use self::repaint::Picture;
 use self::writer::Hand;
 use super::pane::{Claim, NewPane, PaneEntry, PaneError, Panes, Setting};
-use super::{Happened, SpawnError, tty};
+use super::{BackendEvent, SpawnError, tty};
 use crate::clock::Clock;
 use crate::command::TerminalKind;
 use crate::host::HostSpec;
@@ -102,12 +102,12 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
     };
     // Without a recording the node does its work all the same.
     let recorder = recorder.unwrap_or_else(|error| {
-        told.push_back(Happened::Fault(error));
+        told.push_back(BackendEvent::Fault(error));
         None
     });
     entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
     if let Err(error) = setting.panes.store(&entry) {
-        told.push_back(Happened::Fault(format!("a new server will not find the pane: {error}")));
+        told.push_back(BackendEvent::Fault(format!("a new server will not find the pane: {error}")));
     }
     let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
     let making = Making { server, panes: setting.panes.clone(), entry, process, claim: Some(claim), told };
@@ -127,15 +127,15 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
     let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
-        (Err(error), _) => told.extend([Happened::CaughtUp, Happened::Lost(error.to_string())]),
+        (Err(error), _) => told.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
         (Ok(_), Some(path)) => match Recorder::resume(&path, QUALITY) {
             Ok((recorder, off)) => {
                 pump = Pump::resumed(vec![Box::new(recorder)], off);
                 pump.gap(Clock::start().now());
-                told.push_back(Happened::Skipped(off));
+                told.push_back(BackendEvent::Skipped(off));
             }
             Err(error) => {
-                told.push_back(Happened::Fault(format!("it is not recorded any more: {error}")));
+                told.push_back(BackendEvent::Fault(format!("it is not recorded any more: {error}")));
                 entry.recording = None;
             }
         },
@@ -156,7 +156,7 @@ struct Making {
     entry: PaneEntry,
     process: Option<Process>,
     claim: Option<Claim>,
-    told: VecDeque<Happened>,
+    told: VecDeque<BackendEvent>,
 }
 
 impl Making {

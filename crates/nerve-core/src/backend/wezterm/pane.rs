@@ -19,7 +19,7 @@ use super::poller::{Process, Seen, Shared};
 use super::writer::Batch;
 use crate::backend::pane::{Claim, PaneEntry, PaneInfo, Panes};
 use crate::backend::pty::WRITE_LIMIT;
-use crate::backend::{Backend, Doing, Fresh, Happened, Memory, tty};
+use crate::backend::{Backend, BackendEvent, Doing, Fresh, Memory, tty};
 use crate::clock::Clock;
 use crate::pump::Pump;
 
@@ -44,7 +44,7 @@ pub(super) struct WeztermPane {
     pub(super) _claim: Option<Claim>,
     pub(super) work: Vec<AbortOnDropHandle<()>>,
     pub(super) output: Vec<u8>,
-    pub(super) told: VecDeque<Happened>,
+    pub(super) told: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
     /// The pane is gone, or left.
     pub(super) over: bool,
@@ -59,37 +59,37 @@ impl WeztermPane {
         match seen {
             Seen::Size(size) => {
                 self.pump.resize(now, size);
-                self.told.push_back(Happened::Resized(size));
+                self.told.push_back(BackendEvent::Resized(size));
             }
             Seen::Bytes(bytes) => {
                 self.pump.output(now, &bytes);
                 self.output = bytes;
-                self.told.push_back(Happened::Output);
+                self.told.push_back(BackendEvent::Output);
             }
             Seen::Place(place) => {
                 self.place = place;
-                self.told.push_back(Happened::Moved);
+                self.told.push_back(BackendEvent::PlaceChanged);
             }
-            Seen::First if std::mem::take(&mut self.adopted) => self.told.push_back(Happened::CaughtUp),
+            Seen::First if std::mem::take(&mut self.adopted) => self.told.push_back(BackendEvent::CaughtUp),
             Seen::First => {}
-            Seen::Fault(message) => self.told.push_back(Happened::Fault(message)),
-            Seen::Ended(exit) => self.ended(Happened::Exited(exit), exit),
-            Seen::Gone(how) => self.ended(Happened::Gone(how), ExitStatus::Unknown),
+            Seen::Fault(message) => self.told.push_back(BackendEvent::Fault(message)),
+            Seen::Ended(exit) => self.ended(BackendEvent::Exited(exit), exit),
+            Seen::Gone(how) => self.ended(BackendEvent::Gone(how), ExitStatus::Unknown),
         }
     }
 
-    fn ended(&mut self, how: Happened, exit: ExitStatus) {
+    fn ended(&mut self, how: BackendEvent, exit: ExitStatus) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         if self.adopted {
             // It may not have been seen at all.
-            self.told.push_back(Happened::CaughtUp);
+            self.told.push_back(BackendEvent::CaughtUp);
         }
         self.exit = exit;
         self.work.clear();
         self.panes.forget(&self.entry);
-        self.told.extend([how, Happened::Closed]);
+        self.told.extend([how, BackendEvent::Closed]);
     }
 
     fn finish_recording(&mut self) {
@@ -109,11 +109,11 @@ impl Drop for WeztermPane {
 }
 
 impl Backend for WeztermPane {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.told.pop_front() {
+                return event;
             }
             match self.seen.recv().await {
                 Some(seen) => self.saw(seen),
@@ -133,7 +133,7 @@ impl Backend for WeztermPane {
         }
         let Some(batch) = typings(bytes) else {
             let message = "bytes that are not UTF-8 cannot be typed into a WezTerm pane";
-            self.told.push_back(Happened::Fault(message.into()));
+            self.told.push_back(BackendEvent::Fault(message.into()));
             return false;
         };
         let size: usize = batch.iter().map(super::input::Typing::size).sum();
@@ -179,7 +179,7 @@ impl Backend for WeztermPane {
         self.entry.memory = memory.clone();
         if let Err(error) = self.panes.store(&self.entry) {
             let message = format!("the pane's entry cannot be written: {error}");
-            self.told.push_back(Happened::Fault(message));
+            self.told.push_back(BackendEvent::Fault(message));
         }
     }
 
@@ -220,7 +220,7 @@ impl Backend for WeztermPane {
             self.signal_after_end(signal);
         } else if !self.entry.ours {
             // It was there before us.
-            self.ended(Happened::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
+            self.ended(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
         } else if self.shared.closing.swap(true, Ordering::Relaxed) {
             // Closing was not enough.
             self.signal(signal);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::{Backend, Happened, Hosted, Memory};
+use nerve_core::backend::{Backend, BackendEvent, Hosted, Memory};
 use nerve_core::clock::Clock;
 use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
@@ -185,36 +185,36 @@ impl Source {
         }
     }
 
-    fn happened(&mut self, happened: Happened) {
+    fn happened(&mut self, happened: BackendEvent) {
         match happened {
-            Happened::Output => self.output(),
-            Happened::Resized(size) => {
+            BackendEvent::Output => self.output(),
+            BackendEvent::Resized(size) => {
                 self.changed |= self.terminal.size() != size;
                 self.terminal.resize(size);
                 self.agent.look_soon();
             }
-            Happened::Snapshot(snapshot) => {
+            BackendEvent::Snapshot(snapshot) => {
                 self.terminal.record_snapshot(snapshot);
                 self.changed = true;
             }
-            Happened::CaughtUp => self.caught_up(),
-            Happened::Skipped(offset) => {
+            BackendEvent::CaughtUp => self.caught_up(),
+            BackendEvent::Skipped(offset) => {
                 self.terminal.skip_to(offset);
                 self.skipped = true;
             }
-            Happened::Exited(exit) => {
+            BackendEvent::Exited(exit) => {
                 self.exit = Some(exit);
                 self.agent.exited(self.clock.now(), exit);
                 self.changed = true;
             }
-            Happened::Closed => self.ended(),
-            Happened::Fault(message) => self.told.push_back(Seen::Fault(message)),
-            Happened::Lost(message) | Happened::Gone(message) => {
+            BackendEvent::Closed => self.ended(),
+            BackendEvent::Fault(message) => self.told.push_back(Seen::Fault(message)),
+            BackendEvent::Lost(message) | BackendEvent::Gone(message) => {
                 self.told.push_back(Seen::Fault(message));
                 self.ended();
             }
             // Of panes, which have no host.
-            Happened::Moved | Happened::Left(_) | Happened::Lease => {}
+            BackendEvent::PlaceChanged | BackendEvent::FinalScreen(_) | BackendEvent::LeaseChanged => {}
         }
     }
 
