@@ -9,8 +9,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
-use super::protocol::{CHUNK, Order, Report};
-use super::reader::{Seat, Source, read_orders};
+use super::protocol::{CHUNK, HostEvent, HostRequest};
+use super::reader::{Seat, Source, read_requests};
 use super::writer::{BEHIND, Pace, VIEWER_BEHIND, Writer};
 
 /// How long a connection that takes nothing holds up the terminal. Then it is closed: the session goes on.
@@ -46,7 +46,7 @@ pub(super) struct Links {
 /// What comes from a connection.
 #[derive(Debug)]
 pub(super) enum Heard {
-    Order(Order),
+    HostRequest(HostRequest),
     /// So much is in the recording's file: the greeting can say it.
     Greet(Option<u64>),
     /// So much is in the recording's file: the answer to somebody who is behind.
@@ -99,7 +99,7 @@ impl Links {
     pub(super) fn add(&mut self, stream: UnixStream, inside: bool) -> Option<u64> {
         let place = if inside { None } else { Some(self.places.clone().try_acquire_owned()) };
         let Ok(place) = place.transpose() else {
-            refuse(stream, Report::Fault(full(MAX_LINKS)).encoded());
+            refuse(stream, HostEvent::Fault(full(MAX_LINKS)).encoded());
             return None;
         };
         self.next += 1;
@@ -108,7 +108,7 @@ impl Links {
         let (takes_input, held) = (self.takes_input.subscribe(), self.held.clone());
         let seat = Seat::default();
         let source = Source { read, _place: place, _seat: seat.clone() };
-        tokio::spawn(read_orders(id, source, self.heard.clone(), takes_input, held));
+        tokio::spawn(read_requests(id, source, self.heard.clone(), takes_input, held));
         let heard = self.heard.clone();
         let writer = Writer::new(write, self.room.clone(), async move {
             // A host that is over needs not know.
@@ -157,7 +157,7 @@ impl Links {
     }
 
     /// Sends the greeting.
-    pub(super) fn greet(&mut self, id: u64, hello: &Report, terminal: OwnedFd) {
+    pub(super) fn greet(&mut self, id: u64, hello: &HostEvent, terminal: OwnedFd) {
         if let Some(link) = self.link(id) {
             link.writer.greet(hello.encoded(), terminal);
         }
@@ -189,13 +189,13 @@ impl Links {
     }
 
     /// Tells everybody who has begun to listen.
-    pub(super) fn tell(&self, report: &Report) {
-        self.send_all(report.encoded());
+    pub(super) fn tell(&self, event: &HostEvent) {
+        self.send_all(event.encoded());
     }
 
     /// Tells everybody who has begun to listen but this one.
-    pub(super) fn tell_others(&self, id: u64, report: &Report) {
-        self.send_to(report.encoded(), |link| link.id != id);
+    pub(super) fn tell_others(&self, id: u64, event: &HostEvent) {
+        self.send_to(event.encoded(), |link| link.id != id);
     }
 
     /// Sends frames to everybody who has begun to listen.

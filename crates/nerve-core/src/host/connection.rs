@@ -10,7 +10,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::protocol::{Frames, Hello, Order, Report};
+use super::protocol::{Frames, Hello, HostEvent, HostRequest};
 
 /// A connection to a host that has greeted.
 #[derive(Debug)]
@@ -46,15 +46,15 @@ impl Connection {
             if size.await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let report = match frames.take().map_err(|error| bad(error.to_string()))? {
-                Some(body) => Report::decode(body).map_err(|error| bad(error.to_string()))?,
+            let event = match frames.take().map_err(|error| bad(error.to_string()))? {
+                Some(body) => HostEvent::decode(body).map_err(|error| bad(error.to_string()))?,
                 None => continue,
             };
-            return match report {
-                Some(Report::Hello(hello)) => {
+            return match event {
+                Some(HostEvent::Hello(hello)) => {
                     Ok(Connection { stream, frames, is_deaf: false, hello: *hello, terminal })
                 }
-                Some(Report::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
+                Some(HostEvent::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
                 _ => Err(bad("it does not greet as a host does".to_string())),
             };
         }
@@ -64,9 +64,9 @@ impl Connection {
     ///
     /// # Errors
     /// The host is gone.
-    pub async fn send(&mut self, order: &Order) -> io::Result<()> {
+    pub async fn send(&mut self, request: &HostRequest) -> io::Result<()> {
         let mut bytes = Vec::new();
-        order.encode(&mut bytes);
+        request.encode(&mut bytes);
         tokio::io::AsyncWriteExt::write_all(&mut self.stream, &bytes).await
     }
 
@@ -74,10 +74,10 @@ impl Connection {
     ///
     /// # Errors
     /// What comes makes no sense, or reading fails.
-    pub async fn next(&mut self) -> io::Result<Option<Report>> {
+    pub async fn next(&mut self) -> io::Result<Option<HostEvent>> {
         loop {
-            if let Some(report) = self.decoded()? {
-                return Ok(Some(report));
+            if let Some(event) = self.decoded()? {
+                return Ok(Some(event));
             }
             if !self.exchange(&mut VecDeque::new()).await? {
                 return Ok(None);
@@ -87,11 +87,11 @@ impl Connection {
 
     /// Waits until bytes came, which are taken in, or some of `orders` could be sent, which are taken out. `false` when the host
     /// is gone. May be dropped and called again.
-    pub async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
+    pub async fn exchange(&mut self, requests: &mut VecDeque<u8>) -> io::Result<bool> {
         tokio::select! {
             // A host that sends no more may still listen: what it is ordered comes first.
             biased;
-            sent = send_some(&self.stream, orders), if !orders.is_empty() && !self.is_deaf => {
+            sent = send_some(&self.stream, requests), if !requests.is_empty() && !self.is_deaf => {
                 self.is_deaf = sent.is_err();
                 Ok(true)
             }
@@ -105,19 +105,19 @@ impl Connection {
 
     /// Waits until some of `orders` could be sent, which are taken out; for ever if none can be. Nothing is taken in. May be dropped and
     /// called again.
-    pub(crate) async fn send_waiting(&mut self, orders: &mut VecDeque<u8>) {
-        if orders.is_empty() || self.is_deaf {
+    pub(crate) async fn send_waiting(&mut self, requests: &mut VecDeque<u8>) {
+        if requests.is_empty() || self.is_deaf {
             return std::future::pending().await;
         }
-        self.is_deaf = send_some(&self.stream, orders).await.is_err();
+        self.is_deaf = send_some(&self.stream, requests).await.is_err();
     }
 
     /// The next report of what was taken in.
-    pub fn decoded(&mut self) -> io::Result<Option<Report>> {
+    pub fn decoded(&mut self) -> io::Result<Option<HostEvent>> {
         let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while let Some(body) = self.frames.take().map_err(bad)? {
-            if let Some(report) = Report::decode(body).map_err(bad)? {
-                return Ok(Some(report));
+            if let Some(event) = HostEvent::decode(body).map_err(bad)? {
+                return Ok(Some(event));
             }
         }
         Ok(None)
@@ -142,10 +142,10 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
     Ok(size)
 }
 
-async fn send_some(stream: &UnixStream, orders: &mut VecDeque<u8>) -> io::Result<()> {
+async fn send_some(stream: &UnixStream, requests: &mut VecDeque<u8>) -> io::Result<()> {
     stream.writable().await?;
-    let sent = unless_blocked(stream.try_write(orders.as_slices().0))?;
-    orders.drain(..sent.unwrap_or(0));
+    let sent = unless_blocked(stream.try_write(requests.as_slices().0))?;
+    requests.drain(..sent.unwrap_or(0));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use nerve_term::event::TsNs;
 use nerve_term::profile::Profile;
 use tokio::sync::oneshot;
 
-use super::protocol::Report;
+use super::protocol::HostEvent;
 use super::{EndSnapshot, HostSpec};
 use crate::pump::Pump;
 
@@ -66,8 +66,8 @@ impl Ending {
     }
 
     /// For whoever listens.
-    pub(super) fn report(&self) -> Report {
-        Report::Snapshot { at: self.at, id: self.id, anchor: self.anchor, label: END.to_string() }
+    pub(super) fn event(&self) -> HostEvent {
+        HostEvent::Snapshot { at: self.at, id: self.id, anchor: self.anchor, label: END.to_string() }
     }
 
     /// Notes it beside the recording, and keeps the files. Says why they are not kept, should it be so.

@@ -9,7 +9,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::clients::Heard;
-use super::protocol::{Frames, Order};
+use super::protocol::{Frames, HostRequest};
 use crate::backend::pty::WRITE_LIMIT;
 
 /// Bytes typed on all connections that may wait for a program that does not read, before connections that have some waiting are read
@@ -29,40 +29,40 @@ pub(super) type Seat = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 /// Hands on what a connection orders, and gives up its place when it is closed. Only what is typed waits for a program that does not read; everything else overtakes it, and so
 /// does the connection's end. What was typed before the end still comes to the program.
-pub(super) async fn read_orders(
+pub(super) async fn read_requests(
     id: u64,
     source: Source,
-    orders: mpsc::Sender<(u64, Heard)>,
+    requests: mpsc::Sender<(u64, Heard)>,
     mut takes_input: watch::Receiver<bool>,
     held: Arc<AtomicUsize>,
 ) {
-    let (mut frames, mut typed) = (Frames::default(), Typed { orders: VecDeque::new(), held });
+    let (mut frames, mut typed) = (Frames::default(), Typed { requests: VecDeque::new(), held });
     let mut source = Some(source);
-    while source.is_some() || !typed.orders.is_empty() {
+    while source.is_some() || !typed.requests.is_empty() {
         tokio::select! {
             biased;
-            takes = takes(&mut takes_input), if !typed.orders.is_empty() => {
-                let Some(order) = typed.pop().filter(|_| takes) else { return };
-                if orders.send((id, Heard::Order(order))).await.is_err() {
+            takes = takes(&mut takes_input), if !typed.requests.is_empty() => {
+                let Some(request) = typed.pop().filter(|_| takes) else { return };
+                if requests.send((id, Heard::HostRequest(request))).await.is_err() {
                     return;
                 }
             }
             more = read_more(&mut source, &mut frames), if source.is_some() && typed.has_room() => {
                 let mut goes_on = more;
                 while goes_on {
-                    let order = match frames.take() {
+                    let request = match frames.take() {
                         Ok(None) => break,
-                        Ok(Some(body)) => Order::decode(body),
+                        Ok(Some(body)) => HostRequest::decode(body),
                         Err(error) => Err(error),
                     };
-                    match order {
-                        Ok(Some(order @ Order::Input { .. }))
-                            if !typed.orders.is_empty() || !*takes_input.borrow() =>
+                    match request {
+                        Ok(Some(request @ HostRequest::Input { .. }))
+                            if !typed.requests.is_empty() || !*takes_input.borrow() =>
                         {
-                            typed.push(order);
+                            typed.push(request);
                         }
-                        Ok(Some(order)) => {
-                            if orders.send((id, Heard::Order(order))).await.is_err() {
+                        Ok(Some(request)) => {
+                            if requests.send((id, Heard::HostRequest(request))).await.is_err() {
                                 return;
                             }
                         }
@@ -72,7 +72,7 @@ pub(super) async fn read_orders(
                 }
                 if !goes_on {
                     source = None;
-                    if orders.send((id, Heard::Gone)).await.is_err() {
+                    if requests.send((id, Heard::Gone)).await.is_err() {
                         return;
                     }
                 }
@@ -96,7 +96,7 @@ async fn read_more(source: &mut Option<Source>, frames: &mut Frames) -> bool {
 
 /// What was typed on one connection and waits for the program.
 struct Typed {
-    orders: VecDeque<Order>,
+    requests: VecDeque<HostRequest>,
     /// Bytes that wait on all connections.
     held: Arc<AtomicUsize>,
 }
@@ -104,18 +104,18 @@ struct Typed {
 impl Typed {
     /// One that holds nothing is always read: it may have something else to say.
     fn has_room(&self) -> bool {
-        self.orders.is_empty() || self.held.load(Ordering::Acquire) < MAX_HELD
+        self.requests.is_empty() || self.held.load(Ordering::Acquire) < MAX_HELD
     }
 
-    fn push(&mut self, order: Order) {
-        self.held.fetch_add(cost(&order), Ordering::AcqRel);
-        self.orders.push_back(order);
+    fn push(&mut self, request: HostRequest) {
+        self.held.fetch_add(cost(&request), Ordering::AcqRel);
+        self.requests.push_back(request);
     }
 
-    fn pop(&mut self) -> Option<Order> {
-        let order = self.orders.pop_front()?;
-        self.held.fetch_sub(cost(&order), Ordering::AcqRel);
-        Some(order)
+    fn pop(&mut self) -> Option<HostRequest> {
+        let request = self.requests.pop_front()?;
+        self.held.fetch_sub(cost(&request), Ordering::AcqRel);
+        Some(request)
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Typed {
 }
 
 /// Memory that an order takes; bytes, nearly.
-fn cost(order: &Order) -> usize {
-    let typed = if let Order::Input { bytes, .. } = order { bytes.len() } else { 0 };
-    typed + size_of::<Order>()
+fn cost(request: &HostRequest) -> usize {
+    let typed = if let HostRequest::Input { bytes, .. } = request { bytes.len() } else { 0 };
+    typed + size_of::<HostRequest>()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nerve_core::backend::Hosted;
 use nerve_core::host::connection::Connection;
 use nerve_core::host::process::Host;
-use nerve_core::host::protocol::{Order, Report, Window};
+use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_core::host::{CONTROL, HostSpec, SNAPSHOT};
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
@@ -69,14 +69,14 @@ impl Stage {
     /// One that hears everything from now on.
     pub(crate) async fn link(&self) -> Link {
         let mut link = Link::silent(&self.host).await.unwrap();
-        link.orders(&Order::From { off: 0, whatever: true }).await;
+        link.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
         link
     }
 
     /// The same, and it is a viewer with this window.
     pub(crate) async fn viewer(&self, window: Window) -> Link {
         let mut link = self.link().await;
-        link.orders(&Order::View(window)).await;
+        link.request(&HostRequest::View(window)).await;
         link
     }
 
@@ -118,22 +118,22 @@ impl Link {
         Link { connection: soon(Connection::greeted(stream)).await.unwrap(), output: Vec::new() }
     }
 
-    pub(crate) async fn orders(&mut self, order: &Order) {
-        self.connection.send(order).await.unwrap();
+    pub(crate) async fn request(&mut self, request: &HostRequest) {
+        self.connection.send(request).await.unwrap();
     }
 
     pub(crate) async fn types(&mut self, text: &str) {
-        self.orders(&Order::Input { origin: Origin::User, bytes: text.into() }).await;
+        self.request(&HostRequest::Input { origin: Origin::User, bytes: text.into() }).await;
     }
 
     /// Waits for a report that is told something by.
-    pub(crate) async fn until<T>(&mut self, mut look: impl FnMut(&Report) -> Option<T>) -> T {
+    pub(crate) async fn until<T>(&mut self, mut look: impl FnMut(&HostEvent) -> Option<T>) -> T {
         loop {
-            let report = soon(self.connection.next()).await.unwrap().expect("the host is there");
-            if let Report::Output { bytes, .. } = &report {
+            let event = soon(self.connection.next()).await.unwrap().expect("the host is there");
+            if let HostEvent::Output { bytes, .. } = &event {
                 self.output.extend_from_slice(bytes);
             }
-            if let Some(found) = look(&report) {
+            if let Some(found) = look(&event) {
                 return found;
             }
         }
@@ -142,13 +142,13 @@ impl Link {
     /// Waits until the terminal has this size.
     pub(crate) async fn resized(&mut self, cols: u16, rows: u16) {
         let wanted = Size::new(cols, rows);
-        self.until(|report| (*report == Report::Resized(wanted)).then_some(())).await;
+        self.until(|event| (*event == HostEvent::Resized(wanted)).then_some(())).await;
     }
 
     /// Waits until the program has written this, after what was waited for last.
     pub(crate) async fn reads(&mut self, text: &str) {
         while !self.has_read(text) {
-            self.until(|report| matches!(report, Report::Output { .. }).then_some(())).await;
+            self.until(|event| matches!(event, HostEvent::Output { .. }).then_some(())).await;
         }
     }
 

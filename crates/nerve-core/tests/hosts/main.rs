@@ -7,7 +7,7 @@ mod many_viewers;
 use std::io;
 
 use nerve_core::backend::{Backend, BackendEvent, Hosted, Lease};
-use nerve_core::host::protocol::{Order, Report, Window};
+use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ async fn the_smallest_window_counts_and_it_grows_when_its_viewer_leaves() {
     second.resized(70, 20).await;
     first.types("\n").await;
     first.reads("20 70").await;
-    second.orders(&Order::View(Window::Shares(Size::new(80, 10)))).await;
+    second.request(&HostRequest::View(Window::Shares(Size::new(80, 10)))).await;
     first.resized(80, 10).await;
     drop(second);
     first.resized(90, 20).await;
@@ -36,7 +36,7 @@ async fn the_smallest_window_counts_and_it_grows_when_its_viewer_leaves() {
     third.resized(90, 20).await;
     third.types("\n").await;
     third.reads("20 90").await;
-    third.orders(&Order::Resize(Size::new(50, 5))).await;
+    third.request(&HostRequest::Resize(Size::new(50, 5))).await;
     third.resized(50, 5).await;
     third.types("\n").await;
     third.reads("5 50").await;
@@ -49,10 +49,10 @@ async fn one_that_takes_over_counts_alone_and_nobody_resizes_past_viewers() {
     shares.resized(60, 10).await;
     let mine = stage.viewer(Window::Sets(Size::new(120, 50))).await;
     shares.resized(120, 50).await;
-    shares.orders(&Order::Resize(Size::new(33, 3))).await;
+    shares.request(&HostRequest::Resize(Size::new(33, 3))).await;
     // It is answered with the size there is.
-    let told = shares.until(|report| match report {
-        Report::Resized(size) => Some(*size),
+    let told = shares.until(|event| match event {
+        HostEvent::Resized(size) => Some(*size),
         _ => None,
     });
     assert_eq!(told.await, Size::new(120, 50));
@@ -74,12 +74,12 @@ async fn a_viewer_that_hangs_holds_up_nobody_and_its_window_counts_no_more() {
     let (mut bytes, mut sizes) = (0, Vec::new());
     while bytes < BYTES || sizes.is_empty() {
         looks
-            .until(|report| match report {
-                Report::Output { bytes: more, .. } => {
+            .until(|event| match event {
+                HostEvent::Output { bytes: more, .. } => {
                     bytes += more.len();
                     Some(())
                 }
-                Report::Resized(size) => {
+                HostEvent::Resized(size) => {
                     sizes.push(*size);
                     Some(())
                 }
@@ -98,21 +98,21 @@ async fn whoever_types_is_told_to_the_others() {
     let stage = Stage::new(SAYS_SIZE).await;
     let (mut types, mut looks) = (stage.link().await, stage.link().await);
     types.types("\n").await;
-    let typed = looks.until(|report| match report {
-        Report::Typed { origin } => Some(*origin),
+    let typed = looks.until(|event| match event {
+        HostEvent::Typed { origin } => Some(*origin),
         _ => None,
     });
     assert_eq!(typed.await, Origin::User);
     looks.reads("30 100").await;
     types.reads("30 100").await;
     // Answers to the program's questions are nobody's typing.
-    types.orders(&Order::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
+    types.request(&HostRequest::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
     for mut link in [looks, types] {
         // What the last answer has left comes first.
         while !link.has_read("30 100") {
-            let typed = link.until(|report| match report {
-                Report::Typed { .. } => Some(true),
-                Report::Output { .. } => Some(false),
+            let typed = link.until(|event| match event {
+                HostEvent::Typed { .. } => Some(true),
+                HostEvent::Output { .. } => Some(false),
                 _ => None,
             });
             assert!(!typed.await, "only what the program says");
@@ -173,7 +173,7 @@ async fn viewers_leave_room_for_whoever_drives() {
     for _ in 0..60 {
         let mut viewer = stage.viewer(Window::Keep).await;
         // In, and the window is known.
-        viewer.orders(&Order::Resize(SIZE)).await;
+        viewer.request(&HostRequest::Resize(SIZE)).await;
         viewer.resized(SIZE.cols, SIZE.rows).await;
         viewers.push(viewer);
     }
@@ -227,7 +227,7 @@ async fn whoever_comes_late_is_told_sizes_and_snapshots_where_they_were() {
     stage.snapshot(1).await;
     early.types("\n").await;
     early.reads("two\r\n").await;
-    early.orders(&Order::Resize(Size::new(60, 10))).await;
+    early.request(&HostRequest::Resize(Size::new(60, 10))).await;
     early.resized(60, 10).await;
     early.types("\n").await;
     early.reads("three\r\n").await;
@@ -241,8 +241,8 @@ async fn whoever_comes_late_is_told_sizes_and_snapshots_where_they_were() {
 /// Waits for the program's end, and says that it was seen.
 async fn sees_the_end(stage: &Stage) {
     let mut link = stage.link().await;
-    link.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
-    link.orders(&Order::Seen).await;
+    link.until(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    link.request(&HostRequest::AckExit).await;
 }
 
 #[tokio::test]
@@ -261,10 +261,10 @@ async fn the_recorders_own_connection_is_not_the_viewer_that_is_on_its_way() {
     let mut stage = Stage::viewed("echo hi; exit 3").await;
     // It says a fixed size, as a recorder does, and sees the end.
     let mut front = Link::of(stage.host.connect().await.unwrap()).await;
-    front.orders(&Order::View(Window::Sets(SIZE))).await;
-    front.orders(&Order::From { off: 0, whatever: true }).await;
-    front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
-    front.orders(&Order::Seen).await;
+    front.request(&HostRequest::View(Window::Sets(SIZE))).await;
+    front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+    front.until(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    front.request(&HostRequest::AckExit).await;
     drop(front);
     let mut viewer = stage.hosted(Window::Shares(SIZE));
     assert_eq!(told(&mut viewer, "hi\r\n").await.last().unwrap(), "hi\r\n");
@@ -277,16 +277,16 @@ async fn a_host_that_was_told_to_stop_waits_for_no_viewer() {
     for comes in [false, true] {
         let mut stage = Stage::viewed("exec sleep 501").await;
         let mut front = Link::of(stage.host.connect().await.unwrap()).await;
-        front.orders(&Order::From { off: 0, whatever: true }).await;
+        front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
         if comes {
             let mut viewer = Link::silent(&stage.host).await.unwrap();
-            viewer.orders(&Order::View(Window::Shares(Size::new(70, 20)))).await;
+            viewer.request(&HostRequest::View(Window::Shares(Size::new(70, 20)))).await;
             front.resized(70, 20).await;
         }
         let told = Instant::now();
         stage.host.stop().await;
-        front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
-        front.orders(&Order::Seen).await;
+        front.until(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+        front.request(&HostRequest::AckExit).await;
         assert_eq!(soon(stage.host.finished()).await, ExitStatus::Signal(1));
         assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
     }
@@ -296,15 +296,15 @@ async fn a_host_that_was_told_to_stop_waits_for_no_viewer() {
 async fn a_viewer_that_has_left_before_it_listened_is_not_on_its_way() {
     let mut stage = Stage::viewed("read line").await;
     let mut front = Link::of(stage.host.connect().await.unwrap()).await;
-    front.orders(&Order::From { off: 0, whatever: true }).await;
+    front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
     let mut viewer = Link::silent(&stage.host).await.unwrap();
-    viewer.orders(&Order::View(Window::Shares(Size::new(70, 20)))).await;
+    viewer.request(&HostRequest::View(Window::Shares(Size::new(70, 20)))).await;
     front.resized(70, 20).await;
     drop(viewer);
     let began = Instant::now();
     front.types("\n").await;
-    front.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
-    front.orders(&Order::Seen).await;
+    front.until(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    front.request(&HostRequest::AckExit).await;
     soon(stage.host.finished()).await;
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
@@ -317,8 +317,8 @@ async fn a_viewer_that_reads_what_was_before_is_heard_meanwhile() {
         Stage::recorded(&format!("head -c {BYTES} /dev/zero; read line; echo got it; read line")).await;
     let (mut looks, mut bytes) = (stage.link().await, 0);
     while bytes < BYTES {
-        let output = |report: &Report| {
-            if let Report::Output { bytes, .. } = report { Some(bytes.len()) } else { None }
+        let output = |event: &HostEvent| {
+            if let HostEvent::Output { bytes, .. } = event { Some(bytes.len()) } else { None }
         };
         bytes += looks.until(output).await;
     }
@@ -345,11 +345,11 @@ async fn orders_overtake_what_a_program_does_not_read_and_so_does_the_connection
             link.types(&"x".repeat(128 * 1024 - 1)).await;
         }
     }
-    first.orders(&Order::View(Window::Shares(Size::new(70, 15)))).await;
+    first.request(&HostRequest::View(Window::Shares(Size::new(70, 15)))).await;
     second.resized(70, 10).await;
     drop(second);
     first.resized(70, 15).await;
-    first.orders(&Order::Stop).await;
+    first.request(&HostRequest::Stop).await;
     assert_eq!(soon(stage.host.finished()).await, ExitStatus::Signal(1));
 }
 
@@ -435,8 +435,8 @@ async fn behind_a_flood_who_wants_the_latest_is_told_that_and_how_much_is_left_o
 /// Waits until the program has written so much.
 async fn reaches(stage: &Stage, bytes: usize) {
     let mut link = stage.link().await;
-    let reached = |report: &Report| match report {
-        Report::Output { off, bytes: more, .. } => {
+    let reached = |event: &HostEvent| match event {
+        HostEvent::Output { off, bytes: more, .. } => {
             (usize::try_from(*off).unwrap() + more.len() >= bytes).then_some(())
         }
         _ => None,

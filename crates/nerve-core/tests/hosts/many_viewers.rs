@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use nerve_core::host::protocol::{Order, Report, Window};
+use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_term::event::{Origin, Size};
 use tokio::time::Instant;
 
@@ -40,8 +40,8 @@ async fn of_two_hundred_that_come_and_go_the_size_is_that_of_those_who_are_there
         if let Ok(mut link) = Link::silent(&stage.host).await {
             // Some say a part of what they want to say and are gone.
             if pick(40, 3) > 0 {
-                link.orders(&Order::From { off: 0, whatever: true }).await;
-                link.orders(&Order::View(Window::Shares(size))).await;
+                link.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+                link.request(&HostRequest::View(Window::Shares(size))).await;
                 if pick(50, 2) > 0 {
                     present.push((link, size));
                 }
@@ -63,12 +63,12 @@ async fn of_two_hundred_that_come_and_go_the_size_is_that_of_those_who_are_there
         stays.types("\n").await;
         let mut told = Size::new(0, 0);
         stays
-            .until(|report| match report {
-                Report::Resized(size) => {
+            .until(|event| match event {
+                HostEvent::Resized(size) => {
                     told = *size;
                     None
                 }
-                Report::Output { bytes, .. } => Some(bytes.clone()),
+                HostEvent::Output { bytes, .. } => Some(bytes.clone()),
                 _ => None,
             })
             .await;
@@ -90,21 +90,21 @@ async fn what_waited_for_a_viewer_that_never_reads_is_forgotten_with_it() {
     let mut written = 0;
     while written < BYTES {
         written += looks
-            .until(|report| match report {
-                Report::Output { bytes, .. } => Some(bytes.len()),
+            .until(|event| match event {
+                HostEvent::Output { bytes, .. } => Some(bytes.len()),
                 _ => None,
             })
             .await;
     }
     // What the system had taken for it, and then the end: not the megabytes that the host held.
     let mut bytes = 0;
-    while let Ok(Some(report)) = soon(never.connection.next()).await {
-        if let Report::Output { bytes: more, .. } = report {
+    while let Ok(Some(event)) = soon(never.connection.next()).await {
+        if let HostEvent::Output { bytes: more, .. } = event {
             bytes += more.len();
         }
     }
     assert!(bytes < 3 << 20, "{bytes} bytes were kept for it");
     // It is cut off but open at its end: what it types is still the program's.
-    never.orders(&Order::Input { origin: Origin::User, bytes: b"\n".to_vec() }).await;
-    looks.until(|report| matches!(report, Report::Exited(_)).then_some(())).await;
+    never.request(&HostRequest::Input { origin: Origin::User, bytes: b"\n".to_vec() }).await;
+    looks.until(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
 }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::recording::snapshot;
 use super::{Hosted, Role, Stage};
 use crate::backend::BackendEvent;
-use crate::host::protocol::{Order, Report};
+use crate::host::protocol::{HostEvent, HostRequest};
 
 impl Hosted {
     pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<BackendEvent> {
@@ -51,39 +51,39 @@ impl Hosted {
         }
     }
 
-    pub(super) fn reported(&mut self, report: Report) -> Option<BackendEvent> {
-        match report {
-            Report::Output { off, bytes, .. } => self.output_at(off, bytes),
-            Report::Resized(size) => Some(BackendEvent::Resized(size)),
-            Report::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
-            Report::Fault(message) => {
+    pub(super) fn on_host_event(&mut self, event: HostEvent) -> Option<BackendEvent> {
+        match event {
+            HostEvent::Output { off, bytes, .. } => self.output_at(off, bytes),
+            HostEvent::Resized(size) => Some(BackendEvent::Resized(size)),
+            HostEvent::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
+            HostEvent::Fault(message) => {
                 self.faults += 1;
                 Some(BackendEvent::Fault(message))
             }
-            Report::Behind { recorded } => {
+            HostEvent::Behind { recorded } => {
                 self.behind(recorded);
                 None
             }
-            Report::Exited(exit) => {
+            HostEvent::Exited(exit) => {
                 self.exited = true;
                 if self.role == Role::Drives {
-                    Order::Seen.extend(&mut self.orders);
+                    HostRequest::AckExit.extend(&mut self.requests);
                 }
                 Some(BackendEvent::Exited(exit))
             }
-            Report::Closed => {
+            HostEvent::Closed => {
                 self.closed = true;
                 Some(BackendEvent::Closed)
             }
-            Report::Typed { origin } => {
+            HostEvent::Typed { origin } => {
                 self.typed = Some((Instant::now(), origin));
                 None
             }
-            Report::Full(why) => {
+            HostEvent::Full(why) => {
                 self.stage = Stage::Over;
                 Some(BackendEvent::Lost(why))
             }
-            Report::Hello(_) => None,
+            HostEvent::Hello(_) => None,
         }
     }
 

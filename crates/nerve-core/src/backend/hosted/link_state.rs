@@ -12,7 +12,7 @@ use super::super::pty::{Control, ESCALATION};
 use super::recording::{Piece, read_recording};
 use super::{Hosted, Role};
 use crate::host::connection::Connection;
-use crate::host::protocol::Order;
+use crate::host::protocol::HostRequest;
 use crate::host::registry::{self, Entry};
 
 /// How long a host may take to greet before that is told.
@@ -47,7 +47,7 @@ impl Hosted {
         self.caught_up_at = Some(hello.off);
         // Its window counts and its keys are heard while it reads what was before.
         if let Role::Views(window) = self.role {
-            Order::View(window).extend(&mut self.orders);
+            HostRequest::View(window).extend(&mut self.requests);
         }
         // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
         let in_memory = self.role != Role::Drives && hello.version >= TELLS_MARKS;
@@ -65,10 +65,10 @@ impl Hosted {
 
     pub(super) fn go_live(&mut self, connection: Connection) {
         match self.skips_to(connection.hello.off) {
-            Some(off) => Order::From { off, whatever: true }.extend(&mut self.orders),
+            Some(off) => HostRequest::Subscribe { off, allow_gap: true }.extend(&mut self.requests),
             None => {
-                let whatever = connection.hello.recording.is_none() || self.unrecorded;
-                Order::From { off: self.off, whatever }.extend(&mut self.orders);
+                let allow_gap = connection.hello.recording.is_none() || self.unrecorded;
+                HostRequest::Subscribe { off: self.off, allow_gap }.extend(&mut self.requests);
             }
         }
         self.stage = Stage::Live(connection);
@@ -136,11 +136,11 @@ impl Hosted {
             self.forget();
             return;
         }
-        if !self.orders.is_empty() {
-            let message = format!("{} bytes of orders to the host may be lost: {why}", self.orders.len());
+        if !self.requests.is_empty() {
+            let message = format!("{} bytes of requests to the host may be lost: {why}", self.requests.len());
             self.told.push_back(BackendEvent::Fault(message));
             // What was sent of them is not known; half a frame must not be followed by another.
-            self.orders.clear();
+            self.requests.clear();
         }
         self.stage = Stage::connecting(&self.entry, Duration::ZERO);
     }
@@ -155,7 +155,7 @@ impl Hosted {
             }
             _ => {
                 let off = recorded.and_then(|to| self.skips_to(to)).unwrap_or(self.off);
-                Order::From { off, whatever: true }.extend(&mut self.orders);
+                HostRequest::Subscribe { off, allow_gap: true }.extend(&mut self.requests);
                 self.stage = Stage::Live(connection);
             }
         }

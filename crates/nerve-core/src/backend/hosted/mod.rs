@@ -21,7 +21,7 @@ use self::link_state::Stage;
 use self::recording::Piece;
 use super::pty::{Control, WRITE_LIMIT};
 use super::{Backend, BackendEvent, Lease, Memory};
-use crate::host::protocol::{CHUNK, Order, Window};
+use crate::host::protocol::{CHUNK, HostRequest, Window};
 use crate::host::registry::Entry;
 
 /// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
@@ -42,7 +42,7 @@ pub struct Hosted {
     stage: Stage,
     terminal: Option<Control>,
     /// Orders on their way.
-    orders: VecDeque<u8>,
+    requests: VecDeque<u8>,
     /// Output bytes handed out so far.
     off: u64,
     /// What came before we did is over at this byte; not known before the host has greeted.
@@ -102,14 +102,14 @@ impl Hosted {
             self.role = Role::Views(window);
             // Said with the next greeting otherwise.
             if matches!(self.stage, Stage::Live(_) | Stage::Reading(_, _, Some(_))) {
-                Order::View(window).extend(&mut self.orders);
+                HostRequest::View(window).extend(&mut self.requests);
             }
         }
     }
 
     /// Asks for the end of the program and of the host.
     pub fn stop(&mut self) {
-        Order::Stop.extend(&mut self.orders);
+        HostRequest::Stop.extend(&mut self.requests);
     }
 
     fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
@@ -118,7 +118,7 @@ impl Hosted {
             entry,
             registry,
             terminal: None,
-            orders: VecDeque::new(),
+            requests: VecDeque::new(),
             off: 0,
             caught_up_at: None,
             catching_up,
@@ -157,11 +157,11 @@ impl Hosted {
     }
 }
 
-impl Order {
-    fn extend(&self, orders: &mut VecDeque<u8>) {
+impl HostRequest {
+    fn extend(&self, requests: &mut VecDeque<u8>) {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
-        orders.extend(bytes);
+        requests.extend(bytes);
     }
 }
 
@@ -178,7 +178,7 @@ impl Backend for Hosted {
                     Err(error) => self.not_connected(&io::Error::other(error)),
                 },
                 Stage::Reading(pieces, from, connection) => {
-                    match recording::next(pieces, connection.as_mut(), &mut self.orders).await {
+                    match recording::next(pieces, connection.as_mut(), &mut self.requests).await {
                         Some(Piece::Output { off, bytes }) => {
                             if let Some(event) = self.output_at(off, bytes) {
                                 return event;
@@ -204,20 +204,20 @@ impl Backend for Hosted {
                     }
                 }
                 Stage::Live(connection) => {
-                    let report = match connection.decoded() {
-                        Ok(report) => report,
+                    let event = match connection.decoded() {
+                        Ok(event) => event,
                         Err(error) => {
                             self.disconnected(&error.to_string());
                             continue;
                         }
                     };
-                    if let Some(report) = report {
-                        if let Some(event) = self.reported(report) {
+                    if let Some(event) = event {
+                        if let Some(event) = self.on_host_event(event) {
                             return event;
                         }
                         continue;
                     }
-                    match connection.exchange(&mut self.orders).await {
+                    match connection.exchange(&mut self.requests).await {
                         Ok(true) => {}
                         Ok(false) => self.disconnected("it closed the connection"),
                         Err(error) => self.disconnected(&error.to_string()),
@@ -233,24 +233,24 @@ impl Backend for Hosted {
     }
 
     fn write(&mut self, _now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        if matches!(self.stage, Stage::Over) || self.orders.len() + bytes.len() > WRITE_LIMIT {
+        if matches!(self.stage, Stage::Over) || self.requests.len() + bytes.len() > WRITE_LIMIT {
             return false;
         }
         for chunk in bytes.chunks(CHUNK) {
-            Order::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.orders);
+            HostRequest::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.requests);
         }
         true
     }
 
     fn waiting(&self) -> usize {
-        self.orders.len()
+        self.requests.len()
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
         if matches!(self.stage, Stage::Over) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        Order::Resize(size).extend(&mut self.orders);
+        HostRequest::Resize(size).extend(&mut self.requests);
         Ok(())
     }
 
@@ -289,7 +289,7 @@ impl Backend for Hosted {
 
     fn remember(&mut self, memory: &Memory) {
         // Plain fields: it cannot fail.
-        Order::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.orders);
+        HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.requests);
     }
 
     fn release(&mut self) -> bool {

@@ -35,13 +35,13 @@ pub(super) fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc:
 pub(super) async fn next(
     pieces: &mut mpsc::Receiver<Piece>,
     connection: Option<&mut Connection>,
-    orders: &mut VecDeque<u8>,
+    requests: &mut VecDeque<u8>,
 ) -> Option<Piece> {
     let Some(connection) = connection else { return pieces.recv().await };
     loop {
         tokio::select! {
             biased;
-            () = connection.send_waiting(orders) => {}
+            () = connection.send_waiting(requests) => {}
             piece = pieces.recv() => return piece,
         }
     }

@@ -3,25 +3,25 @@
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 
 use super::frames::{BadFrame, frame};
-use super::{Order, Report, Window};
+use super::{HostEvent, HostRequest, Window};
 
-impl Order {
+impl HostRequest {
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Order::From { off, whatever } => frame(out, 1, |out| {
+            HostRequest::Subscribe { off, allow_gap } => frame(out, 1, |out| {
                 out.extend(off.to_le_bytes());
-                out.push(u8::from(*whatever));
+                out.push(u8::from(*allow_gap));
             }),
-            Order::Input { origin, bytes } => frame(out, 2, |out| {
+            HostRequest::Input { origin, bytes } => frame(out, 2, |out| {
                 out.push(origin_code(*origin));
                 out.extend(bytes);
             }),
-            Order::Resize(size) => frame(out, 3, |out| put_size(out, *size)),
-            Order::Stop => frame(out, 4, |_| {}),
-            Order::Seen => frame(out, 5, |_| {}),
-            Order::Remember(memory) => frame(out, 6, |out| out.extend(memory.to_string().as_bytes())),
-            Order::View(window) => frame(out, 7, |out| match window {
+            HostRequest::Resize(size) => frame(out, 3, |out| put_size(out, *size)),
+            HostRequest::Stop => frame(out, 4, |_| {}),
+            HostRequest::AckExit => frame(out, 5, |_| {}),
+            HostRequest::Remember(memory) => frame(out, 6, |out| out.extend(memory.to_string().as_bytes())),
+            HostRequest::View(window) => frame(out, 7, |out| match window {
                 Window::Keep => out.push(0),
                 Window::Shares(size) => {
                     out.push(1);
@@ -39,16 +39,18 @@ impl Order {
     ///
     /// # Errors
     /// [`BadFrame`].
-    pub fn decode(body: &[u8]) -> Result<Option<Order>, BadFrame> {
+    pub fn decode(body: &[u8]) -> Result<Option<HostRequest>, BadFrame> {
         let mut fields = Fields(body);
         Ok(Some(match fields.byte()? {
-            1 => Order::From { off: fields.u64()?, whatever: fields.byte()? != 0 },
-            2 => Order::Input { origin: origin(fields.byte()?), bytes: fields.0.to_vec() },
-            3 => Order::Resize(fields.size()?),
-            4 => Order::Stop,
-            5 => Order::Seen,
-            6 => Order::Remember(serde_json::from_slice(fields.0).map_err(|_| BadFrame("it is no JSON"))?),
-            7 => Order::View(match fields.byte()? {
+            1 => HostRequest::Subscribe { off: fields.u64()?, allow_gap: fields.byte()? != 0 },
+            2 => HostRequest::Input { origin: origin(fields.byte()?), bytes: fields.0.to_vec() },
+            3 => HostRequest::Resize(fields.size()?),
+            4 => HostRequest::Stop,
+            5 => HostRequest::AckExit,
+            6 => HostRequest::Remember(
+                serde_json::from_slice(fields.0).map_err(|_| BadFrame("it is no JSON"))?,
+            ),
+            7 => HostRequest::View(match fields.byte()? {
                 0 => Window::Keep,
                 1 => Window::Shares(fields.size()?),
                 2 => Window::Sets(fields.size()?),
@@ -59,7 +61,7 @@ impl Order {
     }
 }
 
-impl Report {
+impl HostEvent {
     /// The frame.
     pub(in crate::host) fn encoded(&self) -> Vec<u8> {
         let mut frame = Vec::new();
@@ -70,24 +72,24 @@ impl Report {
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Report::Hello(hello) => frame(out, 1, |out| {
+            HostEvent::Hello(hello) => frame(out, 1, |out| {
                 // Strings, numbers and paths: it cannot fail, and an empty body is refused by the reader.
                 out.extend(serde_json::to_vec(hello).unwrap_or_default());
             }),
-            Report::Output { at, off, bytes } => encode_output(out, *at, *off, bytes),
-            Report::Resized(size) => frame(out, 3, |out| put_size(out, *size)),
-            Report::Snapshot { at, id, anchor, label } => frame(out, 4, |out| {
+            HostEvent::Output { at, off, bytes } => encode_output(out, *at, *off, bytes),
+            HostEvent::Resized(size) => frame(out, 3, |out| put_size(out, *size)),
+            HostEvent::Snapshot { at, id, anchor, label } => frame(out, 4, |out| {
                 for number in [at.0, *id, *anchor] {
                     out.extend(number.to_le_bytes());
                 }
                 out.extend(label.as_bytes());
             }),
-            Report::Fault(text) => frame(out, 5, |out| out.extend(text.as_bytes())),
-            Report::Behind { recorded } => frame(out, 6, |out| {
+            HostEvent::Fault(text) => frame(out, 5, |out| out.extend(text.as_bytes())),
+            HostEvent::Behind { recorded } => frame(out, 6, |out| {
                 out.push(u8::from(recorded.is_some()));
                 out.extend(recorded.unwrap_or(0).to_le_bytes());
             }),
-            Report::Exited(exit) => frame(out, 7, |out| {
+            HostEvent::Exited(exit) => frame(out, 7, |out| {
                 let (kind, code) = match exit {
                     ExitStatus::Code(code) => (0, *code),
                     ExitStatus::Signal(signal) => (1, *signal),
@@ -96,9 +98,9 @@ impl Report {
                 out.push(kind);
                 out.extend(code.to_le_bytes());
             }),
-            Report::Closed => frame(out, 8, |_| {}),
-            Report::Typed { origin } => frame(out, 9, |out| out.push(origin_code(*origin))),
-            Report::Full(text) => frame(out, 10, |out| out.extend(text.as_bytes())),
+            HostEvent::Closed => frame(out, 8, |_| {}),
+            HostEvent::Typed { origin } => frame(out, 9, |out| out.push(origin_code(*origin))),
+            HostEvent::Full(text) => frame(out, 10, |out| out.extend(text.as_bytes())),
         }
     }
 
@@ -106,44 +108,44 @@ impl Report {
     ///
     /// # Errors
     /// [`BadFrame`].
-    pub fn decode(body: &[u8]) -> Result<Option<Report>, BadFrame> {
+    pub fn decode(body: &[u8]) -> Result<Option<HostEvent>, BadFrame> {
         let mut fields = Fields(body);
         Ok(Some(match fields.byte()? {
-            1 => Report::Hello(
+            1 => HostEvent::Hello(
                 serde_json::from_slice(fields.0).map_err(|_| BadFrame("the greeting is not understood"))?,
             ),
-            2 => Report::Output { at: TsNs(fields.u64()?), off: fields.u64()?, bytes: fields.0.to_vec() },
-            3 => Report::Resized(fields.size()?),
-            4 => Report::Snapshot {
+            2 => HostEvent::Output { at: TsNs(fields.u64()?), off: fields.u64()?, bytes: fields.0.to_vec() },
+            3 => HostEvent::Resized(fields.size()?),
+            4 => HostEvent::Snapshot {
                 at: TsNs(fields.u64()?),
                 id: fields.u64()?,
                 anchor: fields.u64()?,
                 label: fields.text(),
             },
-            5 => Report::Fault(fields.text()),
+            5 => HostEvent::Fault(fields.text()),
             6 => {
                 let known = fields.byte()? != 0;
                 let recorded = fields.u64()?;
-                Report::Behind { recorded: known.then_some(recorded) }
+                HostEvent::Behind { recorded: known.then_some(recorded) }
             }
             7 => {
                 let kind = fields.byte()?;
                 let code = i32::from_le_bytes(fields.take()?);
-                Report::Exited(match kind {
+                HostEvent::Exited(match kind {
                     0 => ExitStatus::Code(code),
                     1 => ExitStatus::Signal(code),
                     _ => ExitStatus::Unknown,
                 })
             }
-            8 => Report::Closed,
-            9 => Report::Typed { origin: origin(fields.byte()?) },
-            10 => Report::Full(fields.text()),
+            8 => HostEvent::Closed,
+            9 => HostEvent::Typed { origin: origin(fields.byte()?) },
+            10 => HostEvent::Full(fields.text()),
             _ => return Ok(None),
         }))
     }
 }
 
-/// Appends a [`Report::Output`] frame without taking the bytes.
+/// Appends a [`HostEvent::Output`] frame without taking the bytes.
 pub(in crate::host) fn encode_output(out: &mut Vec<u8>, at: TsNs, off: u64, bytes: &[u8]) {
     out.reserve(bytes.len() + 21);
     frame(out, 2, |out| {
@@ -210,33 +212,33 @@ mod tests {
 
     #[test]
     fn orders_and_reports_survive_the_way_in_any_pieces() {
-        let orders = [
-            Order::From { off: u64::MAX, whatever: true },
-            Order::Input { origin: Origin::Injected, bytes: vec![0, 255, 13] },
-            Order::Resize(Size::new(80, 24)),
-            Order::Stop,
-            Order::Seen,
-            Order::Remember(serde_json::json!({"a": [1]})),
-            Order::View(Window::Keep),
-            Order::View(Window::Shares(Size::new(1, 65535))),
-            Order::View(Window::Sets(Size::new(80, 24))),
+        let requests = [
+            HostRequest::Subscribe { off: u64::MAX, allow_gap: true },
+            HostRequest::Input { origin: Origin::Injected, bytes: vec![0, 255, 13] },
+            HostRequest::Resize(Size::new(80, 24)),
+            HostRequest::Stop,
+            HostRequest::AckExit,
+            HostRequest::Remember(serde_json::json!({"a": [1]})),
+            HostRequest::View(Window::Keep),
+            HostRequest::View(Window::Shares(Size::new(1, 65535))),
+            HostRequest::View(Window::Sets(Size::new(80, 24))),
         ];
-        let reports = [
-            Report::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
-            Report::Snapshot { at: TsNs(1), id: 2, anchor: 3, label: "ä".into() },
-            Report::Behind { recorded: Some(5) },
-            Report::Full("ü".into()),
-            Report::Behind { recorded: None },
-            Report::Exited(ExitStatus::Signal(9)),
-            Report::Fault("full".into()),
-            Report::Closed,
-            Report::Typed { origin: Origin::User },
-            Report::Resized(Size::new(7, 8)),
+        let events = [
+            HostEvent::Output { at: TsNs(7), off: 9, bytes: b"\x1b[2J".to_vec() },
+            HostEvent::Snapshot { at: TsNs(1), id: 2, anchor: 3, label: "ä".into() },
+            HostEvent::Behind { recorded: Some(5) },
+            HostEvent::Full("ü".into()),
+            HostEvent::Behind { recorded: None },
+            HostEvent::Exited(ExitStatus::Signal(9)),
+            HostEvent::Fault("full".into()),
+            HostEvent::Closed,
+            HostEvent::Typed { origin: Origin::User },
+            HostEvent::Resized(Size::new(7, 8)),
         ];
         let mut bytes = Vec::new();
-        orders.iter().for_each(|order| order.encode(&mut bytes));
+        requests.iter().for_each(|request| request.encode(&mut bytes));
         let split = bytes.len();
-        reports.iter().for_each(|report| report.encode(&mut bytes));
+        events.iter().for_each(|event| event.encode(&mut bytes));
         for step in [1, 3, 1000] {
             let mut frames = Frames::default();
             let mut bodies = Vec::new();
@@ -246,12 +248,16 @@ mod tests {
                     bodies.push(body.to_vec());
                 }
             }
-            let got: Vec<_> =
-                bodies[..orders.len()].iter().map(|body| Order::decode(body).unwrap().unwrap()).collect();
-            assert_eq!(got, orders);
-            let got: Vec<_> =
-                bodies[orders.len()..].iter().map(|body| Report::decode(body).unwrap().unwrap()).collect();
-            assert_eq!(got, reports);
+            let got: Vec<_> = bodies[..requests.len()]
+                .iter()
+                .map(|body| HostRequest::decode(body).unwrap().unwrap())
+                .collect();
+            assert_eq!(got, requests);
+            let got: Vec<_> = bodies[requests.len()..]
+                .iter()
+                .map(|body| HostEvent::decode(body).unwrap().unwrap())
+                .collect();
+            assert_eq!(got, events);
         }
         assert!(split > 0);
     }
@@ -261,12 +267,12 @@ mod tests {
         let mut frames = Frames::default();
         frames.room().extend(0xFFFF_FFFF_u32.to_le_bytes());
         assert!(frames.take().is_err());
-        assert_eq!(Order::decode(&[99, 1, 2]), Ok(None));
-        assert_eq!(Order::decode(&[7, 99]), Ok(None), "a way to look that comes later");
-        assert_eq!(Report::decode(&[99]), Ok(None));
-        assert!(Order::decode(&[7, 1, 80]).is_err());
-        assert!(Order::decode(&[]).is_err());
-        assert!(Order::decode(&[1, 0]).is_err());
-        assert!(Report::decode(&[1, b'{']).is_err());
+        assert_eq!(HostRequest::decode(&[99, 1, 2]), Ok(None));
+        assert_eq!(HostRequest::decode(&[7, 99]), Ok(None), "a way to look that comes later");
+        assert_eq!(HostEvent::decode(&[99]), Ok(None));
+        assert!(HostRequest::decode(&[7, 1, 80]).is_err());
+        assert!(HostRequest::decode(&[]).is_err());
+        assert!(HostRequest::decode(&[1, 0]).is_err());
+        assert!(HostEvent::decode(&[1, b'{']).is_err());
     }
 }

@@ -19,7 +19,7 @@ pub use self::frames::{BadFrame, Frames};
 
 /// The version spoken here. Since 2, sizes and snapshots are told where they were, also to those who connect late.
 pub const VERSION: u32 = 2;
-/// Bytes of one [`Report::Output`] or [`Order::Input`] at most.
+/// Bytes of one [`HostEvent::Output`] or [`HostRequest::Input`] at most.
 pub const CHUNK: usize = 128 * 1024;
 
 /// What a host tells of itself when somebody connects. The terminal's descriptor comes with it (`SCM_RIGHTS`), to see who has
@@ -50,13 +50,13 @@ pub struct Hello {
 
 /// To a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// Send the output from this byte on, then all that follows. Answered by [`Report::Behind`] if it is not in memory any more.
-    From {
+pub enum HostRequest {
+    /// Send the output from this byte on, then all that follows. Answered by [`HostEvent::Behind`] if it is not in memory any more.
+    Subscribe {
         /// Output bytes that are known already.
         off: u64,
         /// If they are not there, begin with the oldest that are.
-        whatever: bool,
+        allow_gap: bool,
     },
     /// Bytes for the program.
     Input {
@@ -70,7 +70,7 @@ pub enum Order {
     /// End the program, then the host.
     Stop,
     /// The program's end was seen: nobody else needs to be told.
-    Seen,
+    AckExit,
     /// Keep this in the host's entry, for whoever drives the terminal next.
     Remember(Value),
     /// The connection is a viewer, with this window for the program. Said again when the window changes; a connection that ends is
@@ -91,7 +91,7 @@ pub enum Window {
 
 /// From a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
+pub enum HostEvent {
     /// The first frame of a connection.
     Hello(Box<Hello>),
     /// The program wrote.

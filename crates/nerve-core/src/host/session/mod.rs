@@ -16,7 +16,7 @@ use super::clients::{Heard, Links};
 use super::exit_ack::{Audience, Witness};
 use super::lifecycle::{Due, Life};
 use super::metadata::Notes;
-use super::protocol::Report;
+use super::protocol::HostEvent;
 use super::registry::Entry;
 use super::size_policy::Windows;
 use super::snapshots::{Asked, Keeper};
@@ -168,7 +168,7 @@ impl Session {
 
     fn exited(&mut self, exit: ExitStatus) {
         self.life.exited(exit, Instant::now());
-        self.links.tell(&Report::Exited(exit));
+        self.links.tell(&HostEvent::Exited(exit));
     }
 
     /// Drained, written, synced, then confirmed (seed agent-record §8).
@@ -178,9 +178,9 @@ impl Session {
         self.last_snapshot = self.last_snapshot.max(id);
         let (at, anchor) = (self.clock.now(), self.pump.offset());
         self.pump.snapshot(at, id, &label);
-        let report = Report::Snapshot { at, id, anchor, label: label.clone() };
-        self.links.tell(&report);
-        self.backlog.mark(report);
+        let event = HostEvent::Snapshot { at, id, anchor, label: label.clone() };
+        self.links.tell(&event);
+        self.backlog.mark(event);
         let keeper = match (self.flusher.clone(), self.notes.unrecorded()) {
             (Some(flusher), _) => Keeper::Recording(flusher),
             (None, Some(file)) => Keeper::Passing(file),
@@ -230,7 +230,7 @@ impl Session {
 
     /// Something failed that the session outlives.
     fn fault(&mut self, message: String) {
-        self.links.tell(&Report::Fault(message.clone()));
+        self.links.tell(&HostEvent::Fault(message.clone()));
         self.faults.push(message);
         self.faults.truncate(MAX_FAULTS);
     }

@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use tokio::time::Instant;
 
 use super::super::clients::Heard;
-use super::super::protocol::{self, Hello, Order, Report, Window};
+use super::super::protocol::{self, Hello, HostEvent, HostRequest, Window};
 use super::Session;
 
 /// How long somebody who connects waits for the disk.
@@ -39,26 +39,26 @@ impl Session {
 
     pub(super) fn heard(&mut self, link: u64, heard: Heard) {
         match heard {
-            Heard::Order(order) => self.ordered(link, order),
+            Heard::HostRequest(request) => self.requested(link, request),
             Heard::Greet(recorded) => self.greet(link, recorded),
-            Heard::Behind(recorded) => self.links.send(link, &Report::Behind { recorded }.encoded()),
+            Heard::Behind(recorded) => self.links.send(link, &HostEvent::Behind { recorded }.encoded()),
             Heard::Gone => self.gone(link),
         }
     }
 
-    fn ordered(&mut self, link: u64, order: Order) {
-        match order {
-            Order::From { off, whatever } => self.listen_from(link, off, whatever),
-            Order::Input { origin, bytes } => self.input(link, origin, &bytes),
-            Order::Resize(size) => match self.windows.size() {
+    fn requested(&mut self, link: u64, request: HostRequest) {
+        match request {
+            HostRequest::Subscribe { off, allow_gap } => self.listen_from(link, off, allow_gap),
+            HostRequest::Input { origin, bytes } => self.input(link, origin, &bytes),
+            HostRequest::Resize(size) => match self.windows.size() {
                 // Somebody looks: their windows count. Whoever waits for an answer gets it.
-                Some(_) => self.links.tell(&Report::Resized(self.size)),
+                Some(_) => self.links.tell(&HostEvent::Resized(self.size)),
                 None => self.resize(size),
             },
-            Order::View(window) => self.view(link, window),
-            Order::Stop => self.stop(),
-            Order::Seen => self.witness.saw(),
-            Order::Remember(memory) => {
+            HostRequest::View(window) => self.view(link, window),
+            HostRequest::Stop => self.stop(),
+            HostRequest::AckExit => self.witness.saw(),
+            HostRequest::Remember(memory) => {
                 if let Err(error) = self.notes.remember(memory) {
                     self.fault(format!("the host's entry cannot be written: {error}"));
                 }
@@ -73,7 +73,7 @@ impl Session {
             let hidden = typed && self.pty.control.hides_input();
             self.pump.input(self.clock.now(), bytes, origin, hidden);
             if typed {
-                self.links.tell_others(link, &Report::Typed { origin });
+                self.links.tell_others(link, &HostEvent::Typed { origin });
             }
         }
     }
@@ -94,7 +94,7 @@ impl Session {
             // One that was cut off comes again on another connection.
             Ok(false) => {}
             Err(full) => {
-                self.links.send(link, &Report::Full(full).encoded());
+                self.links.send(link, &HostEvent::Full(full).encoded());
                 self.gone(link);
             }
         }
@@ -128,13 +128,13 @@ impl Session {
             Ok(()) => {
                 self.size = size;
                 self.pump.resize(self.clock.now(), size);
-                self.backlog.mark(Report::Resized(size));
+                self.backlog.mark(HostEvent::Resized(size));
             }
             // The program has ended, and its terminal with it.
             Err(_) if !self.life.is_open() => {}
             Err(error) => self.fault(format!("the terminal takes no other size: {error}")),
         }
-        self.links.tell(&Report::Resized(self.size));
+        self.links.tell(&HostEvent::Resized(self.size));
     }
 
     fn greet(&mut self, link: u64, recorded: Option<u64>) {
@@ -151,20 +151,20 @@ impl Session {
             label: self.spec.label.clone(),
         };
         match self.pty.control.descriptor() {
-            Ok(terminal) => self.links.greet(link, &Report::Hello(Box::new(hello)), terminal),
+            Ok(terminal) => self.links.greet(link, &HostEvent::Hello(Box::new(hello)), terminal),
             // Out of descriptors: whoever wants in tries again.
             Err(_) => self.links.remove(link),
         }
     }
 
-    fn listen_from(&mut self, link: u64, off: u64, whatever: bool) {
-        if off < self.backlog.oldest && !whatever {
+    fn listen_from(&mut self, link: u64, off: u64, allow_gap: bool) {
+        if off < self.backlog.oldest && !allow_gap {
             return self.with_written(link, Heard::Behind);
         }
         let from = off.clamp(self.backlog.oldest, self.pump.offset());
         let mut frames = self.backlog.frames_since(from, self.clock.now());
         if let Some(exit) = self.life.exit() {
-            Report::Exited(exit).encode(&mut frames);
+            HostEvent::Exited(exit).encode(&mut frames);
         }
         self.links.send(link, &frames);
         self.links.make_live(link);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::blocking::within;
 use super::super::end_snapshot::Ending;
-use super::super::protocol::Report;
+use super::super::protocol::HostEvent;
 use super::{Inbox, Session};
 
 /// How long the last frames may take to leave.
@@ -30,7 +30,7 @@ impl Session {
         let ending = self.serving(&mut inbox, ending).await.flatten();
         if let Some(ending) = &ending {
             ending.mark(&mut self.pump);
-            self.links.tell(&ending.report());
+            self.links.tell(&ending.event());
         }
         self.pump.exit(ended, exit);
         self.report_faults();
@@ -60,7 +60,7 @@ impl Session {
         if self.witness.has_seen() && !seen {
             within(A_FILE, self.notes.settle(true)).await;
         }
-        self.links.tell(&Report::Closed);
+        self.links.tell(&HostEvent::Closed);
         let deadline = Instant::now() + FAREWELL;
         while !self.links.drained() && Instant::now() < deadline {
             self.links.room().await;
