@@ -21,10 +21,10 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-pub use hosted::Hosted;
+pub use hosted::HostedBackend;
 pub use os::apart;
 pub(crate) use os::{no_descriptors, watch};
-pub use pty_backend::InProcess;
+pub use pty_backend::PtyBackend;
 pub use spawn::{Program, SpawnError};
 
 /// A terminal with a program on it: owns the bytes in both directions. Bytes are stamped and have passed the taps before they

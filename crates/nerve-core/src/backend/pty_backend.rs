@@ -21,7 +21,7 @@ const FAST: usize = 4096;
 
 /// See the module.
 #[derive(Debug)]
-pub struct InProcess {
+pub struct PtyBackend {
     pty: Pty,
     pump: Pump,
     clock: Clock,
@@ -32,7 +32,7 @@ pub struct InProcess {
     told: VecDeque<BackendEvent>,
 }
 
-impl InProcess {
+impl PtyBackend {
     /// Starts a program. `taps` get every byte first.
     ///
     /// # Errors
@@ -42,8 +42,8 @@ impl InProcess {
         size: Size,
         taps: Vec<Box<dyn Tap>>,
         clock: Clock,
-    ) -> Result<InProcess, SpawnError> {
-        Ok(InProcess {
+    ) -> Result<PtyBackend, SpawnError> {
+        Ok(PtyBackend {
             pty: Pty::spawn(program, size)?,
             pump: Pump::new(taps),
             clock,
@@ -71,14 +71,14 @@ impl InProcess {
     }
 }
 
-impl Drop for InProcess {
+impl Drop for PtyBackend {
     fn drop(&mut self) {
         // Only now: a grandchild may have gone on writing.
         self.pump.exit(self.clock.now(), self.exit.unwrap_or(ExitStatus::Unknown));
     }
 }
 
-impl Backend for InProcess {
+impl Backend for PtyBackend {
     async fn next(&mut self) -> BackendEvent {
         loop {
             self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));

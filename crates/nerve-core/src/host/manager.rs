@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::launch::launch;
 use super::registry::{self, Entry};
 use super::{EndSnapshot, HostSpec};
-use crate::backend::{Hosted, SpawnError};
+use crate::backend::{HostedBackend, SpawnError};
 use crate::command::{BackendKind, NodeRef};
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
@@ -119,7 +119,7 @@ impl Hosting {
             let _ = std::fs::remove_dir_all(&runtime);
         });
         let entry = started?;
-        let backend = Hosted::fresh(entry.clone(), self.registry.clone());
+        let backend = HostedBackend::drive(entry.clone(), self.registry.clone());
         Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
     }
 
@@ -140,7 +140,7 @@ impl Hosting {
     /// Takes a host over.
     pub(crate) fn adopt(&self, spec: TerminalSpec, entry: Entry) -> TerminalNode {
         let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
-        let backend = Hosted::adopt(entry.clone(), self.registry.clone());
+        let backend = HostedBackend::adopt(entry.clone(), self.registry.clone());
         TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry))
     }
 }

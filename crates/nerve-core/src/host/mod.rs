@@ -2,7 +2,7 @@
 //!
 //! A host has no terminal model and no parser. It reads the terminal, stamps and records the bytes ([`crate::pump`],
 //! [`crate::recorder`]), and passes them to whoever is connected ([`protocol`]). It keeps an entry in the [`registry`], so that it is
-//! found again. [`launch`] starts one; [`crate::backend::Hosted`] drives one.
+//! found again. [`launch`] starts one; [`crate::backend::HostedBackend`] drives one.
 
 pub mod connection;
 pub mod launch;

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use super::HostSpec;
 use super::manager::HOOKS;
 use super::process::Host;
-use crate::backend::{Hosted, Program};
+use crate::backend::{HostedBackend, Program};
 use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
@@ -108,7 +108,7 @@ impl Watch {
     /// Begins to watch a host that was started with the spec that was prepared.
     pub fn start(self, host: &Host) -> Watching {
         let events = self.spec.events.clone();
-        let backend = Hosted::fresh(host.entry.clone(), self.registry);
+        let backend = HostedBackend::drive(host.entry.clone(), self.registry);
         let outside = Outside::of_host(&host.entry);
         Watching { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
     }

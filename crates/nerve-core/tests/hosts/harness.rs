@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use nerve_core::backend::Hosted;
+use nerve_core::backend::HostedBackend;
 use nerve_core::host::connection::Connection;
 use nerve_core::host::process::Host;
 use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
@@ -81,8 +81,8 @@ impl Stage {
     }
 
     /// A viewer as it is one in earnest.
-    pub(crate) fn hosted(&self, window: Window) -> Hosted {
-        Hosted::view(self.host.entry.clone(), self.folder.path().join("registry"), window)
+    pub(crate) fn hosted(&self, window: Window) -> HostedBackend {
+        HostedBackend::view(self.host.entry.clone(), self.folder.path().join("registry"), window)
     }
 
     /// Takes a snapshot; returns when it is confirmed.

@@ -6,7 +6,7 @@ mod many_viewers;
 
 use std::io;
 
-use nerve_core::backend::{Backend, BackendEvent, Hosted, Lease};
+use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Lease};
 use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
@@ -123,7 +123,7 @@ async fn whoever_types_is_told_to_the_others() {
 #[tokio::test]
 async fn prompts_wait_while_a_person_types() {
     let stage = Stage::new(SAYS_SIZE).await;
-    let mut server = Hosted::fresh(stage.host.entry.clone(), stage.folder.path().join("registry"));
+    let mut server = HostedBackend::drive(stage.host.entry.clone(), stage.folder.path().join("registry"));
     let now = TsNs(1_000_000_000);
     while !matches!(soon(server.next()).await, BackendEvent::Resized(_)) {}
     assert_eq!(server.lease(now), Lease::Free);
@@ -184,12 +184,12 @@ async fn viewers_leave_room_for_whoever_drives() {
         }
     };
     assert!(why.contains("60 others"), "{why}");
-    let mut drives = Hosted::adopt(stage.host.entry.clone(), stage.folder.path().join("registry"));
+    let mut drives = HostedBackend::adopt(stage.host.entry.clone(), stage.folder.path().join("registry"));
     assert_eq!(soon(drives.next()).await, BackendEvent::CaughtUp);
 }
 
 /// What a viewer is told until the program has written this; outputs as text, in one where nothing is between them.
-async fn told(viewer: &mut Hosted, last: &str) -> Vec<String> {
+async fn told(viewer: &mut HostedBackend, last: &str) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     let mut output = Vec::new();
     loop {
@@ -380,7 +380,7 @@ async fn of_a_host_that_is_gone_the_recording_tells_how_its_program_ended() {
     // As that of another process, which is no more.
     entry.start = 1;
     let registry = stage.folder.path().join("registry");
-    let mut viewer = Hosted::view(entry, registry, Window::Keep);
+    let mut viewer = HostedBackend::view(entry, registry, Window::Keep);
     assert_eq!(told(&mut viewer, "hi\r\n").await, ["100x30", "hi\r\n"]);
     let rest = [soon(viewer.next()).await, soon(viewer.next()).await, soon(viewer.next()).await];
     assert_eq!(
@@ -414,7 +414,7 @@ async fn behind_a_flood_who_wants_the_latest_is_told_that_and_how_much_is_left_o
     let stage =
         Stage::recorded(&format!("head -c {WRITTEN} /dev/zero | tr '\\0' x; echo end; read line")).await;
     reaches(&stage, WRITTEN + 5).await;
-    let mut late = stage.hosted(Window::Keep).latest();
+    let mut late = stage.hosted(Window::Keep).latest_only();
     let told = told(&mut late, "end\r\n").await;
     let from = WRITTEN + 5 - (512 << 10);
     assert!(
@@ -427,7 +427,7 @@ async fn behind_a_flood_who_wants_the_latest_is_told_that_and_how_much_is_left_o
     // What is not far behind is read, as ever.
     let near = Stage::recorded("head -c 4000000 /dev/zero | tr '\\0' x; echo end; read line").await;
     reaches(&near, 4_000_005).await;
-    let told = self::told(&mut near.hosted(Window::Keep).latest(), "end\r\n").await;
+    let told = self::told(&mut near.hosted(Window::Keep).latest_only(), "end\r\n").await;
     let bytes: usize = told.iter().filter(|told| told.starts_with('x')).map(String::len).sum();
     assert_eq!(bytes, 4_000_005);
 }

@@ -4,16 +4,16 @@ use nerve_term::terminal::Snapshot;
 use tokio::time::Instant;
 
 use super::recording::snapshot;
-use super::{Hosted, Role, Stage};
+use super::{HostedBackend, Role, Stage};
 use crate::backend::BackendEvent;
 use crate::host::protocol::{HostEvent, HostRequest};
 
-impl Hosted {
+impl HostedBackend {
     pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<BackendEvent> {
         if off > self.off {
             let message = match self.role {
                 Role::Drives => format!("output bytes {}..{off} are lost", self.off),
-                Role::Views(_) if self.latest => {
+                Role::Views(_) if self.latest_only => {
                     format!(
                         "{} MB that it wrote before are not shown while it runs",
                         (off - self.off) / 1_000_000

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::BackendEvent;
 use super::super::pty::{Control, ESCALATION};
 use super::recording::{Piece, read_recording};
-use super::{Hosted, Role};
+use super::{HostedBackend, Role};
 use crate::host::connection::Connection;
 use crate::host::protocol::HostRequest;
 use crate::host::registry::{self, Entry};
@@ -35,7 +35,7 @@ pub(super) enum Stage {
     Over,
 }
 
-impl Hosted {
+impl HostedBackend {
     pub(super) fn connected(&mut self, mut connection: Connection) {
         let terminal = connection.terminal.take();
         self.terminal =

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedBackend {
     entry: Entry,
     registry: PathBuf,
     stage: Stage,
@@ -64,7 +64,7 @@ pub struct Hosted {
     last_snapshot: TsNs,
     role: Role,
     /// What is now counts more than what was.
-    latest: bool,
+    latest_only: bool,
     /// When somebody else has typed last, and who.
     typed: Option<(Instant, Origin)>,
 }
@@ -78,22 +78,22 @@ enum Role {
     Views(Window),
 }
 
-impl Hosted {
+impl HostedBackend {
     /// Drives a host that was just started.
-    pub fn fresh(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, false, Role::Drives)
+    pub fn drive(entry: Entry, registry: PathBuf) -> HostedBackend {
+        HostedBackend::new(entry, registry, false, Role::Drives)
     }
 
     /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
     /// first, and then [`BackendEvent::CaughtUp`].
-    pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, true, Role::Drives)
+    pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
+        HostedBackend::new(entry, registry, true, Role::Drives)
     }
 
     /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
     /// [`BackendEvent::CaughtUp`].
-    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> Hosted {
-        Hosted::new(entry, registry, true, Role::Views(window))
+    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> HostedBackend {
+        HostedBackend::new(entry, registry, true, Role::Views(window))
     }
 
     /// Another window for a host that is looked at.
@@ -112,8 +112,8 @@ impl Hosted {
         HostRequest::Stop.extend(&mut self.requests);
     }
 
-    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
-        Hosted {
+    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> HostedBackend {
+        HostedBackend {
             stage: Stage::connecting(&entry, Duration::ZERO),
             entry,
             registry,
@@ -132,20 +132,20 @@ impl Hosted {
             faults: 0,
             last_snapshot: TsNs(0),
             role,
-            latest: false,
+            latest_only: false,
             typed: None,
         }
     }
 
     /// For who looks at a flood: what is far behind is left out ([`BackendEvent::Skipped`]), so that what is shown is what there is now.
     #[must_use]
-    pub fn latest(self) -> Hosted {
-        Hosted { latest: true, ..self }
+    pub fn latest_only(self) -> HostedBackend {
+        HostedBackend { latest_only: true, ..self }
     }
 
     /// From where on the output is wanted, of which there are so many bytes; `None` if all of it is.
     fn skips_to(&self, written: u64) -> Option<u64> {
-        let is_far = self.latest && written.saturating_sub(self.off) > FAR;
+        let is_far = self.latest_only && written.saturating_sub(self.off) > FAR;
         is_far.then(|| written.saturating_sub(LATEST))
     }
 
@@ -165,7 +165,7 @@ impl HostRequest {
     }
 }
 
-impl Backend for Hosted {
+impl Backend for HostedBackend {
     async fn next(&mut self) -> BackendEvent {
         loop {
             if let Some(event) = self.told.pop_front() {

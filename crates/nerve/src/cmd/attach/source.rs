@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::{Backend, BackendEvent, Hosted, Memory};
+use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Memory};
 use nerve_core::clock::Clock;
 use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
@@ -43,7 +43,7 @@ pub(crate) enum Seen {
 /// See the module.
 pub(crate) struct Source {
     entry: Entry,
-    host: Hosted,
+    host: HostedBackend,
     rule: SizeRule,
     /// As whose what is typed here is recorded.
     origin: Origin,
@@ -92,7 +92,7 @@ impl Source {
         let agent = Agent::of(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
         Ok(Source {
-            host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
+            host: HostedBackend::view(entry.clone(), registry.to_path_buf(), window),
             rule,
             origin: Origin::User,
             clock,
@@ -123,10 +123,10 @@ impl Source {
         Source { is_first: true, ..self }
     }
 
-    /// For a terminal that may have been flooded: what is now is shown before what was ([`Hosted::latest`]).
+    /// For a terminal that may have been flooded: what is now is shown before what was ([`HostedBackend::latest_only`]).
     #[must_use]
     pub(crate) fn latest(self) -> Source {
-        Source { host: self.host.latest(), ..self }
+        Source { host: self.host.latest_only(), ..self }
     }
 
     /// The recording of what is over, if the terminal does not have all of it.

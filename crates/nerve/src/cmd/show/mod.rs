@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_core::backend::{Backend, BackendEvent, Hosted};
+use nerve_core::backend::{Backend, BackendEvent, HostedBackend};
 use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
@@ -131,7 +131,7 @@ fn coloured() -> bool {
 
 /// What runs, as bytes, from its begin to its end.
 async fn stream(entry: Entry, places: &Places) -> Result<u8> {
-    let mut host = Hosted::view(entry, places.hosts(), Window::Keep);
+    let mut host = HostedBackend::view(entry, places.hosts(), Window::Keep);
     loop {
         match host.next().await {
             BackendEvent::Output => out::bytes(host.output())?,
