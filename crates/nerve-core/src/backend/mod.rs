@@ -22,8 +22,8 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 pub use hosted::HostedBackend;
-pub use os::apart;
-pub(crate) use os::{no_descriptors, watch};
+pub use os::detach;
+pub(crate) use os::{close_descriptors, watch};
 pub use pty_backend::PtyBackend;
 pub use spawn::{Program, SpawnError};
 
@@ -45,7 +45,7 @@ pub trait Backend: Send + 'static {
     /// What the system says.
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()>;
     /// Why [`BackendEvent::Resized`] can tell another size than the one that was asked for, where that is a refusal.
-    fn others_size(&self) -> Option<&'static str> {
+    fn resize_refusal(&self) -> Option<&'static str> {
         None
     }
     /// Signals the program's process group and whatever group has the terminal.
@@ -70,12 +70,12 @@ pub trait Backend: Send + 'static {
 
     /// All text as its owner has it, or the last `lines` rows, where what we know of it can be older (seed REQ-N7: always fresh).
     /// `None`: what was modelled is all there is.
-    fn fresh_text(&self, _lines: Option<usize>) -> Option<Fresh> {
+    fn live_text(&self, _lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
         None
     }
 
     /// A turn may end at any moment, or it may not: where changes have to be looked for, how often they are.
-    fn attend(&mut self, _watchful: bool) {}
+    fn set_watchful(&mut self, _watchful: bool) {}
 
     /// Where the terminal is now, as told in the node's info: names and values. [`BackendEvent::PlaceChanged`] tells when it is another place.
     fn place(&self) -> &[(&'static str, String)] {
@@ -83,17 +83,17 @@ pub trait Backend: Send + 'static {
     }
 
     /// Makes the pane the one that a person who looks at its window sees and types into. `None` where there is no pane.
-    fn focus(&self) -> Option<Doing<()>> {
+    fn focus(&self) -> Option<BoxFuture<Result<(), pane::PaneError>>> {
         None
     }
 
     /// What its multiplexer tells of the pane. `None` where there is no pane.
-    fn pane_info(&self) -> Option<Doing<pane::PaneInfo>> {
+    fn pane_info(&self) -> Option<BoxFuture<Result<pane::PaneInfo, pane::PaneError>>> {
         None
     }
 
     /// What [`BackendEvent::FinalScreen`] told is not what the output has made: what is missing comes as output.
-    fn missed(&mut self) {}
+    fn emit_final_screen(&mut self) {}
 
     /// Ends what a stop is to end. Signals for a program of our own; a pane that we made is closed, one that was there before us is
     /// only left.
@@ -102,11 +102,8 @@ pub trait Backend: Send + 'static {
     }
 }
 
-/// Something that a multiplexer was asked for, on its way.
-pub type Doing<T> = Pin<Box<dyn Future<Output = Result<T, pane::PaneError>> + Send>>;
-
-/// Text of a terminal, on its way.
-pub type Fresh = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
+/// A boxed future that can move between threads.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Who may type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +111,7 @@ pub enum Lease {
     /// We may.
     Free,
     /// Not known yet: [`BackendEvent::LeaseChanged`] comes when it is.
-    Asked,
+    Pending,
     /// Somebody else does, in words. It is to be asked again then, or at [`BackendEvent::LeaseChanged`].
     Held {
         /// Who, and how that is known.
@@ -157,7 +154,7 @@ pub enum BackendEvent {
     Gone(String),
     /// What [`Backend::place`] answers is another now.
     PlaceChanged,
-    /// The program is gone, and its terminal's owner shows this: if we show something else, [`Backend::missed`] is to be called.
+    /// The program is gone, and its terminal's owner shows this: if we show something else, [`Backend::emit_final_screen`] is to be called.
     FinalScreen(String),
     /// What [`Backend::lease`] answers may be another now.
     LeaseChanged,

@@ -11,25 +11,25 @@ use crate::rlimit;
 
 /// Between fork and exec: a session of its own with the terminal (file descriptor 1) as its controlling one, and no other
 /// descriptor of ours; the limit of open files is the one we were started with.
-pub(super) fn own_terminal(command: &mut Command) {
+pub(super) fn set_controlling_terminal(command: &mut Command) {
     // SAFETY: setsid, ioctl, setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(rustix::stdio::stdout())?;
-            rlimit::give_back()?;
-            mark_descriptors()
+            rlimit::restore()?;
+            set_cloexec()
         });
     }
 }
 
 /// Between fork and exec: no descriptor of ours but the three standard ones, and the limit of open files that we were started with.
-pub(crate) fn no_descriptors(command: &mut Command) {
+pub(crate) fn close_descriptors(command: &mut Command) {
     // SAFETY: setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(|| {
-            rlimit::give_back()?;
-            mark_descriptors()
+            rlimit::restore()?;
+            set_cloexec()
         });
     }
 }
@@ -37,12 +37,12 @@ pub(crate) fn no_descriptors(command: &mut Command) {
 /// Between fork and exec: it is killed when the thread that starts it ends, and that is one of the runtime's, which live as long as
 /// this process. So a command of ours does not go on beside the one that another server starts in its place. Its limit of open files is
 /// the one we were started with.
-pub(crate) fn ends_with_us(command: &mut Command) {
+pub(crate) fn kill_with_parent(command: &mut Command) {
     let us = rustix::process::getpid();
     // SAFETY: setrlimit, prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
-            rlimit::give_back()?;
+            rlimit::restore()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
             // We may have ended before that was set.
             let orphan = rustix::process::getppid() != Some(us);
@@ -53,13 +53,13 @@ pub(crate) fn ends_with_us(command: &mut Command) {
 
 /// Between fork and exec: a session of its own, and no descriptor of ours but the three standard ones and these, as far as they are open.
 /// It outlives us and our terminal.
-pub fn apart(command: &mut Command, keep: Vec<RawFd>) {
+pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
     // SAFETY: setsid, setrlimit, close_range and fcntl are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
         command.pre_exec(move || {
             rustix::process::setsid()?;
-            rlimit::give_back()?;
-            mark_descriptors()?;
+            rlimit::restore()?;
+            set_cloexec()?;
             for descriptor in &keep {
                 // One that is not open is for the command to miss.
                 let _ = libc::fcntl(*descriptor, libc::F_SETFD, 0);
@@ -70,7 +70,7 @@ pub fn apart(command: &mut Command, keep: Vec<RawFd>) {
 }
 
 /// Marked, not closed: the standard library still reports a failing exec through one of them.
-fn mark_descriptors() -> io::Result<()> {
+fn set_cloexec() -> io::Result<()> {
     let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: the call takes numbers only.
     match unsafe { libc::close_range(3, libc::c_uint::MAX, flag) } {

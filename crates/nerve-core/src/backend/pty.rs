@@ -47,14 +47,18 @@ impl Pty {
     /// # Errors
     /// [`SpawnError`]: the program or its folder is missing, or the system refused. Nothing is left behind.
     pub fn spawn(program: &Program, size: Size) -> Result<Pty, SpawnError> {
-        Pty::spawn_reading(program, size, None)
+        Pty::spawn_with_stdin(program, size, None)
     }
 
     /// The same for a program whose standard input is `stdin`, if that is given, and not the terminal.
     ///
     /// # Errors
     /// As [`Pty::spawn`].
-    pub fn spawn_reading(program: &Program, size: Size, stdin: Option<OwnedFd>) -> Result<Pty, SpawnError> {
+    pub fn spawn_with_stdin(
+        program: &Program,
+        size: Size,
+        stdin: Option<OwnedFd>,
+    ) -> Result<Pty, SpawnError> {
         let (master, slave) =
             open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
         let child = program.spawn(&slave, stdin)?;
@@ -91,14 +95,14 @@ fn winsize(size: Size) -> Winsize {
 #[derive(Debug)]
 pub struct Output {
     master: Arc<AsyncFd<OwnedFd>>,
-    ahead: Option<JoinHandle<(Vec<u8>, io::Result<Got>)>>,
+    ahead: Option<JoinHandle<(Vec<u8>, io::Result<ReadState>)>>,
 }
 
 /// How far a round of reading came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Got {
+enum ReadState {
     /// All there was, or as much as fits.
-    Some,
+    Open,
     /// All ends on the child's side are closed.
     End,
 }
@@ -114,7 +118,7 @@ impl Output {
             let (bytes, got) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == Got::End || !bytes.is_empty() {
+            if got? == ReadState::End || !bytes.is_empty() {
                 return Ok(bytes.len());
             }
         }
@@ -122,7 +126,7 @@ impl Output {
             let mut ready = self.master.readable().await?;
             let before = buffer.len();
             let got = drain(self.master.get_ref(), buffer)?;
-            if got == Got::End || buffer.len() > before {
+            if got == ReadState::End || buffer.len() > before {
                 return Ok(buffer.len() - before);
             }
             ready.clear_ready();
@@ -154,13 +158,13 @@ impl Output {
             let (bytes, got) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == Got::End {
+            if got? == ReadState::End {
                 return Ok(true);
             }
         }
         while buffer.len() < end {
             let before = buffer.len();
-            if drain(self.master.get_ref(), buffer)? == Got::End {
+            if drain(self.master.get_ref(), buffer)? == ReadState::End {
                 return Ok(true);
             }
             if buffer.len() - before < READ_LIMIT {
@@ -172,19 +176,19 @@ impl Output {
 }
 
 /// Reads without waiting until nothing is left or [`READ_LIMIT`] is reached.
-fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<Got> {
+fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<ReadState> {
     let full = buffer.len() + READ_LIMIT;
     while buffer.len() < full {
         buffer.reserve((full - buffer.len()).min(16 * 1024));
         match rustix::io::read(master, rustix::buffer::spare_capacity(buffer)) {
             // What was read before the end is handed out first; the next call meets the end again.
-            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(Got::End),
+            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(ReadState::End),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => break,
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Got::Some)
+    Ok(ReadState::Open)
 }
 
 /// Bytes to the child.
@@ -254,7 +258,7 @@ impl Control {
     ///
     /// # Errors
     /// The runtime cannot watch the descriptor.
-    pub(super) fn of_other(master: OwnedFd, pid: i32) -> io::Result<Control> {
+    pub(super) fn from_descriptor(master: OwnedFd, pid: i32) -> io::Result<Control> {
         Ok(Control { master: Arc::new(watch(master)?), pid: Pid::from_raw(pid) })
     }
 
@@ -282,7 +286,7 @@ impl Control {
     /// What is typed now is not shown and read line by line: a password is asked for. A program that draws its own screen
     /// turns echoing off too, but reads key by key.
     pub fn hides_input(&self) -> bool {
-        reads_unseen(&*self.master)
+        hides_typing(&*self.master)
     }
 
     /// Who has the terminal. A program of one of the `kin` names that leads the foreground group counts as the child itself:
@@ -309,7 +313,7 @@ impl Control {
 }
 
 /// See [`Control::hides_input`].
-pub(super) fn reads_unseen(terminal: impl std::os::fd::AsFd) -> bool {
+pub(super) fn hides_typing(terminal: impl std::os::fd::AsFd) -> bool {
     use rustix::termios::LocalModes;
     rustix::termios::tcgetattr(terminal).is_ok_and(|modes| {
         modes.local_modes.contains(LocalModes::ICANON) && !modes.local_modes.contains(LocalModes::ECHO)

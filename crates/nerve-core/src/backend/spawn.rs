@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use super::os::own_terminal;
+use super::os::set_controlling_terminal;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Program {
             command.env_remove(name);
         }
         command.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").envs(&self.env);
-        own_terminal(&mut command);
+        set_controlling_terminal(&mut command);
         command.spawn().map_err(SpawnError::system("start the program"))
     }
 

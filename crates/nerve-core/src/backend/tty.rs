@@ -21,7 +21,7 @@ pub(super) fn unread(tty: &Path) -> Option<usize> {
 
 /// See [`pty::Control::hides_input`].
 pub(super) fn hides_input(tty: &Path) -> bool {
-    open(tty).is_some_and(|tty| pty::reads_unseen(&tty))
+    open(tty).is_some_and(|tty| pty::hides_typing(&tty))
 }
 
 /// Only for a moment: a terminal that is open here is not hung up there.

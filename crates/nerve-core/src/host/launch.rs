@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::HostSpec;
 use super::process::Host;
 use super::registry::Entry;
-use crate::backend::{SpawnError, no_descriptors};
+use crate::backend::{SpawnError, close_descriptors};
 
 /// A machine that needs longer than this to start a process is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     let mut command = tokio::process::Command::new(program);
     // Nothing of ours is held open by it: it outlives us.
     command.args(["host", "run"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    no_descriptors(&mut command);
+    close_descriptors(&mut command);
     let mut child =
         command.kill_on_drop(false).spawn().map_err(SpawnError::system("start a host process"))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());

@@ -112,7 +112,8 @@ impl Host {
                 .filter_map(|file| file.parent())
                 .for_each(|folder| drop(fs::remove_dir(folder)));
         };
-        let pty = Pty::spawn_reading(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
+        let pty =
+            Pty::spawn_with_stdin(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
         let flusher = recorder.as_ref().map(Recorder::flusher);
         let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
         let mut pump = Pump::new(taps);

@@ -27,7 +27,7 @@ use self::chunks::Chunks;
 use self::tail::Tail;
 use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
-use crate::backend::os::ends_with_us;
+use crate::backend::os::kill_with_parent;
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
@@ -433,7 +433,7 @@ impl BashNode {
         if let Some(trace) = &prompt.trace {
             command.envs(trace.variables());
         }
-        ends_with_us(&mut command);
+        kill_with_parent(&mut command);
         command.spawn()
     }
 

@@ -39,7 +39,7 @@ impl HostedBackend {
     pub(super) fn connected(&mut self, mut connection: Connection) {
         let terminal = connection.terminal.take();
         self.terminal =
-            terminal.and_then(|terminal| Control::of_other(terminal, connection.hello.child).ok());
+            terminal.and_then(|terminal| Control::from_descriptor(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
         self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(BackendEvent::Fault));
         self.faults = hello.faults.len();

@@ -254,7 +254,7 @@ impl Backend for HostedBackend {
         Ok(())
     }
 
-    fn others_size(&self) -> Option<&'static str> {
+    fn resize_refusal(&self) -> Option<&'static str> {
         Some(
             "the windows of those who look at it set its size; it can be changed when they have left, or by 'nerve attach --size mine'",
         )

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::formats::{self, PANES};
 use super::{quoting, version};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
-use crate::backend::{Program, no_descriptors};
+use crate::backend::{Program, close_descriptors};
 
 /// tmux answers from memory: one that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -223,7 +223,7 @@ impl Tmux {
             }
         }
         command.env_remove("TMUX").env_remove("TMUX_PANE").kill_on_drop(true);
-        no_descriptors(&mut command);
+        close_descriptors(&mut command);
         command
     }
 }

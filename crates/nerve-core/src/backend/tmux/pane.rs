@@ -676,7 +676,7 @@ impl Backend for TmuxPane {
         self.entry.pid
     }
 
-    fn missed(&mut self) {
+    fn emit_final_screen(&mut self) {
         let now = self.clock.now();
         self.pump.gap(now);
         self.output = std::mem::take(&mut self.last);
@@ -691,7 +691,7 @@ impl Backend for TmuxPane {
     fn lease(&mut self, now: TsNs) -> Lease {
         if !matches!(self.stage, Stage::Live(_)) {
             // A new connection tells.
-            return Lease::Asked;
+            return Lease::Pending;
         }
         if let Some(lease) = self.typing.known(now) {
             return lease;
@@ -700,7 +700,7 @@ impl Backend for TmuxPane {
             let commands = input_lease::questions(&self.entry.pane);
             self.ask(What::Typing, &commands);
         }
-        Lease::Asked
+        Lease::Pending
     }
 
     fn end(&mut self, signal: Signal) {

@@ -17,9 +17,9 @@ use super::input::typings;
 use super::pane_cache::Server;
 use super::poller::{Process, Seen, Shared};
 use super::writer::Batch;
-use crate::backend::pane::{Claim, PaneEntry, PaneInfo, Panes};
+use crate::backend::pane::{Claim, PaneEntry, PaneError, PaneInfo, Panes};
 use crate::backend::pty::WRITE_LIMIT;
-use crate::backend::{Backend, BackendEvent, Doing, Fresh, Memory, tty};
+use crate::backend::{Backend, BackendEvent, BoxFuture, Memory, tty};
 use crate::clock::Clock;
 use crate::pump::Pump;
 
@@ -199,7 +199,7 @@ impl Backend for WeztermPane {
     }
 
     /// The pane's own text, however old what we saw last is.
-    fn fresh_text(&self, lines: Option<usize>) -> Option<Fresh> {
+    fn live_text(&self, lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
         if self.over {
             return None;
         }
@@ -235,7 +235,7 @@ impl Backend for WeztermPane {
         }
     }
 
-    fn attend(&mut self, watchful: bool) {
+    fn set_watchful(&mut self, watchful: bool) {
         if self.shared.watchful.swap(watchful, Ordering::Relaxed) != watchful && watchful {
             self.shared.poke.notify_one();
         }
@@ -245,12 +245,12 @@ impl Backend for WeztermPane {
         &self.place
     }
 
-    fn focus(&self) -> Option<Doing<()>> {
+    fn focus(&self) -> Option<BoxFuture<Result<(), PaneError>>> {
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         Some(Box::pin(async move { server.wezterm.activate(&pane).await }))
     }
 
-    fn pane_info(&self) -> Option<Doing<PaneInfo>> {
+    fn pane_info(&self) -> Option<BoxFuture<Result<PaneInfo, PaneError>>> {
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         Some(Box::pin(async move { server.wezterm.pane_info(&pane).await }))
     }

@@ -330,7 +330,7 @@ impl<B: Backend> Actor<B> {
             BackendEvent::Exited(exit) => self.child_exited(exit),
             BackendEvent::Skipped(offset) => self.terminal.skip_to(offset),
             BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
-            BackendEvent::FinalScreen(_) => self.backend.missed(),
+            BackendEvent::FinalScreen(_) => self.backend.emit_final_screen(),
             BackendEvent::Gone(how) => self.gone(how),
             // Told with the status.
             BackendEvent::PlaceChanged => {}
@@ -430,7 +430,7 @@ impl<B: Backend> Actor<B> {
         }
         self.look_due = Some(self.clock.now());
         for (asked, reply) in self.resizing.drain(..) {
-            let _ = reply.send(match self.backend.others_size() {
+            let _ = reply.send(match self.backend.resize_refusal() {
                 Some(others) if asked != size => Err(EngineError::new(
                     ErrorKind::Busy,
                     format!(
@@ -545,7 +545,7 @@ impl<B: Backend> Actor<B> {
         }
         // Somebody may want to know at once what comes of it; a dialog waits for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
-        self.backend.attend(watchful && !self.buried);
+        self.backend.set_watchful(watchful && !self.buried);
         self.publish_status();
     }
 
