@@ -88,7 +88,7 @@ pub(crate) struct PaneEntry {
 }
 
 /// What a node in a pane is made with.
-pub(crate) struct Setting<'a> {
+pub(crate) struct PaneContext<'a> {
     pub(crate) panes: &'a Panes,
     pub(crate) place: &'a PanePlace,
     pub(crate) label: &'a Label,
@@ -116,7 +116,7 @@ impl Panes {
     /// What the system says.
     pub(crate) fn store(&self, entry: &PaneEntry) -> io::Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
-        private(registry)?;
+        create_private_dir(registry)?;
         let mut file = tempfile::NamedTempFile::new_in(registry)?;
         serde_json::to_writer(&mut file, entry)?;
         file.flush()?;
@@ -130,13 +130,13 @@ impl Panes {
             // Gone already is what it is to be.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
-        if let Some(folder) = self.hooks(&entry.id) {
+        if let Some(folder) = self.hooks_dir(&entry.id) {
             let _ = fs::remove_dir_all(folder);
         }
     }
 
     /// A private folder for what an agent in a pane needs to tell of itself: it outlives us as the pane does. None without a registry.
-    pub(crate) fn hooks(&self, id: &str) -> Option<PathBuf> {
+    pub(crate) fn hooks_dir(&self, id: &str) -> Option<PathBuf> {
         self.registry.as_ref().map(|registry| registry.join(format!("{id}.hooks")))
     }
 
@@ -145,7 +145,7 @@ impl Panes {
     ///
     /// # Errors
     /// In words.
-    pub(crate) fn record(
+    pub(crate) fn start_recording(
         &self,
         entry: &PaneEntry,
         size: Size,
@@ -181,7 +181,12 @@ impl Panes {
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn finish(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+    pub(crate) fn finish_recording(
+        &self,
+        entry: &PaneEntry,
+        exit: ExitStatus,
+        ended: TsNs,
+    ) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
         let Memory { agent_session, transcript, .. } = entry.memory.clone();
@@ -200,7 +205,7 @@ impl Panes {
         pane: &str,
         holder: &str,
     ) -> io::Result<Claim> {
-        private(&self.claims)?;
+        create_private_dir(&self.claims)?;
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
         // The end of a long path tells it from others.
@@ -236,7 +241,7 @@ pub(crate) struct Claim {
     _file: File,
 }
 
-fn private(folder: &Path) -> io::Result<()> {
+fn create_private_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -321,7 +326,7 @@ pub enum PaneError {
     #[error("no such pane: {0}")]
     NoPane(String),
     /// It did not answer in time; what was asked may still come to pass.
-    #[error("{0} did not answer within {1:?}; what was asked may still come to pass")]
+    #[error("{0} timed out after {1:?}; the command may still take effect")]
     NoAnswer(&'static str, std::time::Duration),
     /// It refused, in its words.
     #[error("{0}")]

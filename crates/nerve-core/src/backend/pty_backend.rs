@@ -15,9 +15,9 @@ use crate::pump::Pump;
 use crate::tap::Tap;
 
 /// How long output of a dead child is waited for: a grandchild may hold the terminal open.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
-const FAST: usize = 4096;
+const FAST_READ: usize = 4096;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct PtyBackend {
     open: bool,
     exit: Option<ExitStatus>,
     /// What happened and was not told yet.
-    told: VecDeque<BackendEvent>,
+    events: VecDeque<BackendEvent>,
 }
 
 impl PtyBackend {
@@ -50,18 +50,18 @@ impl PtyBackend {
             buffer: Vec::with_capacity(READ_LIMIT),
             open: true,
             exit: None,
-            told: VecDeque::new(),
+            events: VecDeque::new(),
         })
     }
 
-    fn read(&mut self, read: io::Result<usize>) -> BackendEvent {
+    fn on_read(&mut self, read: io::Result<usize>) -> BackendEvent {
         match read {
             Ok(0) | Err(_) => {
                 self.open = false;
                 BackendEvent::Closed
             }
             Ok(size) => {
-                if size >= FAST {
+                if size >= FAST_READ {
                     self.pty.output.read_ahead();
                 }
                 self.pump.output(self.clock.now(), &self.buffer);
@@ -81,14 +81,14 @@ impl Drop for PtyBackend {
 impl Backend for PtyBackend {
     async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
-            if let Some(event) = self.told.pop_front() {
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
                 return event;
             }
             self.buffer.clear();
             let Pty { output, input, child, .. } = &mut self.pty;
             tokio::select! {
-                read = output.read(&mut self.buffer), if self.open => return self.read(read),
+                read = output.read(&mut self.buffer), if self.open => return self.on_read(read),
                 flushed = input.flush(), if self.open && input.pending() > 0 => {
                     if let Err(error) = flushed {
                         tracing::debug!(%error, "input to a closed terminal is dropped");
@@ -123,7 +123,7 @@ impl Backend for PtyBackend {
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()> {
         self.pty.control.resize(size)?;
         self.pump.resize(now, size);
-        self.told.push_back(BackendEvent::Resized(size));
+        self.events.push_back(BackendEvent::Resized(size));
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl Backend for PtyBackend {
     }
 
     fn drain_time(&self) -> Duration {
-        DRAIN
+        DRAIN_TIMEOUT
     }
 
     fn pid(&self) -> Option<i32> {

@@ -90,13 +90,13 @@ pub(super) fn signal(pid: i32, signal: Signal) {
 }
 
 /// Tells the end of a process that is not our child: readable then. `None` if it is gone, or is not to be seen from here.
-pub(super) fn watched(pid: i32) -> Option<AsyncFd<OwnedFd>> {
+pub(super) fn exit_fd(pid: i32) -> Option<AsyncFd<OwnedFd>> {
     let process = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()?;
     watch(process).ok()
 }
 
 /// How much a process has written so far, to whatever; `None` where that is not told.
-pub(super) fn written(pid: i32) -> Option<u64> {
+pub(super) fn written_bytes(pid: i32) -> Option<u64> {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     io.lines().find_map(|line| line.strip_prefix("wchar: ")?.trim().parse().ok())
 }

@@ -96,7 +96,7 @@ mod tests {
 
     fn told(backlog: &Backlog, off: u64) -> Vec<HostEvent> {
         let mut frames = Frames::default();
-        frames.room().extend(backlog.frames_since(off, TsNs(0)));
+        frames.read_buffer().extend(backlog.frames_since(off, TsNs(0)));
         let mut events = Vec::new();
         while let Some(body) = frames.take().unwrap() {
             events.push(HostEvent::decode(body).unwrap().unwrap());

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// What `work` gives back; `None` if that takes longer than `patience`: it goes on then, as long as this process does. Not a task of the
+/// What `work` gives back; `None` if that takes longer than `timeout`: it goes on then, as long as this process does. Not a task of the
 /// runtime, which would not end before it.
-pub(super) async fn within<T: Send + 'static>(
-    patience: Duration,
+pub(super) async fn run_with_timeout<T: Send + 'static>(
+    timeout: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, result) = oneshot::channel();
-    let working = std::thread::Builder::new().name("disk".into()).spawn(move || {
+    let thread = std::thread::Builder::new().name("disk".into()).spawn(move || {
         // Nobody may wait any longer.
         let _ = done.send(work());
     });
-    working.ok()?;
-    tokio::time::timeout(patience, result).await.ok()?.ok()
+    thread.ok()?;
+    tokio::time::timeout(timeout, result).await.ok()?.ok()
 }

@@ -18,7 +18,7 @@ pub struct Connection {
     stream: UnixStream,
     frames: Frames,
     /// The host takes nothing any more. What it has sent is still to be read, to the end.
-    is_deaf: bool,
+    write_closed: bool,
     /// What the host said of itself.
     pub hello: Hello,
     /// The terminal, until somebody takes it.
@@ -52,7 +52,7 @@ impl Connection {
             };
             return match event {
                 Some(HostEvent::Hello(hello)) => {
-                    Ok(Connection { stream, frames, is_deaf: false, hello: *hello, terminal })
+                    Ok(Connection { stream, frames, write_closed: false, hello: *hello, terminal })
                 }
                 Some(HostEvent::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
                 _ => Err(bad("it does not greet as a host does".to_string())),
@@ -91,13 +91,13 @@ impl Connection {
         tokio::select! {
             // A host that sends no more may still listen: what it is ordered comes first.
             biased;
-            sent = send_some(&self.stream, requests), if !requests.is_empty() && !self.is_deaf => {
-                self.is_deaf = sent.is_err();
+            sent = send_some(&self.stream, requests), if !requests.is_empty() && !self.write_closed => {
+                self.write_closed = sent.is_err();
                 Ok(true)
             }
             ready = self.stream.readable() => {
                 ready?;
-                let read = unless_blocked(self.stream.try_read_buf(self.frames.room()))?;
+                let read = unless_blocked(self.stream.try_read_buf(self.frames.read_buffer()))?;
                 Ok(read != Some(0))
             }
         }
@@ -106,10 +106,10 @@ impl Connection {
     /// Waits until some of `orders` could be sent, which are taken out; for ever if none can be. Nothing is taken in. May be dropped and
     /// called again.
     pub(crate) async fn send_waiting(&mut self, requests: &mut VecDeque<u8>) {
-        if requests.is_empty() || self.is_deaf {
+        if requests.is_empty() || self.write_closed {
             return std::future::pending().await;
         }
-        self.is_deaf = send_some(&self.stream, requests).await.is_err();
+        self.write_closed = send_some(&self.stream, requests).await.is_err();
     }
 
     /// The next report of what was taken in.
@@ -138,7 +138,7 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
             *terminal = descriptors.last().or(terminal.take());
         }
     }
-    frames.room().extend_from_slice(&bytes[..size]);
+    frames.read_buffer().extend_from_slice(&bytes[..size]);
     Ok(size)
 }
 

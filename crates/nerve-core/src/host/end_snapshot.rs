@@ -21,9 +21,9 @@ use crate::pump::Pump;
 /// Its label, and its kind in the list of snapshots.
 pub const END: &str = "end";
 /// How long the files may take: so long does whoever waits for the session's end wait more.
-const PATIENCE: Duration = Duration::from_secs(8);
+const FILES_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long what was made of them until then may take to be removed.
-const CLEARING: Duration = Duration::from_secs(4);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl EndSnapshot {
     /// For a program with this profile. Without conversations there is nothing to go on with, and no files are kept in `store`.
@@ -33,7 +33,7 @@ impl EndSnapshot {
 }
 
 /// The snapshot of a session that is over.
-pub(super) struct Ending {
+pub(super) struct PendingEndSnapshot {
     recording: PathBuf,
     session: String,
     cwd: Option<PathBuf>,
@@ -43,13 +43,13 @@ pub(super) struct Ending {
     anchor: u64,
 }
 
-impl Ending {
+impl PendingEndSnapshot {
     /// `last`: the highest number of a snapshot that is known. `None`: there is none to be taken.
-    pub(super) fn of(spec: &HostSpec, last: u64, at: TsNs, anchor: u64) -> Option<Ending> {
+    pub(super) fn plan(spec: &HostSpec, last: u64, at: TsNs, anchor: u64) -> Option<PendingEndSnapshot> {
         let (end, recording) = (spec.end.as_ref()?, spec.recording.clone()?);
         let noted = snapshots::read(&recording).unwrap_or_default();
         let last = noted.iter().map(|line| line.id).fold(last, u64::max);
-        Some(Ending {
+        Some(PendingEndSnapshot {
             recording,
             session: spec.session_id.clone(),
             cwd: spec.cwd.clone(),
@@ -61,7 +61,7 @@ impl Ending {
     }
 
     /// Puts it into the recording.
-    pub(super) fn mark(&self, pump: &mut Pump) {
+    pub(super) fn record(&self, pump: &mut Pump) {
         pump.snapshot(self.at, self.id, END);
     }
 
@@ -70,35 +70,35 @@ impl Ending {
         HostEvent::Snapshot { at: self.at, id: self.id, anchor: self.anchor, label: END.to_string() }
     }
 
-    /// Notes it beside the recording, and keeps the files. Says why they are not kept, should it be so.
-    pub(super) async fn keep(self) -> Option<String> {
-        self.keep_within(PATIENCE).await
+    /// HostMetadata it beside the recording, and keeps the files. Says why they are not kept, should it be so.
+    pub(super) async fn store(self) -> Option<String> {
+        self.store_within(FILES_TIMEOUT).await
     }
 
-    async fn keep_within(self, patience: Duration) -> Option<String> {
+    async fn store_within(self, timeout: Duration) -> Option<String> {
         let (done, mut result) = oneshot::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         // Not a task of the runtime, which would not end before it.
-        let working = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
-            let _ = done.send(self.keep_now(&stopped));
+        let thread = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
+            let _ = done.send(self.store_blocking(&stopped));
         });
-        if let Err(error) = working {
+        if let Err(error) = thread {
             return Some(format!("no thread could be started: {error}"));
         }
-        if let Ok(result) = tokio::time::timeout(patience, &mut result).await {
+        if let Ok(result) = tokio::time::timeout(timeout, &mut result).await {
             return result.ok()?.err();
         }
         stop.store(true, Ordering::Relaxed);
         // It removes what it has made so far. What a disk that hangs keeps it from is removed by the next session that ends.
-        match tokio::time::timeout(CLEARING, result).await {
+        match tokio::time::timeout(CLEANUP_TIMEOUT, result).await {
             // Just in time.
             Ok(Ok(Ok(()))) => None,
-            _ => Some(format!("keeping them took longer than {} s", patience.as_secs())),
+            _ => Some(format!("keeping them took longer than {} s", timeout.as_secs())),
         }
     }
 
-    fn keep_now(&self, stop: &AtomicBool) -> Result<(), String> {
+    fn store_blocking(&self, stop: &AtomicBool) -> Result<(), String> {
         let line = SnapshotLine {
             id: self.id,
             ts_ns: self.at.0,
@@ -128,8 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn ending(dir: &Path, work: PathBuf, store: &Path) -> Ending {
-        Ending {
+    fn snapshot(dir: &Path, work: PathBuf, store: &Path) -> PendingEndSnapshot {
+        PendingEndSnapshot {
             recording: dir.join("s.ahr"),
             session: "s".into(),
             cwd: Some(work),
@@ -148,8 +148,8 @@ mod tests {
         for at in 0..2000 {
             std::fs::write(work.join(at.to_string()), "x").unwrap();
         }
-        let ending = ending(dir.path(), work, &store);
-        let note = ending.keep_within(Duration::ZERO).await;
+        let snapshot = snapshot(dir.path(), work, &store);
+        let note = snapshot.store_within(Duration::ZERO).await;
         assert_eq!(note.as_deref(), Some("keeping them took longer than 0 s"));
         assert!(!store.join("s/scratch").exists() && !store.join("s/1").exists());
         assert_eq!(snapshots::read(&dir.path().join("s.ahr")).unwrap().len(), 1);
@@ -166,8 +166,8 @@ mod tests {
         }
         let held = std::fs::File::open(store.join("held/lock")).unwrap();
         held.lock().unwrap();
-        let ending = ending(dir.path(), work, &store);
-        assert_eq!(ending.keep().await, None);
+        let snapshot = snapshot(dir.path(), work, &store);
+        assert_eq!(snapshot.store().await, None);
         assert!(!store.join("left/scratch").exists() && store.join("held/scratch/copy").exists());
         assert!(store.join("s/1").is_dir());
     }

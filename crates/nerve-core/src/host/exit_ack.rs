@@ -1,83 +1,86 @@
-//! Whether somebody has seen the program's end, and how long that is waited for. Pure.
+//! Tracks whether a client has acknowledged the program's exit, and how long the host process waits for that.
+//!
+//! A host must not disappear before someone has received the exit status and the last output. It therefore lingers after the
+//! program has ended until a client acknowledges the exit, every listener has left, or a deadline passes. This state machine reads no
+//! clock and does no I/O.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long somebody who listens may take to say that the end was seen, and one who has connected to listen.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a viewer that is on its way may take after the program's end.
-const VIEWER_COMES: Duration = Duration::from_secs(10);
+/// Time that a connected client gets to acknowledge the exit.
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that an announced viewer gets to connect after the program has ended.
+const VIEWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Those who look at a host's terminal.
+/// Decides when a host whose program has ended may exit.
 #[derive(Debug)]
-pub(super) struct Witness {
-    /// A viewer is on its way.
-    expected: bool,
-    /// Somebody has listened.
-    listened: bool,
-    seen: bool,
-    /// All is over but nobody has seen it: that is waited for since then.
-    since: Option<Instant>,
+pub(super) struct ExitAck {
+    /// A viewer was announced and has not connected yet.
+    viewer_expected: bool,
+    /// At least one client has subscribed to the output.
+    had_listener: bool,
+    acknowledged: bool,
+    /// When the host began to wait.
+    waiting_since: Option<Instant>,
 }
 
-/// Who is connected.
+/// The clients connected to the host at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Audience {
-    /// Somebody listens.
-    pub(super) any_live: bool,
-    /// Somebody has connected and does not listen yet.
-    pub(super) any_pending: bool,
+pub(super) struct Listeners {
+    /// A client is subscribed to the output.
+    pub(super) any_subscribed: bool,
+    /// A client has connected but not subscribed yet.
+    pub(super) any_connecting: bool,
 }
 
-impl Witness {
-    /// `expected`: a viewer is on its way, and is to see a program that ends sooner than it comes.
-    pub(super) fn new(expected: bool) -> Witness {
-        Witness { expected, listened: false, seen: false, since: None }
+impl ExitAck {
+    /// Creates the tracker. `viewer_expected`: a viewer will connect, possibly after a short-lived program has ended.
+    pub(super) fn new(viewer_expected: bool) -> ExitAck {
+        ExitAck { viewer_expected, had_listener: false, acknowledged: false, waiting_since: None }
     }
 
-    /// Somebody listens.
-    pub(super) fn listens(&mut self) {
-        self.listened = true;
+    /// Records that a client subscribed to the output.
+    pub(super) fn on_subscribe(&mut self) {
+        self.had_listener = true;
     }
 
-    /// A viewer has come, and listens or has left again.
-    pub(super) fn viewer_came(&mut self) {
-        self.expected = false;
+    /// Records that the announced viewer connected. It may have disconnected again.
+    pub(super) fn on_viewer_connected(&mut self) {
+        self.viewer_expected = false;
     }
 
-    /// Somebody has asked for the end: whoever does that has no viewer on its way.
-    pub(super) fn stopped(&mut self) {
-        self.expected = false;
+    /// Records a stop request. A client that stops the host does not wait for a viewer.
+    pub(super) fn on_stop(&mut self) {
+        self.viewer_expected = false;
     }
 
-    /// Somebody has seen the program's end.
-    pub(super) fn saw(&mut self) {
-        self.seen = true;
+    /// Records that a client acknowledged the exit.
+    pub(super) fn on_acknowledge(&mut self) {
+        self.acknowledged = true;
     }
 
-    /// Somebody has.
-    pub(super) fn has_seen(&self) -> bool {
-        self.seen
+    /// Returns true if a client has acknowledged the exit.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.acknowledged
     }
 
-    /// When [`Witness::is_awaited`] is to be asked again.
+    /// Returns when [`ExitAck::should_wait`] has to be called again.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.since.map(|since| since + self.patience())
+        self.waiting_since.map(|since| since + self.timeout())
     }
 
-    fn patience(&self) -> Duration {
-        if self.expected { VIEWER_COMES } else { PATIENCE }
-    }
-
-    /// All is over. Somebody should see it, and may still: whoever started this was not quick enough to listen, or listens and has not
-    /// said that it saw.
-    pub(super) fn is_awaited(&mut self, audience: Audience, now: Instant) -> bool {
-        let over = self.seen || (self.listened && !audience.any_live);
-        if over && !self.expected && !audience.any_pending {
+    /// Returns true while the host should stay alive after the program's exit.
+    pub(super) fn should_wait(&mut self, listeners: Listeners, now: Instant) -> bool {
+        let all_served = self.acknowledged || (self.had_listener && !listeners.any_subscribed);
+        if all_served && !self.viewer_expected && !listeners.any_connecting {
             return false;
         }
-        now < *self.since.get_or_insert(now) + self.patience()
+        now < *self.waiting_since.get_or_insert(now) + self.timeout()
+    }
+
+    fn timeout(&self) -> Duration {
+        if self.viewer_expected { VIEWER_TIMEOUT } else { ACK_TIMEOUT }
     }
 }
 
@@ -85,55 +88,55 @@ impl Witness {
 mod tests {
     use super::*;
 
-    const NOBODY: Audience = Audience { any_live: false, any_pending: false };
-    const LISTENER: Audience = Audience { any_live: true, any_pending: false };
-    const NEWCOMER: Audience = Audience { any_live: false, any_pending: true };
+    const NONE: Listeners = Listeners { any_subscribed: false, any_connecting: false };
+    const SUBSCRIBED: Listeners = Listeners { any_subscribed: true, any_connecting: false };
+    const CONNECTING: Listeners = Listeners { any_subscribed: false, any_connecting: true };
 
     #[test]
-    fn whoever_was_not_quick_enough_is_waited_for_a_moment() {
-        let (mut witness, now) = (Witness::new(false), Instant::now());
-        assert!(witness.is_awaited(NOBODY, now));
-        assert!(!witness.is_awaited(NOBODY, now + PATIENCE));
+    fn waits_briefly_when_no_client_listened() {
+        let (mut exit_ack, now) = (ExitAck::new(false), Instant::now());
+        assert!(exit_ack.should_wait(NONE, now));
+        assert!(!exit_ack.should_wait(NONE, now + ACK_TIMEOUT));
     }
 
     #[test]
-    fn one_that_listens_says_that_it_saw_and_one_that_has_left_does_not() {
-        let (mut witness, now) = (Witness::new(false), Instant::now());
-        witness.listens();
-        assert!(witness.is_awaited(LISTENER, now));
-        assert!(!witness.is_awaited(NOBODY, now), "it has left");
-        witness.saw();
-        assert!(!witness.is_awaited(LISTENER, now));
-        assert!(witness.is_awaited(NEWCOMER, now), "one that has just come is told too");
-        assert!(!witness.is_awaited(NEWCOMER, now + PATIENCE));
+    fn waits_for_ack_but_not_for_clients_that_left() {
+        let (mut exit_ack, now) = (ExitAck::new(false), Instant::now());
+        exit_ack.on_subscribe();
+        assert!(exit_ack.should_wait(SUBSCRIBED, now));
+        assert!(!exit_ack.should_wait(NONE, now), "the client left");
+        exit_ack.on_acknowledge();
+        assert!(!exit_ack.should_wait(SUBSCRIBED, now));
+        assert!(exit_ack.should_wait(CONNECTING, now), "a connecting client gets the exit status too");
+        assert!(!exit_ack.should_wait(CONNECTING, now + ACK_TIMEOUT));
     }
 
     #[test]
-    fn a_viewer_on_its_way_is_waited_for_longer_whoever_else_has_seen_it() {
-        let (mut witness, now) = (Witness::new(true), Instant::now());
-        witness.listens();
-        witness.saw();
-        assert!(witness.is_awaited(NOBODY, now));
-        assert!(witness.is_awaited(NOBODY, now + PATIENCE));
-        assert_eq!(witness.deadline(), Some(now + VIEWER_COMES));
-        witness.viewer_came();
-        assert!(!witness.is_awaited(NOBODY, now + PATIENCE));
+    fn waits_longer_for_an_announced_viewer() {
+        let (mut exit_ack, now) = (ExitAck::new(true), Instant::now());
+        exit_ack.on_subscribe();
+        exit_ack.on_acknowledge();
+        assert!(exit_ack.should_wait(NONE, now));
+        assert!(exit_ack.should_wait(NONE, now + ACK_TIMEOUT));
+        assert_eq!(exit_ack.deadline(), Some(now + VIEWER_TIMEOUT));
+        exit_ack.on_viewer_connected();
+        assert!(!exit_ack.should_wait(NONE, now + ACK_TIMEOUT));
     }
 
     #[test]
-    fn after_a_stop_no_viewer_is_expected_whether_it_comes_before_the_end_or_after_it() {
+    fn stop_cancels_the_wait_for_a_viewer() {
         let now = Instant::now();
-        for is_over_before in [false, true] {
-            let mut witness = Witness::new(true);
-            witness.listens();
-            witness.saw();
-            if is_over_before {
-                assert!(witness.is_awaited(NOBODY, now));
+        for exits_before_stop in [false, true] {
+            let mut exit_ack = ExitAck::new(true);
+            exit_ack.on_subscribe();
+            exit_ack.on_acknowledge();
+            if exits_before_stop {
+                assert!(exit_ack.should_wait(NONE, now));
             }
-            witness.stopped();
-            assert!(!witness.is_awaited(NOBODY, now));
-            assert!(witness.is_awaited(NEWCOMER, now));
-            assert_eq!(witness.deadline(), Some(now + PATIENCE));
+            exit_ack.on_stop();
+            assert!(!exit_ack.should_wait(NONE, now));
+            assert!(exit_ack.should_wait(CONNECTING, now));
+            assert_eq!(exit_ack.deadline(), Some(now + ACK_TIMEOUT));
         }
     }
 }

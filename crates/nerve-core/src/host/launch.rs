@@ -17,13 +17,13 @@ use super::registry::Entry;
 use crate::backend::{SpawnError, close_descriptors};
 
 /// A machine that needs longer than this to start a process is stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// A spec is read up to here.
 const SPEC_LIMIT: u64 = 64 << 20;
 
 /// What a host says of its start.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
+enum StartReport {
     Started(Box<Entry>),
     Empty,
     NoProgram { program: String, place: String },
@@ -46,7 +46,7 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     let mut child =
         command.kill_on_drop(false).spawn().map_err(SpawnError::system("start a host process"))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let talk = async {
+    let handshake = async {
         let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
             return Err(io::Error::other("it has no pipes"));
         };
@@ -57,24 +57,27 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
         if line.is_empty() {
             return Err(io::Error::other("it ended without a word"));
         }
-        Ok(serde_json::from_str::<Said>(&line)?)
+        Ok(serde_json::from_str::<StartReport>(&line)?)
     };
-    let said =
-        tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    if said.is_err() {
+    let report = tokio::time::timeout(START_TIMEOUT, handshake)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    if report.is_err() {
         // It must not start anything after nothing was started.
         let _ = child.start_kill();
     }
     // Reaped when it ends; its end is seen on the connection.
     tokio::spawn(async move { child.wait().await });
-    match said.map_err(SpawnError::system("start a host"))? {
-        Said::Started(entry) => Ok(*entry),
-        Said::Empty => Err(SpawnError::Empty),
-        Said::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
-        Said::NotExecutable { program, path, why } => Err(SpawnError::NotExecutable { program, path, why }),
-        Said::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
-        Said::ZeroByte => Err(SpawnError::ZeroByte),
-        Said::Failed(text) => Err(SpawnError::Host(text)),
+    match report.map_err(SpawnError::system("start a host"))? {
+        StartReport::Started(entry) => Ok(*entry),
+        StartReport::Empty => Err(SpawnError::Empty),
+        StartReport::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
+        StartReport::NotExecutable { program, path, why } => {
+            Err(SpawnError::NotExecutable { program, path, why })
+        }
+        StartReport::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
+        StartReport::ZeroByte => Err(SpawnError::ZeroByte),
+        StartReport::Failed(text) => Err(SpawnError::Host(text)),
     }
 }
 
@@ -95,9 +98,9 @@ pub fn serve() -> io::Result<()> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut host = match Host::start(spec).await {
             Ok(host) => host,
-            Err(error) => return tell_starter(&said(error)),
+            Err(error) => return report_start(&StartReport::from(error)),
         };
-        tell_starter(&Said::Started(Box::new(host.entry.clone())))?;
+        report_start(&StartReport::Started(Box::new(host.entry.clone())))?;
         loop {
             tokio::select! {
                 _ = host.finished() => return Ok(()),
@@ -112,23 +115,27 @@ pub fn serve() -> io::Result<()> {
     served
 }
 
-fn said(error: SpawnError) -> Said {
-    match error {
-        SpawnError::Empty => Said::Empty,
-        SpawnError::NoProgram { program, place } => Said::NoProgram { program, place },
-        SpawnError::NotExecutable { program, path, why } => Said::NotExecutable { program, path, why },
-        SpawnError::NoDirectory(path) => Said::NoDirectory(path),
-        SpawnError::ZeroByte => Said::ZeroByte,
-        error @ (SpawnError::System { .. }
-        | SpawnError::Host(_)
-        | SpawnError::Multiplexer(_)
-        | SpawnError::NoPane(_)) => Said::Failed(error.to_string()),
+impl From<SpawnError> for StartReport {
+    fn from(error: SpawnError) -> StartReport {
+        match error {
+            SpawnError::Empty => StartReport::Empty,
+            SpawnError::NoProgram { program, place } => StartReport::NoProgram { program, place },
+            SpawnError::NotExecutable { program, path, why } => {
+                StartReport::NotExecutable { program, path, why }
+            }
+            SpawnError::NoDirectory(path) => StartReport::NoDirectory(path),
+            SpawnError::ZeroByte => StartReport::ZeroByte,
+            error @ (SpawnError::System { .. }
+            | SpawnError::Host(_)
+            | SpawnError::Multiplexer(_)
+            | SpawnError::NoPane(_)) => StartReport::Failed(error.to_string()),
+        }
     }
 }
 
 /// One line, then standard output is closed: the pipe belongs to somebody who may be gone soon.
-fn tell_starter(said: &Said) -> io::Result<()> {
-    let mut line = serde_json::to_vec(said)?;
+fn report_start(report: &StartReport) -> io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
     // The one who started us may be gone: the program runs all the same.
     let _ = io::stdout().lock().write_all(&line).and_then(|()| io::stdout().lock().flush());

@@ -22,7 +22,7 @@ pub const QUALITY: u8 = 4;
 
 /// Where hosts and their recordings are.
 #[derive(Debug, Clone)]
-pub struct Hosting {
+pub struct HostManager {
     /// The program that is a host when run as `PROGRAM host run`.
     pub program: PathBuf,
     /// A private folder for the sockets of hosts.
@@ -74,7 +74,7 @@ impl Label {
     }
 }
 
-impl Hosting {
+impl HostManager {
     /// Starts a node in a host of its own.
     ///
     /// # Errors

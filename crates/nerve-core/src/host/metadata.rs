@@ -15,47 +15,47 @@ use crate::backend::Memory;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct HostMetadata {
     entry: Entry,
     registry: PathBuf,
     /// What is known of the session from its start on.
-    begun: Meta,
-    sheet: Option<Sheet>,
+    initial: Meta,
+    meta_file: Option<MetaFile>,
     /// How often something was to be written beside the recording.
-    changes: u64,
+    revision: u64,
     /// The last word is said.
     closed: bool,
 }
 
 /// The facts beside the session's file. Whoever writes them does so on a thread that may wait for the disk.
 #[derive(Debug, Clone)]
-struct Sheet {
+struct MetaFile {
     session: PathBuf,
     /// The number of the change that is in it.
     written: Arc<Mutex<u64>>,
 }
 
-impl Sheet {
+impl MetaFile {
     /// One after the other: the last change counts, whoever comes first.
-    fn write(&self, change: u64, meta: &Meta) -> io::Result<()> {
+    fn write(&self, revision: u64, meta: &Meta) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if *written < change {
+        if *written < revision {
             meta.store(&self.session)?;
-            *written = change;
+            *written = revision;
         }
         Ok(())
     }
 }
 
-impl Notes {
-    pub(super) fn new(spec: &HostSpec, entry: Entry) -> Notes {
+impl HostMetadata {
+    pub(super) fn new(spec: &HostSpec, entry: Entry) -> HostMetadata {
         let session = entry.session_file().map(Path::to_path_buf);
-        Notes {
-            begun: spec.meta(TsNs(entry.started)),
+        HostMetadata {
+            initial: spec.meta(TsNs(entry.started)),
             entry,
             registry: spec.registry.clone(),
-            sheet: session.map(|session| Sheet { session, written: Arc::default() }),
-            changes: 0,
+            meta_file: session.map(|session| MetaFile { session, written: Arc::default() }),
+            revision: 0,
             closed: false,
         }
     }
@@ -66,7 +66,7 @@ impl Notes {
     }
 
     /// The program's process id.
-    pub(super) fn child(&self) -> i32 {
+    pub(super) fn child_pid(&self) -> i32 {
         self.entry.child
     }
 
@@ -84,9 +84,9 @@ impl Notes {
         let stored = self.entry.store(&self.registry);
         let meta = self.meta();
         if meta != before
-            && let Some((sheet, change)) = self.next_change()
+            && let Some((meta_file, revision)) = self.next_revision()
         {
-            tokio::task::spawn_blocking(move || sheet.write(change, &meta));
+            tokio::task::spawn_blocking(move || meta_file.write(revision, &meta));
         }
         stored
     }
@@ -95,17 +95,17 @@ impl Notes {
     fn meta(&self) -> Meta {
         let Memory { transcript, agent_session, .. } =
             Memory::deserialize(&self.entry.memory).unwrap_or_default();
-        Meta { transcript, agent_session, ..self.begun.clone() }
+        Meta { transcript, agent_session, ..self.initial.clone() }
     }
 
-    fn next_change(&mut self) -> Option<(Sheet, u64)> {
-        self.changes += 1;
-        Some((self.sheet.clone()?, self.changes))
+    fn next_revision(&mut self) -> Option<(MetaFile, u64)> {
+        self.revision += 1;
+        Some((self.meta_file.clone()?, self.revision))
     }
 
     /// Nothing is remembered any more. What is to be written beside the recording of how the program ended, to be done where the disk may
     /// be waited for.
-    pub(super) fn end(
+    pub(super) fn finish(
         &mut self,
         at: TsNs,
         exit: ExitStatus,
@@ -114,12 +114,12 @@ impl Notes {
         self.closed = true;
         self.entry.exit = Some(exit.into());
         let meta = Meta { ended_at: Some(at), exit: Some(exit), end_note: note, ..self.meta() };
-        let change = self.next_change();
-        move || change.map_or(Ok(()), |(sheet, change)| sheet.write(change, &meta))
+        let revision = self.next_revision();
+        move || revision.map_or(Ok(()), |(meta_file, revision)| meta_file.write(revision, &meta))
     }
 
     /// What becomes of the entry: nobody needs it who has seen the end. To be done where the disk may be waited for.
-    pub(super) fn settle(&self, seen: bool) -> impl FnOnce() + Send + 'static + use<> {
+    pub(super) fn settle_entry(&self, seen: bool) -> impl FnOnce() + Send + 'static + use<> {
         let (entry, registry) = (self.entry.clone(), self.registry.clone());
         move || {
             if seen {

@@ -20,27 +20,27 @@ use crate::executions::trace;
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
 
-/// A watch that is not begun: hooks have to be asked for before the program starts.
-pub struct Watch {
+/// A watch that is not initial: hooks have to be asked for before the program starts.
+pub struct Observer {
     spec: TerminalSpec,
     hooks: Option<HookSocket>,
     registry: PathBuf,
 }
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for Observer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("profile", &self.spec.profile.name).finish_non_exhaustive()
+        f.debug_struct("Observer").field("profile", &self.spec.profile.name).finish_non_exhaustive()
     }
 }
 
 /// A watch at work. The program goes on when it is dropped.
 #[derive(Debug)]
-pub struct Watching {
+pub struct RunningObserver {
     node: TerminalNode,
     events: Publisher,
 }
 
-impl Watch {
+impl Observer {
     /// Finds the profile of the program, and adds to its arguments what makes it tell what it does, if it can. `answers`: no other
     /// terminal answers its questions.
     pub fn prepare(
@@ -48,7 +48,7 @@ impl Watch {
         profiles: Option<&Path>,
         relay: Option<&Path>,
         answers: bool,
-    ) -> Option<Watch> {
+    ) -> Option<Observer> {
         let (profiles, errors) = crate::profiles::load(profiles);
         for error in &errors {
             tracing::warn!("{error}");
@@ -88,7 +88,7 @@ impl Watch {
             agent_session: None,
         };
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
-        Some(Watch { spec, hooks, registry: host.registry.clone() })
+        Some(Observer { spec, hooks, registry: host.registry.clone() })
     }
 
     /// Why its tools are not run in terminals of their own, where that was asked for; `None` if they are.
@@ -106,15 +106,15 @@ impl Watch {
     }
 
     /// Begins to watch a host that was started with the spec that was prepared.
-    pub fn start(self, host: &Host) -> Watching {
+    pub fn start(self, host: &Host) -> RunningObserver {
         let events = self.spec.events.clone();
         let backend = HostedBackend::drive(host.entry.clone(), self.registry);
         let outside = Outside::of_host(&host.entry);
-        Watching { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
+        RunningObserver { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
     }
 }
 
-impl Watching {
+impl RunningObserver {
     /// What happens from now on.
     pub fn events(&self) -> broadcast::Receiver<EngineEvent> {
         self.events.subscribe()

@@ -12,9 +12,9 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::clients::Links;
+use super::clients::Clients;
 use super::registry::{Entry, make_unrecorded};
-use super::session::{Inbox, Made, Session};
+use super::session::{Inbox, Parts, Session};
 use super::snapshots::{listen_tcp, listen_unix};
 use super::sockets::{accept, private_socket};
 use super::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
@@ -45,7 +45,7 @@ impl Host {
     /// [`SpawnError`]: the program, its folder, or a socket. Nothing is left behind. A recording that cannot be made is no error:
     /// it is reported to whoever connects.
     pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
-        Host::begin_in_folder(spec, None, None).await
+        Host::begin_in_directory(spec, None, None).await
     }
 
     /// The same with a connection from within this process that misses no output. The program's standard input is `stdin`, if that
@@ -53,41 +53,41 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::start`].
-    pub async fn start_in_front(
+    pub async fn start_with_client(
         spec: HostSpec,
         stdin: Option<OwnedFd>,
     ) -> Result<(Host, UnixStream), SpawnError> {
         let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("make a connection"))?;
-        Ok((Host::begin_in_folder(spec, stdin, Some(theirs)).await?, ours))
+        Ok((Host::begin_in_directory(spec, stdin, Some(theirs)).await?, ours))
     }
 
-    async fn begin_in_folder(
+    async fn begin_in_directory(
         spec: HostSpec,
         stdin: Option<OwnedFd>,
-        front: Option<UnixStream>,
+        client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
-        private_folder(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
+        make_private_directory(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
         let runtime = spec.runtime.clone();
-        Host::begin(spec, stdin, front).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+        Host::begin(spec, stdin, client).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
     }
 
     async fn begin(
         mut spec: HostSpec,
         stdin: Option<OwnedFd>,
-        front: Option<UnixStream>,
+        client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
         let clock = Clock::start();
-        let (asked, asks) = mpsc::channel(16);
+        let (requests, snapshot_requests) = mpsc::channel(16);
         let snapshot_socket = match spec.snapshots_at {
-            Some(addr) => listen_tcp(addr, asked).await,
-            None => listen_unix(&spec.runtime.join(SNAPSHOT), asked),
+            Some(addr) => listen_tcp(addr, requests).await,
+            None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
         };
         let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
         let control = private_socket(&spec.runtime.join(CONTROL))
             .map_err(SpawnError::system("listen on the control socket"))?;
         let mut faults = Vec::new();
         let existed = spec.recording.as_deref().is_some_and(Path::exists);
-        let recorder = match spec.recording.as_deref().map(|path| record_to(path, spec.quality)) {
+        let recorder = match spec.recording.as_deref().map(|path| create_recorder(path, spec.quality)) {
             Some(Ok(recorder)) => Some(recorder),
             Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
             Some(Err(error)) => {
@@ -104,7 +104,7 @@ impl Host {
             faults.push(format!("what it runs is not listed: {error}"));
             None
         });
-        environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
+        set_environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
         let discard = |spec: &HostSpec| {
             discard_recording(spec, existed);
             unrecorded
@@ -132,18 +132,24 @@ impl Host {
             let stored = spec.meta(started).store(path);
             faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
         }
-        let (links, heard) = Links::new();
+        let (clients, client_events) = Clients::new();
         let (connections, connected) = mpsc::channel(4);
-        if let Some(front) = front {
+        if let Some(client) = client {
             // The first of four: there is room.
-            let _ = connections.try_send((front, true));
+            let _ = connections.try_send((client, true));
         }
-        let accepting = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
+        let acceptor = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
         let (stop, stops) = mpsc::channel(1);
-        let (registry, entry_told) = (spec.registry.clone(), entry.clone());
-        let session = Session::new(clock, spec, entry, pump, pty, Made { flusher, links, faults });
-        let done = tokio::spawn(session.run(Inbox { heard, asks, connected, _accepting: accepting, stops }));
-        Ok(Host { entry: entry_told, snapshot_socket, registry, connections, stop, done })
+        let (registry, host_entry) = (spec.registry.clone(), entry.clone());
+        let session = Session::new(clock, spec, entry, pump, pty, Parts { flusher, clients, faults });
+        let done = tokio::spawn(session.run(Inbox {
+            client_events,
+            snapshot_requests,
+            connections: connected,
+            _acceptor: acceptor,
+            stops,
+        }));
+        Ok(Host { entry: host_entry, snapshot_socket, registry, connections, stop, done })
     }
 
     /// A connection from within this process, as if through the control socket.
@@ -173,7 +179,7 @@ impl Host {
 }
 
 /// What the program finds in its environment.
-fn environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
+fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
     // A tool of an agent is a part of the agent's session: that is where its snapshots belong.
     if spec.label.get(OF).is_some() {
         return;
@@ -190,7 +196,7 @@ fn environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: 
     }
 }
 
-fn record_to(path: &Path, quality: u8) -> Result<Recorder, String> {
+fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -205,7 +211,7 @@ fn discard_recording(spec: &HostSpec, existed: bool) {
     }
 }
 
-fn private_folder(path: &Path) -> io::Result<()> {
+fn make_private_directory(path: &Path) -> io::Result<()> {
     let folder = || fs::DirBuilder::new();
     if let Some(parent) = path.parent() {
         folder().recursive(true).mode(0o700).create(parent)?;

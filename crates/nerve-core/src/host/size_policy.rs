@@ -5,30 +5,30 @@ use nerve_term::event::Size;
 use super::protocol::Window;
 
 /// The smallest size a program is given: a window can be smaller.
-const SMALLEST: Size = Size { cols: 2, rows: 1 };
+const MIN_SIZE: Size = Size { cols: 2, rows: 1 };
 /// The largest.
-const LARGEST: Size = Size { cols: 4096, rows: 4096 };
+const MAX_SIZE: Size = Size { cols: 4096, rows: 4096 };
 
 /// What each viewer wants, in the order in which they chose.
 #[derive(Debug, Default)]
-pub(super) struct Windows(Vec<(u64, Window)>);
+pub(super) struct SizePolicy(Vec<(u64, Window)>);
 
-impl Windows {
+impl SizePolicy {
     /// A viewer says what it wants. A window that only changes its size does not come before one that chose later.
-    pub(super) fn set(&mut self, link: u64, window: Window) {
+    pub(super) fn set(&mut self, client: u64, window: Window) {
         let same = |old: &Window| std::mem::discriminant(old) == std::mem::discriminant(&window);
-        match self.0.iter_mut().find(|(id, old)| *id == link && same(old)) {
+        match self.0.iter_mut().find(|(id, old)| *id == client && same(old)) {
             Some((_, old)) => *old = window,
             None => {
-                self.forget(link);
-                self.0.push((link, window));
+                self.remove(client);
+                self.0.push((client, window));
             }
         }
     }
 
     /// A viewer has left.
-    pub(super) fn forget(&mut self, link: u64) {
-        self.0.retain(|(id, _)| *id != link);
+    pub(super) fn remove(&mut self, client: u64) {
+        self.0.retain(|(id, _)| *id != client);
     }
 
     /// The size that they want together; `None` if nobody wants any.
@@ -45,8 +45,8 @@ impl Windows {
         let size = sole.or_else(|| shared.reduce(smallest))?;
         let within = |wanted: u16, least: u16, most: u16| wanted.clamp(least, most);
         Some(Size::new(
-            within(size.cols, SMALLEST.cols, LARGEST.cols),
-            within(size.rows, SMALLEST.rows, LARGEST.rows),
+            within(size.cols, MIN_SIZE.cols, MAX_SIZE.cols),
+            within(size.rows, MIN_SIZE.rows, MAX_SIZE.rows),
         ))
     }
 }
@@ -61,43 +61,43 @@ mod tests {
 
     #[test]
     fn the_smallest_columns_and_rows_of_all_count_and_it_grows_again() {
-        let mut windows = Windows::default();
-        assert_eq!(windows.size(), None);
-        windows.set(1, Window::Shares(size(100, 20)));
-        windows.set(2, Window::Shares(size(80, 40)));
-        assert_eq!(windows.size(), Some(size(80, 20)));
-        windows.set(3, Window::Keep);
-        assert_eq!(windows.size(), Some(size(80, 20)), "one that only looks takes no part");
-        windows.forget(2);
-        assert_eq!(windows.size(), Some(size(100, 20)));
-        windows.forget(1);
-        assert_eq!(windows.size(), None, "what it was stays");
+        let mut size_policy = SizePolicy::default();
+        assert_eq!(size_policy.size(), None);
+        size_policy.set(1, Window::Shares(size(100, 20)));
+        size_policy.set(2, Window::Shares(size(80, 40)));
+        assert_eq!(size_policy.size(), Some(size(80, 20)));
+        size_policy.set(3, Window::Keep);
+        assert_eq!(size_policy.size(), Some(size(80, 20)), "one that only looks takes no part");
+        size_policy.remove(2);
+        assert_eq!(size_policy.size(), Some(size(100, 20)));
+        size_policy.remove(1);
+        assert_eq!(size_policy.size(), None, "what it was stays");
     }
 
     #[test]
     fn one_that_takes_over_counts_alone_and_of_several_the_one_that_chose_last() {
-        let mut windows = Windows::default();
-        windows.set(1, Window::Shares(size(10, 10)));
-        windows.set(2, Window::Sets(size(100, 50)));
-        windows.set(3, Window::Sets(size(60, 20)));
-        windows.set(2, Window::Sets(size(101, 50)));
+        let mut size_policy = SizePolicy::default();
+        size_policy.set(1, Window::Shares(size(10, 10)));
+        size_policy.set(2, Window::Sets(size(100, 50)));
+        size_policy.set(3, Window::Sets(size(60, 20)));
+        size_policy.set(2, Window::Sets(size(101, 50)));
         assert_eq!(
-            windows.size(),
+            size_policy.size(),
             Some(size(60, 20)),
             "a window that is dragged larger has not chosen again"
         );
-        windows.forget(3);
-        assert_eq!(windows.size(), Some(size(101, 50)));
-        windows.set(2, Window::Keep);
-        assert_eq!(windows.size(), Some(size(10, 10)));
+        size_policy.remove(3);
+        assert_eq!(size_policy.size(), Some(size(101, 50)));
+        size_policy.set(2, Window::Keep);
+        assert_eq!(size_policy.size(), Some(size(10, 10)));
     }
 
     #[test]
     fn a_window_of_no_size_leaves_a_terminal_that_can_be() {
-        let mut windows = Windows::default();
-        windows.set(1, Window::Shares(size(0, 0)));
-        assert_eq!(windows.size(), Some(SMALLEST));
-        windows.set(1, Window::Sets(size(u16::MAX, u16::MAX)));
-        assert_eq!(windows.size(), Some(LARGEST));
+        let mut size_policy = SizePolicy::default();
+        size_policy.set(1, Window::Shares(size(0, 0)));
+        assert_eq!(size_policy.size(), Some(MIN_SIZE));
+        size_policy.set(1, Window::Sets(size(u16::MAX, u16::MAX)));
+        assert_eq!(size_policy.size(), Some(MAX_SIZE));
     }
 }

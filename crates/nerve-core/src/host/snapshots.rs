@@ -13,31 +13,33 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::sockets::{ACCEPT_PAUSE, is_same_user, private_socket};
+use super::sockets::{ACCEPT_RETRY_DELAY, is_same_user, private_socket};
 use crate::recorder::Flusher;
 
 /// How long the rest of a request that is too long is read off.
-const PARTING: Duration = Duration::from_secs(1);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The list of snapshots of a session that is not recorded takes no more when it is this long, in bytes.
-const MAX_PASSING: u64 = 8 << 20;
+const MAX_UNRECORDED_LIST: u64 = 8 << 20;
 
 /// A snapshot that somebody waits for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SnapshotRequest {
     pub(super) id: u64,
     pub(super) label: String,
     pub(super) reply: oneshot::Sender<Response>,
 }
 
 /// Listens on a Unix socket; gives back how a program reaches it.
-pub(super) fn listen_unix(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+pub(super) fn listen_unix(path: &Path, requests: mpsc::Sender<SnapshotRequest>) -> io::Result<String> {
     let listener = private_socket(path)?;
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) if is_same_user(&stream) => drop(tokio::spawn(serve(stream, asked.clone()))),
+                Ok((stream, _)) if is_same_user(&stream) => {
+                    drop(tokio::spawn(serve(stream, requests.clone())))
+                }
                 Ok(_) => {}
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     });
@@ -45,7 +47,10 @@ pub(super) fn listen_unix(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result
 }
 
 /// Listens on loopback; gives back how a program reaches it.
-pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+pub(super) async fn listen_tcp(
+    addr: SocketAddr,
+    requests: mpsc::Sender<SnapshotRequest>,
+) -> io::Result<String> {
     if !addr.ip().is_loopback() {
         let message = format!("{addr} is not on loopback: anybody could take part");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -55,8 +60,8 @@ pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> 
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(serve(stream, asked.clone()))),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Ok((stream, _)) => drop(tokio::spawn(serve(stream, requests.clone()))),
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     });
@@ -64,11 +69,11 @@ pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> 
 }
 
 /// Requests one after another, until the other side closes or claims too much.
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: mpsc::Sender<Asked>) {
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::Sender<SnapshotRequest>) {
     let mut read = Vec::new();
     loop {
-        let (answer, goes_on) = match decode_frame(&mut read, MAX_MESSAGE) {
-            Ok(Some(body)) => (answer(&body, &asked).await, true),
+        let (answer, is_open) = match decode_frame(&mut read, MAX_MESSAGE) {
+            Ok(Some(body)) => (handle(&body, &requests).await, true),
             Ok(None) => match stream.read_buf(&mut read).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => continue,
@@ -76,18 +81,18 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: mpsc::Sen
             Err(error) => (Response::Error { message: error.to_string() }, false),
         };
         let sent = stream.write_all(&answer.frame()).await;
-        if !goes_on {
+        if !is_open {
             let _ = stream.shutdown().await;
             // Unread bytes would make a reset of the close, and that can overtake the answer.
-            let _ = tokio::time::timeout(PARTING, read_off(&mut stream)).await;
+            let _ = tokio::time::timeout(LINGER_TIMEOUT, discard_input(&mut stream)).await;
         }
-        if sent.is_err() || !goes_on {
+        if sent.is_err() || !is_open {
             return;
         }
     }
 }
 
-async fn read_off(stream: &mut (impl AsyncRead + Unpin)) {
+async fn discard_input(stream: &mut (impl AsyncRead + Unpin)) {
     let mut bytes = [0; 4096];
     let mut left = MAX_MESSAGE;
     while let Ok(size @ 1..) = stream.read(&mut bytes).await {
@@ -98,7 +103,7 @@ async fn read_off(stream: &mut (impl AsyncRead + Unpin)) {
     }
 }
 
-async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
+async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Response {
     let Request::Snapshot { id, label } = match Request::decode(body) {
         Ok(request) => request,
         Err(error) => return Response::Error { message: error.to_string() },
@@ -106,7 +111,7 @@ async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
     let (reply, answer) = oneshot::channel();
     let label = String::from_utf8_lossy(&label).into_owned();
     let over = || Response::Error { message: "the session is over".to_string() };
-    if asked.send(Asked { id, label, reply }).await.is_err() {
+    if requests.send(SnapshotRequest { id, label, reply }).await.is_err() {
         return over();
     }
     answer.await.unwrap_or_else(|_| over())
@@ -114,26 +119,26 @@ async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
 
 /// Where a snapshot is kept.
 #[derive(Debug, Clone)]
-pub(super) enum Keeper {
+pub(super) enum SnapshotStore {
     /// In the recording, and in the list beside it.
     Recording(Flusher),
     /// There is no recording: in the list beside this file, which goes with the session.
-    Passing(PathBuf),
+    Unrecorded(PathBuf),
     /// Nowhere but with those who are connected.
-    Nobody,
+    None,
 }
 
-impl Keeper {
+impl SnapshotStore {
     /// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list.
-    pub(super) async fn note(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
+    pub(super) async fn confirm(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
         let (path, limit) = match self {
-            Keeper::Recording(flusher) => {
+            SnapshotStore::Recording(flusher) => {
                 let flushed = flusher.flush(true).await;
                 flushed.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
                 (flusher.path().to_path_buf(), u64::MAX)
             }
-            Keeper::Passing(file) => (file, MAX_PASSING),
-            Keeper::Nobody => return Ok(()),
+            SnapshotStore::Unrecorded(file) => (file, MAX_UNRECORDED_LIST),
+            SnapshotStore::None => return Ok(()),
         };
         let label = Some(label).filter(|label| !label.is_empty());
         let line =
@@ -161,16 +166,16 @@ mod tests {
     async fn what_is_kept_of_a_session_without_a_recording_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("session.ahr");
-        let note = |id| Keeper::Passing(file.clone()).note(id, "label".into(), 7, TsNs(9));
-        note(1).await.unwrap();
+        let confirm = |id| SnapshotStore::Unrecorded(file.clone()).confirm(id, "label".into(), 7, TsNs(9));
+        confirm(1).await.unwrap();
         let kept = snapshots::read(&file).unwrap();
         assert_eq!((kept.len(), kept[0].id, kept[0].anchor_byte, kept[0].ts_ns), (1, 1, 7, 9));
         let list = std::fs::File::options().write(true).open(snapshots::path_of(&file)).unwrap();
-        list.set_len(MAX_PASSING).unwrap();
-        assert!(note(2).await.unwrap_err().contains("--out-file"));
+        list.set_len(MAX_UNRECORDED_LIST).unwrap();
+        assert!(confirm(2).await.unwrap_err().contains("--out-file"));
         std::fs::remove_file(snapshots::path_of(&file)).unwrap();
-        note(2).await.unwrap();
-        Keeper::Nobody.note(3, String::new(), 0, TsNs(0)).await.unwrap();
+        confirm(2).await.unwrap();
+        SnapshotStore::None.confirm(3, String::new(), 0, TsNs(0)).await.unwrap();
         assert_eq!(snapshots::read(&file).unwrap().len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 /// How long nobody is let in after the system had no descriptor left.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A listening socket for this user alone.
 pub(super) fn private_socket(path: &Path) -> io::Result<UnixListener> {
@@ -30,7 +30,7 @@ pub(super) async fn accept(control: UnixListener, connections: mpsc::Sender<(Uni
             }
             Ok(_) => {}
             // Out of descriptors: whoever wants in waits.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }

@@ -15,31 +15,31 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Bytes that may wait for one connection before the terminal is read no further.
-pub(super) const BEHIND: usize = 4 << 20;
+pub(super) const MAX_QUEUED: usize = 4 << 20;
 /// The same for a viewer, who is to see what is now: what waits is what it shows too late.
-pub(super) const VIEWER_BEHIND: usize = 512 << 10;
+pub(super) const MAX_QUEUED_VIEWER: usize = 512 << 10;
 
 /// What a piece that waits takes of memory beside its frames; bytes, nearly.
-const OF_A_PIECE: usize = 128;
+const PIECE_OVERHEAD: usize = 128;
 
 /// What is to be sent on one connection. It waits in memory; nobody waits for it here.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: mpsc::UnboundedSender<Piece>,
     /// Memory that what waits takes; bytes.
-    waiting: Arc<AtomicUsize>,
+    queued_bytes: Arc<AtomicUsize>,
     /// Since when it has been too far behind, and how much waited then.
-    stuck: Option<(Instant, usize)>,
-    sending: AbortOnDropHandle<()>,
+    behind_since: Option<(Instant, usize)>,
+    task: AbortOnDropHandle<()>,
 }
 
 /// How a connection keeps up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    KeepsUp,
+pub(super) enum Backpressure {
+    None,
     Behind,
     /// It was behind for as long as it may be, and has taken nothing.
-    Stuck,
+    Stalled,
 }
 
 enum Piece {
@@ -52,33 +52,33 @@ impl Writer {
     /// `room` is told each time the connection has taken something, and `gone` is awaited when it cannot be written to any more.
     pub(super) fn new(
         write: OwnedWriteHalf,
-        room: Arc<Notify>,
-        gone: impl Future<Output = ()> + Send + 'static,
+        progress: Arc<Notify>,
+        on_closed: impl Future<Output = ()> + Send + 'static,
     ) -> Writer {
         let (queue, pieces) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let counted = waiting.clone();
-        let sending = tokio::spawn(async move {
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let counted = queued_bytes.clone();
+        let task = tokio::spawn(async move {
             // A connection that cannot be written to is as gone as one that was closed.
-            let _ = write_pieces(write, pieces, &counted, &room).await;
-            gone.await;
-            room.notify_one();
+            let _ = write_pieces(write, pieces, &counted, &progress).await;
+            on_closed.await;
+            progress.notify_one();
         });
-        Writer { queue, waiting, stuck: None, sending: AbortOnDropHandle::new(sending) }
+        Writer { queue, queued_bytes, behind_since: None, task: AbortOnDropHandle::new(task) }
     }
 
     /// Ends the connection when it has taken what waits for it, or after `patience`. One that is dropped ends at once, and what waits is
     /// forgotten.
-    pub(super) fn part(self, patience: Duration) {
-        let Writer { queue, sending, .. } = self;
+    pub(super) fn close_after_flush(self, timeout: Duration) {
+        let Writer { queue, task, .. } = self;
         drop(queue);
-        tokio::spawn(tokio::time::timeout(patience, sending));
+        tokio::spawn(tokio::time::timeout(timeout, task));
     }
 
     /// Ends the connection when it has taken what waits for it, however long that takes.
-    pub(super) fn let_go(self) {
+    pub(super) fn detach(self) {
         drop(self.queue);
-        drop(self.sending.detach());
+        drop(self.task.detach());
     }
 
     /// Sends the greeting, and the terminal with it.
@@ -89,48 +89,48 @@ impl Writer {
 
     /// Sends frames.
     pub(super) fn push(&self, frames: &Arc<Vec<u8>>) {
-        self.waiting.fetch_add(cost(frames), Ordering::AcqRel);
+        self.queued_bytes.fetch_add(cost(frames), Ordering::AcqRel);
         let _ = self.queue.send(Piece::Bytes(frames.clone()));
     }
 
     /// How it keeps up; `most`: bytes that may wait for it, `patience`: so long it may take nothing while others wait for it.
-    pub(super) fn pace(&mut self, most: usize, patience: Duration) -> Pace {
-        let waiting = self.waiting.load(Ordering::Acquire);
-        if waiting < most {
-            self.stuck = None;
-            return Pace::KeepsUp;
+    pub(super) fn backpressure(&mut self, max_queued: usize, timeout: Duration) -> Backpressure {
+        let queued_bytes = self.queued_bytes.load(Ordering::Acquire);
+        if queued_bytes < max_queued {
+            self.behind_since = None;
+            return Backpressure::None;
         }
-        match self.stuck {
-            Some((since, then)) if waiting >= then => {
-                if since.elapsed() >= patience {
-                    return Pace::Stuck;
+        match self.behind_since {
+            Some((since, then)) if queued_bytes >= then => {
+                if since.elapsed() >= timeout {
+                    return Backpressure::Stalled;
                 }
             }
-            _ => self.stuck = Some((Instant::now(), waiting)),
+            _ => self.behind_since = Some((Instant::now(), queued_bytes)),
         }
-        Pace::Behind
+        Backpressure::Behind
     }
 
     /// It was too far behind when it was looked at last.
     pub(super) fn is_behind(&self) -> bool {
-        self.stuck.is_some()
+        self.behind_since.is_some()
     }
 
     /// Everything was taken.
     pub(super) fn is_drained(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) == 0
+        self.queued_bytes.load(Ordering::Acquire) == 0
     }
 }
 
 fn cost(frames: &Arc<Vec<u8>>) -> usize {
-    frames.len() + OF_A_PIECE
+    frames.len() + PIECE_OVERHEAD
 }
 
 async fn write_pieces(
     mut write: OwnedWriteHalf,
     mut pieces: mpsc::UnboundedReceiver<Piece>,
-    waiting: &AtomicUsize,
-    room: &Notify,
+    queued_bytes: &AtomicUsize,
+    progress: &Notify,
 ) -> io::Result<()> {
     while let Some(piece) = pieces.recv().await {
         match piece {
@@ -140,8 +140,8 @@ async fn write_pieces(
             }
             Piece::Bytes(bytes) => {
                 write.write_all(&bytes).await?;
-                waiting.fetch_sub(cost(&bytes), Ordering::AcqRel);
-                room.notify_one();
+                queued_bytes.fetch_sub(cost(&bytes), Ordering::AcqRel);
+                progress.notify_one();
             }
         }
     }

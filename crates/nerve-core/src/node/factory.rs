@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::NodeHandle;
 use super::function::FunctionNode;
-use crate::backend::pane::{Panes, Setting};
+use crate::backend::pane::{PaneContext, Panes};
 use crate::backend::{Program, SpawnError, tmux, wezterm};
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
@@ -22,7 +22,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
 use crate::graph::Graph;
-use crate::host::manager::{Hosting, Label};
+use crate::host::manager::{HostManager, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::Loaded;
@@ -41,7 +41,7 @@ struct Shared {
     history_dir: PathBuf,
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
-    hosting: Option<Hosting>,
+    hosting: Option<HostManager>,
     panes: Panes,
     proxies: Proxies,
     events: Publisher,
@@ -60,7 +60,7 @@ pub struct FactoryConfig {
     /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
     pub hook_relay: Option<PathBuf>,
     /// Nodes run in host processes, which outlive this one; without it, in this process.
-    pub hosting: Option<Hosting>,
+    pub hosting: Option<HostManager>,
     /// What is kept of nodes in panes of tmux and WezTerm.
     pub panes: Panes,
     /// What is kept of nodes' proxies, and who is told what passes through them.
@@ -212,7 +212,7 @@ impl NodeFactory {
             proxy: proxy.clone(),
         };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let setting = Setting {
+        let setting = PaneContext {
             panes: &shared.panes,
             place: &spec.place,
             label: &label,
@@ -389,7 +389,7 @@ impl NodeFactory {
         &self.shared.panes
     }
 
-    pub(crate) fn hosting(&self) -> Option<&Hosting> {
+    pub(crate) fn hosting(&self) -> Option<&HostManager> {
         self.shared.hosting.as_ref()
     }
 }

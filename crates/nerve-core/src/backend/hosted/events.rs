@@ -4,7 +4,7 @@ use nerve_term::terminal::Snapshot;
 use tokio::time::Instant;
 
 use super::recording::snapshot;
-use super::{HostedBackend, Role, Stage};
+use super::{HostedBackend, LinkState, Role};
 use crate::backend::BackendEvent;
 use crate::host::protocol::{HostEvent, HostRequest};
 
@@ -12,24 +12,26 @@ impl HostedBackend {
     pub(super) fn output_at(&mut self, off: u64, mut bytes: Vec<u8>) -> Option<BackendEvent> {
         if off > self.off {
             let message = match self.role {
-                Role::Drives => format!("output bytes {}..{off} are lost", self.off),
-                Role::Views(_) if self.latest_only => {
+                Role::Driver => format!("output bytes {}..{off} are lost", self.off),
+                Role::Viewer(_) if self.latest_only => {
                     format!(
                         "{} MB that it wrote before are not shown while it runs",
                         (off - self.off) / 1_000_000
                     )
                 }
-                Role::Views(_) if self.off == 0 => format!(
+                Role::Viewer(_) if self.off == 0 => format!(
                     "nothing was recorded: the first {off} bytes of output are not known any more, and what follows is shown"
                 ),
-                Role::Views(_) => format!("output bytes {}..{off} came too fast and are not shown", self.off),
+                Role::Viewer(_) => {
+                    format!("output bytes {}..{off} came too fast and are not shown", self.off)
+                }
             };
-            self.told.extend([BackendEvent::Fault(message), BackendEvent::Skipped(off)]);
+            self.events.extend([BackendEvent::Fault(message), BackendEvent::Skipped(off)]);
             self.off = off;
-            let then = self.told.len();
+            let then = self.events.len();
             if let Some(output) = self.output_at(off, bytes) {
                 // Before what it brings about.
-                self.told.insert(then, output);
+                self.events.insert(then, output);
             }
             return None;
         }
@@ -47,7 +49,7 @@ impl HostedBackend {
     pub(super) fn check_caught_up(&mut self) {
         if self.catching_up && self.caught_up_at.is_some_and(|at| self.off >= at) {
             self.catching_up = false;
-            self.told.push_back(BackendEvent::CaughtUp);
+            self.events.push_back(BackendEvent::CaughtUp);
         }
     }
 
@@ -57,17 +59,17 @@ impl HostedBackend {
             HostEvent::Resized(size) => Some(BackendEvent::Resized(size)),
             HostEvent::Snapshot { at, id, anchor, label } => self.snapshot(snapshot(at, id, anchor, &label)),
             HostEvent::Fault(message) => {
-                self.faults += 1;
+                self.faults_reported += 1;
                 Some(BackendEvent::Fault(message))
             }
             HostEvent::Behind { recorded } => {
-                self.behind(recorded);
+                self.on_behind(recorded);
                 None
             }
             HostEvent::Exited(exit) => {
                 self.exited = true;
-                if self.role == Role::Drives {
-                    HostRequest::AckExit.extend(&mut self.requests);
+                if self.role == Role::Driver {
+                    HostRequest::AckExit.enqueue(&mut self.requests);
                 }
                 Some(BackendEvent::Exited(exit))
             }
@@ -76,11 +78,11 @@ impl HostedBackend {
                 Some(BackendEvent::Closed)
             }
             HostEvent::Typed { origin } => {
-                self.typed = Some((Instant::now(), origin));
+                self.last_input = Some((Instant::now(), origin));
                 None
             }
             HostEvent::Full(why) => {
-                self.stage = Stage::Over;
+                self.link = LinkState::Closed;
                 Some(BackendEvent::Lost(why))
             }
             HostEvent::Hello(_) => None,

@@ -9,167 +9,172 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::super::BackendEvent;
 use super::super::pty::{Control, ESCALATION};
-use super::recording::{Piece, read_recording};
+use super::recording::{RecordedItem, read_recording};
 use super::{HostedBackend, Role};
 use crate::host::connection::Connection;
 use crate::host::protocol::HostRequest;
 use crate::host::registry::{self, Entry};
 
 /// How long a host may take to greet before that is told.
-const GREETING: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
 /// so nobody is told.
-const LOOK: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a host that takes no more connections is left alone before it is asked again.
-const FULL: Duration = Duration::from_secs(1);
+const FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Since this version a host tells sizes and snapshots of the past too.
-const TELLS_MARKS: u32 = 2;
+const VERSION_WITH_MARKS: u32 = 2;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum LinkState {
     Connecting(AbortOnDropHandle<io::Result<Connection>>),
     /// The recording is read, from an output byte on; then the connection goes on, if there is one.
-    Reading(mpsc::Receiver<Piece>, u64, Option<Connection>),
+    Replaying(mpsc::Receiver<RecordedItem>, u64, Option<Connection>),
     Live(Connection),
-    Over,
+    Closed,
 }
 
 impl HostedBackend {
-    pub(super) fn connected(&mut self, mut connection: Connection) {
+    pub(super) fn on_connected(&mut self, mut connection: Connection) {
         let terminal = connection.terminal.take();
         self.terminal =
             terminal.and_then(|terminal| Control::from_descriptor(terminal, connection.hello.child).ok());
         let hello = &connection.hello;
-        self.told.extend(hello.faults.iter().skip(self.faults).cloned().map(BackendEvent::Fault));
-        self.faults = hello.faults.len();
-        self.complained = false;
+        self.events.extend(hello.faults.iter().skip(self.faults_reported).cloned().map(BackendEvent::Fault));
+        self.faults_reported = hello.faults.len();
+        self.unreachable_reported = false;
         self.caught_up_at = Some(hello.off);
         // Its window counts and its keys are heard while it reads what was before.
-        if let Role::Views(window) = self.role {
-            HostRequest::View(window).extend(&mut self.requests);
+        if let Role::Viewer(window) = self.role {
+            HostRequest::View(window).enqueue(&mut self.requests);
         }
         // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
-        let in_memory = self.role != Role::Drives && hello.version >= TELLS_MARKS;
-        let past = self.catching_up && self.off == 0 && hello.off > 0 && !in_memory;
+        let backlog_suffices = self.role != Role::Driver && hello.version >= VERSION_WITH_MARKS;
+        let past = self.catching_up && self.off == 0 && hello.off > 0 && !backlog_suffices;
         if (past || hello.oldest > self.off)
             && hello.recording.is_some()
-            && self.skips_to(hello.off).is_none()
+            && self.skip_target(hello.off).is_none()
         {
             let (path, to) = (hello.recording.clone().unwrap_or_default(), hello.recorded);
-            self.stage = Stage::Reading(read_recording(path, self.off, to), self.off, Some(connection));
+            self.link = LinkState::Replaying(read_recording(path, self.off, to), self.off, Some(connection));
         } else {
             self.go_live(connection);
         }
     }
 
     pub(super) fn go_live(&mut self, connection: Connection) {
-        match self.skips_to(connection.hello.off) {
-            Some(off) => HostRequest::Subscribe { off, allow_gap: true }.extend(&mut self.requests),
+        match self.skip_target(connection.hello.off) {
+            Some(off) => HostRequest::Subscribe { off, allow_gap: true }.enqueue(&mut self.requests),
             None => {
-                let allow_gap = connection.hello.recording.is_none() || self.unrecorded;
-                HostRequest::Subscribe { off: self.off, allow_gap }.extend(&mut self.requests);
+                let allow_gap = connection.hello.recording.is_none() || self.replay_exhausted;
+                HostRequest::Subscribe { off: self.off, allow_gap }.enqueue(&mut self.requests);
             }
         }
-        self.stage = Stage::Live(connection);
+        self.link = LinkState::Live(connection);
         self.check_caught_up();
     }
 
     /// Nobody answers. A host that lives is waited for; of one that is gone, the recording tells what it could not.
-    pub(super) fn not_connected(&mut self, error: &io::Error) {
-        if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Drives {
-            self.stage = Stage::Over;
-            self.told.push_back(BackendEvent::Lost(error.to_string()));
+    pub(super) fn on_connect_failed(&mut self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Driver {
+            self.link = LinkState::Closed;
+            self.events.push_back(BackendEvent::Lost(error.to_string()));
             return;
         }
         if self.entry.is_alive() {
-            if !std::mem::replace(&mut self.complained, true) {
+            if !std::mem::replace(&mut self.unreachable_reported, true) {
                 let (id, pid) = (&self.entry.id, self.entry.pid);
-                self.told.push_back(BackendEvent::Fault(format!(
+                self.events.push_back(BackendEvent::Fault(format!(
                     "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
                 )));
             }
             let full = error.kind() == io::ErrorKind::QuotaExceeded;
-            self.stage = Stage::connecting(&self.entry, if full { FULL } else { Duration::ZERO });
+            self.link =
+                LinkState::connecting(&self.entry, if full { FULL_RETRY_INTERVAL } else { Duration::ZERO });
             return;
         }
         if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
             // It may say by now how the program ended.
             self.entry = entry;
         }
-        self.why = error.to_string();
+        self.disconnect_reason = error.to_string();
         match &self.entry.recording {
             Some(path) => {
-                self.stage = Stage::Reading(read_recording(path.clone(), self.off, None), self.off, None);
+                self.link =
+                    LinkState::Replaying(read_recording(path.clone(), self.off, None), self.off, None);
             }
-            None => self.over(),
+            None => self.on_host_gone(),
         }
     }
 
     /// There is no host any more.
-    pub(super) fn over(&mut self) {
-        self.stage = Stage::Over;
+    pub(super) fn on_host_gone(&mut self) {
+        self.link = LinkState::Closed;
         if std::mem::take(&mut self.catching_up) {
-            self.told.push_back(BackendEvent::CaughtUp);
+            self.events.push_back(BackendEvent::CaughtUp);
         }
         // With our descriptor gone, the program's terminal is.
         self.terminal = None;
         if let (Some(exit), false) = (self.entry.exit, self.exited) {
-            self.told.extend([BackendEvent::Exited(exit.into()), BackendEvent::Closed]);
+            self.events.extend([BackendEvent::Exited(exit.into()), BackendEvent::Closed]);
         } else if !self.exited {
             let pid = self.entry.pid;
-            let message = format!("its host (pid {pid}) is gone, and its program with it: {}", self.why);
-            self.told.push_back(BackendEvent::Lost(message));
-            if self.role == Role::Drives {
+            let message =
+                format!("its host (pid {pid}) is gone, and its program with it: {}", self.disconnect_reason);
+            self.events.push_back(BackendEvent::Lost(message));
+            if self.role == Role::Driver {
                 tokio::spawn(end_program(self.entry.clone()));
             }
         } else if !self.closed {
-            self.told.push_back(BackendEvent::Closed);
+            self.events.push_back(BackendEvent::Closed);
         }
-        self.forget();
+        self.remove_entry();
     }
 
     /// The connection broke.
-    pub(super) fn disconnected(&mut self, why: &str) {
+    pub(super) fn on_disconnect(&mut self, why: &str) {
         if self.exited && self.closed {
-            self.stage = Stage::Over;
-            self.forget();
+            self.link = LinkState::Closed;
+            self.remove_entry();
             return;
         }
         if !self.requests.is_empty() {
             let message = format!("{} bytes of requests to the host may be lost: {why}", self.requests.len());
-            self.told.push_back(BackendEvent::Fault(message));
+            self.events.push_back(BackendEvent::Fault(message));
             // What was sent of them is not known; half a frame must not be followed by another.
             self.requests.clear();
         }
-        self.stage = Stage::connecting(&self.entry, Duration::ZERO);
+        self.link = LinkState::connecting(&self.entry, Duration::ZERO);
     }
 
     /// Meanwhile more was written than the host keeps: the file has it.
-    pub(super) fn behind(&mut self, recorded: Option<u64>) {
-        let Stage::Live(connection) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
+    pub(super) fn on_behind(&mut self, recorded: Option<u64>) {
+        let LinkState::Live(connection) = std::mem::replace(&mut self.link, LinkState::Closed) else {
+            return;
+        };
         match (&connection.hello.recording, recorded) {
-            (Some(path), Some(to)) if to > self.off && self.skips_to(to).is_none() => {
-                let pieces = read_recording(path.clone(), self.off, Some(to));
-                self.stage = Stage::Reading(pieces, self.off, Some(connection));
+            (Some(path), Some(to)) if to > self.off && self.skip_target(to).is_none() => {
+                let items = read_recording(path.clone(), self.off, Some(to));
+                self.link = LinkState::Replaying(items, self.off, Some(connection));
             }
             _ => {
-                let off = recorded.and_then(|to| self.skips_to(to)).unwrap_or(self.off);
-                HostRequest::Subscribe { off, allow_gap: true }.extend(&mut self.requests);
-                self.stage = Stage::Live(connection);
+                let off = recorded.and_then(|to| self.skip_target(to)).unwrap_or(self.off);
+                HostRequest::Subscribe { off, allow_gap: true }.enqueue(&mut self.requests);
+                self.link = LinkState::Live(connection);
             }
         }
     }
 }
 
-impl Stage {
+impl LinkState {
     /// Begins after a pause.
-    pub(super) fn connecting(entry: &Entry, pause: Duration) -> Stage {
+    pub(super) fn connecting(entry: &Entry, pause: Duration) -> LinkState {
         let control = entry.runtime.join(crate::host::CONTROL);
         let entry = entry.clone();
-        Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+        LinkState::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(pause).await;
-            let deadline = Instant::now() + GREETING;
+            let deadline = Instant::now() + CONNECT_TIMEOUT;
             loop {
                 let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
                 match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
@@ -179,7 +184,7 @@ impl Stage {
                             && entry.is_alive()
                             && Instant::now() < deadline =>
                     {
-                        tokio::time::sleep(LOOK).await;
+                        tokio::time::sleep(RETRY_INTERVAL).await;
                     }
                     connected => return connected,
                 }
@@ -194,7 +199,7 @@ async fn end_program(entry: Entry) {
         entry.signal_child(signal);
         let deadline = Instant::now() + pause;
         while entry.has_child() && Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 }

@@ -17,8 +17,8 @@ use nerve_term::event::{Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use self::link_state::Stage;
-use self::recording::Piece;
+use self::link_state::LinkState;
+use self::recording::RecordedItem;
 use super::pty::{Control, WRITE_LIMIT};
 use super::{Backend, BackendEvent, Lease, Memory};
 use crate::host::protocol::{CHUNK, HostRequest, Window};
@@ -28,18 +28,18 @@ use crate::host::registry::Entry;
 /// hangs.
 const DRAIN: Duration = Duration::from_secs(10);
 /// Output that is read before what comes now is shown, to who wants to see that: bytes, about what a host has in memory.
-const FAR: u64 = 4 << 20;
+const MAX_CATCH_UP: u64 = 4 << 20;
 /// Of more than that, so much is read: many screens, and a moment's work.
-const LATEST: u64 = 512 << 10;
+const KEPT_TAIL: u64 = 512 << 10;
 /// Who has typed within this time is at it.
-const PAUSE: Duration = Duration::from_secs(2);
+const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug)]
 pub struct HostedBackend {
     entry: Entry,
     registry: PathBuf,
-    stage: Stage,
+    link: LinkState,
     terminal: Option<Control>,
     /// Orders on their way.
     requests: VecDeque<u8>,
@@ -49,72 +49,72 @@ pub struct HostedBackend {
     caught_up_at: Option<u64>,
     catching_up: bool,
     output: Vec<u8>,
-    told: VecDeque<BackendEvent>,
+    events: VecDeque<BackendEvent>,
     exited: bool,
     closed: bool,
     /// Why there is no connection.
-    why: String,
+    disconnect_reason: String,
     /// It was told that a living host does not answer.
-    complained: bool,
+    unreachable_reported: bool,
     /// The recording does not have what is missing.
-    unrecorded: bool,
+    replay_exhausted: bool,
     /// How many of the host's faults were told.
-    faults: usize,
+    faults_reported: usize,
     /// When the last snapshot that was told was taken: what comes twice is told once.
     last_snapshot: TsNs,
     role: Role,
     /// What is now counts more than what was.
     latest_only: bool,
     /// When somebody else has typed last, and who.
-    typed: Option<(Instant, Origin)>,
+    last_input: Option<(Instant, Origin)>,
 }
 
 /// What the host is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Ours: we see its program's end, and clear away what is left of it.
-    Drives,
+    Driver,
     /// Somebody else's, which we look at through a window and type into.
-    Views(Window),
+    Viewer(Window),
 }
 
 impl HostedBackend {
     /// Drives a host that was just started.
     pub fn drive(entry: Entry, registry: PathBuf) -> HostedBackend {
-        HostedBackend::new(entry, registry, false, Role::Drives)
+        HostedBackend::new(entry, registry, false, Role::Driver)
     }
 
     /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
     /// first, and then [`BackendEvent::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
-        HostedBackend::new(entry, registry, true, Role::Drives)
+        HostedBackend::new(entry, registry, true, Role::Driver)
     }
 
     /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
     /// [`BackendEvent::CaughtUp`].
     pub fn view(entry: Entry, registry: PathBuf, window: Window) -> HostedBackend {
-        HostedBackend::new(entry, registry, true, Role::Views(window))
+        HostedBackend::new(entry, registry, true, Role::Viewer(window))
     }
 
     /// Another window for a host that is looked at.
     pub fn set_window(&mut self, window: Window) {
-        if self.role != Role::Views(window) && !matches!(self.stage, Stage::Over) {
-            self.role = Role::Views(window);
+        if self.role != Role::Viewer(window) && !matches!(self.link, LinkState::Closed) {
+            self.role = Role::Viewer(window);
             // Said with the next greeting otherwise.
-            if matches!(self.stage, Stage::Live(_) | Stage::Reading(_, _, Some(_))) {
-                HostRequest::View(window).extend(&mut self.requests);
+            if matches!(self.link, LinkState::Live(_) | LinkState::Replaying(_, _, Some(_))) {
+                HostRequest::View(window).enqueue(&mut self.requests);
             }
         }
     }
 
     /// Asks for the end of the program and of the host.
     pub fn stop(&mut self) {
-        HostRequest::Stop.extend(&mut self.requests);
+        HostRequest::Stop.enqueue(&mut self.requests);
     }
 
     fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> HostedBackend {
         HostedBackend {
-            stage: Stage::connecting(&entry, Duration::ZERO),
+            link: LinkState::connecting(&entry, Duration::ZERO),
             entry,
             registry,
             terminal: None,
@@ -123,17 +123,17 @@ impl HostedBackend {
             caught_up_at: None,
             catching_up,
             output: Vec::new(),
-            told: VecDeque::new(),
+            events: VecDeque::new(),
             exited: false,
             closed: false,
-            why: String::new(),
-            complained: false,
-            unrecorded: false,
-            faults: 0,
+            disconnect_reason: String::new(),
+            unreachable_reported: false,
+            replay_exhausted: false,
+            faults_reported: 0,
             last_snapshot: TsNs(0),
             role,
             latest_only: false,
-            typed: None,
+            last_input: None,
         }
     }
 
@@ -144,21 +144,21 @@ impl HostedBackend {
     }
 
     /// From where on the output is wanted, of which there are so many bytes; `None` if all of it is.
-    fn skips_to(&self, written: u64) -> Option<u64> {
-        let is_far = self.latest_only && written.saturating_sub(self.off) > FAR;
-        is_far.then(|| written.saturating_sub(LATEST))
+    fn skip_target(&self, written: u64) -> Option<u64> {
+        let is_far_behind = self.latest_only && written.saturating_sub(self.off) > MAX_CATCH_UP;
+        is_far_behind.then(|| written.saturating_sub(KEPT_TAIL))
     }
 
     /// What is left of the host is ours to clear away.
-    fn forget(&self) {
-        if self.role == Role::Drives {
+    fn remove_entry(&self) {
+        if self.role == Role::Driver {
             self.entry.forget(&self.registry);
         }
     }
 }
 
 impl HostRequest {
-    fn extend(&self, requests: &mut VecDeque<u8>) {
+    fn enqueue(&self, requests: &mut VecDeque<u8>) {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
         requests.extend(bytes);
@@ -168,46 +168,46 @@ impl HostRequest {
 impl Backend for HostedBackend {
     async fn next(&mut self) -> BackendEvent {
         loop {
-            if let Some(event) = self.told.pop_front() {
+            if let Some(event) = self.events.pop_front() {
                 return event;
             }
-            match &mut self.stage {
-                Stage::Connecting(connecting) => match connecting.await {
-                    Ok(Ok(connection)) => self.connected(connection),
-                    Ok(Err(error)) => self.not_connected(&error),
-                    Err(error) => self.not_connected(&io::Error::other(error)),
+            match &mut self.link {
+                LinkState::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(connection)) => self.on_connected(connection),
+                    Ok(Err(error)) => self.on_connect_failed(&error),
+                    Err(error) => self.on_connect_failed(&io::Error::other(error)),
                 },
-                Stage::Reading(pieces, from, connection) => {
-                    match recording::next(pieces, connection.as_mut(), &mut self.requests).await {
-                        Some(Piece::Output { off, bytes }) => {
+                LinkState::Replaying(items, from, connection) => {
+                    match recording::next(items, connection.as_mut(), &mut self.requests).await {
+                        Some(RecordedItem::Output { off, bytes }) => {
                             if let Some(event) = self.output_at(off, bytes) {
                                 return event;
                             }
                         }
-                        Some(Piece::Other(BackendEvent::Snapshot(snapshot))) => {
+                        Some(RecordedItem::Event(BackendEvent::Snapshot(snapshot))) => {
                             if let Some(event) = self.snapshot(snapshot) {
                                 return event;
                             }
                         }
-                        Some(Piece::Other(BackendEvent::Exited(exit))) => {
+                        Some(RecordedItem::Event(BackendEvent::Exited(exit))) => {
                             // Told when all of it is read.
                             self.entry.exit.get_or_insert(exit.into());
                         }
-                        Some(Piece::Other(event)) => return event,
+                        Some(RecordedItem::Event(event)) => return event,
                         None => match connection.take() {
                             Some(connection) => {
-                                self.unrecorded = *from == self.off;
+                                self.replay_exhausted = *from == self.off;
                                 self.go_live(connection);
                             }
-                            None => self.over(),
+                            None => self.on_host_gone(),
                         },
                     }
                 }
-                Stage::Live(connection) => {
+                LinkState::Live(connection) => {
                     let event = match connection.decoded() {
                         Ok(event) => event,
                         Err(error) => {
-                            self.disconnected(&error.to_string());
+                            self.on_disconnect(&error.to_string());
                             continue;
                         }
                     };
@@ -219,11 +219,11 @@ impl Backend for HostedBackend {
                     }
                     match connection.exchange(&mut self.requests).await {
                         Ok(true) => {}
-                        Ok(false) => self.disconnected("it closed the connection"),
-                        Err(error) => self.disconnected(&error.to_string()),
+                        Ok(false) => self.on_disconnect("it closed the connection"),
+                        Err(error) => self.on_disconnect(&error.to_string()),
                     }
                 }
-                Stage::Over => std::future::pending().await,
+                LinkState::Closed => std::future::pending().await,
             }
         }
     }
@@ -233,11 +233,11 @@ impl Backend for HostedBackend {
     }
 
     fn write(&mut self, _now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        if matches!(self.stage, Stage::Over) || self.requests.len() + bytes.len() > WRITE_LIMIT {
+        if matches!(self.link, LinkState::Closed) || self.requests.len() + bytes.len() > WRITE_LIMIT {
             return false;
         }
         for chunk in bytes.chunks(CHUNK) {
-            HostRequest::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.requests);
+            HostRequest::Input { origin, bytes: chunk.to_vec() }.enqueue(&mut self.requests);
         }
         true
     }
@@ -247,10 +247,10 @@ impl Backend for HostedBackend {
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
-        if matches!(self.stage, Stage::Over) {
+        if matches!(self.link, LinkState::Closed) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        HostRequest::Resize(size).extend(&mut self.requests);
+        HostRequest::Resize(size).enqueue(&mut self.requests);
         Ok(())
     }
 
@@ -289,7 +289,7 @@ impl Backend for HostedBackend {
 
     fn remember(&mut self, memory: &Memory) {
         // Plain fields: it cannot fail.
-        HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.requests);
+        HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).enqueue(&mut self.requests);
     }
 
     fn release(&mut self) -> bool {
@@ -297,8 +297,8 @@ impl Backend for HostedBackend {
     }
 
     fn lease(&mut self, now: TsNs) -> Lease {
-        let Some((at, origin)) = self.typed else { return Lease::Free };
-        match PAUSE.checked_sub(at.elapsed()) {
+        let Some((at, origin)) = self.last_input else { return Lease::Free };
+        match TYPING_TIMEOUT.checked_sub(at.elapsed()) {
             Some(left) if !left.is_zero() => {
                 let by = match origin {
                     Origin::Injected => "somebody with 'nerve host write'",
@@ -307,7 +307,7 @@ impl Backend for HostedBackend {
                 Lease::Held { by: by.to_string(), until: now + left }
             }
             Some(_) | None => {
-                self.typed = None;
+                self.last_input = None;
                 Lease::Free
             }
         }

@@ -12,37 +12,37 @@ use crate::backend::BackendEvent;
 use crate::host::connection::Connection;
 
 /// Blocks of a recording that are decompressed ahead of the terminal model.
-const AHEAD: usize = 4;
+const MAX_QUEUED: usize = 4;
 
 /// Something out of a recording.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum RecordedItem {
     Output { off: u64, bytes: Vec<u8> },
-    Other(BackendEvent),
+    Event(BackendEvent),
 }
 
 /// Reads a recording from an output byte on, up to another (else to its end), on a thread of its own.
-pub(super) fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc::Receiver<Piece> {
-    let (pieces, receiver) = mpsc::channel(AHEAD);
+pub(super) fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc::Receiver<RecordedItem> {
+    let (items, receiver) = mpsc::channel(MAX_QUEUED);
     tokio::task::spawn_blocking(move || {
         // A closed channel means that nobody wants it any more.
-        let _ = send_recording(&path, from, to, &pieces);
+        let _ = send_recording(&path, from, to, &items);
     });
     receiver
 }
 
 /// The next piece of the recording. Orders need not wait until all of it is read.
 pub(super) async fn next(
-    pieces: &mut mpsc::Receiver<Piece>,
+    items: &mut mpsc::Receiver<RecordedItem>,
     connection: Option<&mut Connection>,
     requests: &mut VecDeque<u8>,
-) -> Option<Piece> {
-    let Some(connection) = connection else { return pieces.recv().await };
+) -> Option<RecordedItem> {
+    let Some(connection) = connection else { return items.recv().await };
     loop {
         tokio::select! {
             biased;
             () = connection.send_waiting(requests) => {}
-            piece = pieces.recv() => return piece,
+            item = items.recv() => return item,
         }
     }
 }
@@ -51,41 +51,43 @@ fn send_recording(
     path: &Path,
     from: u64,
     to: Option<u64>,
-    pieces: &mpsc::Sender<Piece>,
-) -> Result<(), mpsc::error::SendError<Piece>> {
-    let fault = |message: String| Piece::Other(BackendEvent::Fault(message));
+    items: &mpsc::Sender<RecordedItem>,
+) -> Result<(), mpsc::error::SendError<RecordedItem>> {
+    let fault = |message: String| RecordedItem::Event(BackendEvent::Fault(message));
     let mut reader = match Reader::open(path) {
         Ok(reader) => reader,
-        Err(error) => return pieces.blocking_send(fault(error.to_string())),
+        Err(error) => return items.blocking_send(fault(error.to_string())),
     };
     loop {
         let block = match reader.next() {
             Ok(Some(Part::Block(block))) => block,
             Ok(Some(Part::Lost(lost))) => {
                 if lost.output_missing() {
-                    pieces.blocking_send(fault(lost.to_string()))?;
+                    items.blocking_send(fault(lost.to_string()))?;
                 }
                 continue;
             }
             Ok(None) => return Ok(()),
-            Err(error) => return pieces.blocking_send(fault(error.to_string())),
+            Err(error) => return items.blocking_send(fault(error.to_string())),
         };
         for record in block.records() {
-            let piece = match record.body {
+            let item = match record.body {
                 Body::Data { off, .. } if to.is_some_and(|to| off >= to) => return Ok(()),
-                Body::Data { off, bytes } => Piece::Output { off, bytes: bytes.to_vec() },
+                Body::Data { off, bytes } => RecordedItem::Output { off, bytes: bytes.to_vec() },
                 Body::Resize { cols, rows } if block.output().end >= from => {
-                    Piece::Other(BackendEvent::Resized(Size::new(cols, rows)))
+                    RecordedItem::Event(BackendEvent::Resized(Size::new(cols, rows)))
                 }
                 Body::Snapshot { id, anchor, label } if anchor >= from => {
                     let label = String::from_utf8_lossy(label);
-                    Piece::Other(BackendEvent::Snapshot(snapshot(record.at, id, anchor, &label)))
+                    RecordedItem::Event(BackendEvent::Snapshot(snapshot(record.at, id, anchor, &label)))
                 }
                 // Of a host that is gone this can be all that tells it.
-                Body::Mark(Mark::Exit(exit)) if to.is_none() => Piece::Other(BackendEvent::Exited(exit)),
+                Body::Mark(Mark::Exit(exit)) if to.is_none() => {
+                    RecordedItem::Event(BackendEvent::Exited(exit))
+                }
                 _ => continue,
             };
-            pieces.blocking_send(piece)?;
+            items.blocking_send(item)?;
         }
     }
 }

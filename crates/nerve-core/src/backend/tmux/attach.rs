@@ -6,29 +6,29 @@ use std::time::Duration;
 use nerve_term::event::Size;
 
 use super::client::Tmux;
-use super::control::Control;
+use super::control::ControlConnection;
 use super::formats::SEPARATOR;
-use super::parser::{Said, pane_of};
-use super::quoting::{self, program};
-use super::screen::{self, State};
+use super::parser::{ControlMessage, pane_of};
+use super::quoting::{self, program_args};
+use super::screen::{self, PaneState};
 use crate::backend::Program;
 use crate::backend::pane::PaneError;
 use crate::host::registry::start_ticks;
 
 /// What is asked of a pane to know whose it is.
-const FACTS: &str = concat!(
+const DETAILS: &str = concat!(
     "#{pane_id}\u{1f}#{pane_pid}\u{1f}#{pane_tty}\u{1f}#{pid}\u{1f}#{pane_width}\u{1f}#{pane_height}\u{1f}#{session_id}\u{1f}",
     "#{session_name}\u{1f}#{pane_current_path}\u{1f}#{socket_path}"
 );
 /// Runs in a pane until its own program does; a minute is long for that.
-const STAND_IN: [&str; 2] = ["sleep", "60"];
+const PLACEHOLDER: [&str; 2] = ["sleep", "60"];
 /// How long servers and sessions may come and go between two looks.
-const UNREST: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(10);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What is known of a pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct PaneDetails {
     pub(super) pane: String,
     /// The pane's number: 3 of `%3`.
     pub(super) number: u32,
@@ -47,22 +47,22 @@ pub(super) struct Facts {
 
 /// A connection to a pane.
 #[derive(Debug)]
-pub(super) struct Joined {
-    pub(super) control: Control,
-    pub(super) facts: Facts,
+pub(super) struct Attachment {
+    pub(super) control: ControlConnection,
+    pub(super) details: PaneDetails,
     /// What it showed before; nothing of a new one.
     pub(super) screen: Vec<u8>,
 }
 
-impl Facts {
-    fn read(text: &str) -> Option<Facts> {
+impl PaneDetails {
+    fn parse(text: &str) -> Option<PaneDetails> {
         let fields: Vec<&str> = text.trim_end_matches('\n').splitn(10, SEPARATOR).collect();
         let [pane, pid, tty, server, cols, rows, session_id, session, cwd, socket] = fields.as_slice() else {
             return None;
         };
         let server: Option<u32> = server.parse().ok();
         let some = |text: &str| (!text.is_empty()).then(|| text.to_string());
-        Some(Facts {
+        Some(PaneDetails {
             pane: (*pane).to_string(),
             number: pane_of(pane)?,
             pid: pid.parse().ok().filter(|pid| *pid > 0),
@@ -80,9 +80,10 @@ impl Facts {
     ///
     /// # Errors
     /// [`PaneError`].
-    pub(super) async fn of(tmux: &Tmux, target: &str) -> Result<Facts, PaneError> {
-        let text = tmux.call(&["display-message", "-p", "-t", target, FACTS], &[]).await?;
-        Facts::read(&String::from_utf8_lossy(&text)).ok_or_else(|| PaneError::NoPane(target.to_string()))
+    pub(super) async fn of(tmux: &Tmux, target: &str) -> Result<PaneDetails, PaneError> {
+        let text = tmux.call(&["display-message", "-p", "-t", target, DETAILS], &[]).await?;
+        PaneDetails::parse(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 }
 
@@ -90,32 +91,38 @@ impl Facts {
 ///
 /// # Errors
 /// [`PaneError`].
-pub(super) async fn join(tmux: &Tmux, facts: Facts) -> Result<Joined, PaneError> {
-    let mut control = attach(tmux, &facts.session_id).await?;
-    let screen = capture(&mut control, &facts).await?;
-    Ok(Joined { control, facts: Facts { size: screen.1, ..facts }, screen: screen.0 })
+pub(super) async fn attach_pane(tmux: &Tmux, details: PaneDetails) -> Result<Attachment, PaneError> {
+    let mut control = attach_session(tmux, &details.session_id).await?;
+    let screen = capture(&mut control, &details).await?;
+    Ok(Attachment { control, details: PaneDetails { size: screen.1, ..details }, screen: screen.0 })
 }
 
 /// Looks at a session without a size of its own and without changing its environment.
-async fn attach(tmux: &Tmux, session: &str) -> Result<Control, PaneError> {
-    let words = ["attach-session", "-E", "-f", "ignore-size", "-t", session];
-    Ok(Control::open(tmux.command(), &words).await?.0)
+async fn attach_session(tmux: &Tmux, session: &str) -> Result<ControlConnection, PaneError> {
+    let args = ["attach-session", "-E", "-f", "ignore-size", "-t", session];
+    Ok(ControlConnection::open(tmux.command(), &args).await?.0)
 }
 
 /// Bytes that make what a pane shows now, and its size. What it wrote before is in them and is not told again.
-pub(super) async fn capture(control: &mut Control, facts: &Facts) -> Result<(Vec<u8>, Size), PaneError> {
-    let pane = facts.pane.as_str();
+pub(super) async fn capture(
+    control: &mut ControlConnection,
+    details: &PaneDetails,
+) -> Result<(Vec<u8>, Size), PaneError> {
+    let pane = details.pane.as_str();
     // In one line, so that nothing comes between.
-    let answers = control.ask_all(&screen::questions(pane)).await?;
-    control.forget(|said| matches!(said, Said::Output { pane, .. } if *pane == facts.number));
-    let [state, text, below] = answers.as_slice() else { return Err(PaneError::NoPane(pane.to_string())) };
-    let state = State::read(&String::from_utf8_lossy(state)).ok_or_else(|| PaneError::NoPane(pane.into()))?;
+    let replies = control.run_all(&screen::queries(pane)).await?;
+    control.discard_queued(
+        |message| matches!(message, ControlMessage::Output { pane, .. } if *pane == details.number),
+    );
+    let [state, text, below] = replies.as_slice() else { return Err(PaneError::NoPane(pane.to_string())) };
+    let state =
+        PaneState::parse(&String::from_utf8_lossy(state)).ok_or_else(|| PaneError::NoPane(pane.into()))?;
     let (cols, rows) = state.size();
     Ok((state.repaint(text, Some(below)), Size::new(cols, rows)))
 }
 
 /// Where a new pane is to be.
-pub(super) struct Wanted<'a> {
+pub(super) struct NewPaneSpec<'a> {
     pub(super) session: &'a str,
     pub(super) name: &'a str,
     pub(super) size: Size,
@@ -126,90 +133,97 @@ pub(super) struct Wanted<'a> {
 ///
 /// # Errors
 /// [`PaneError`]: nothing was started, or it was ended again.
-pub(super) async fn make(tmux: &Tmux, wanted: &Wanted<'_>, run: &Program) -> Result<Joined, PaneError> {
-    quoting::check_session(wanted.session)?;
-    let (mut control, pane) = place(tmux, wanted).await?;
-    match fill(&mut control, &pane, wanted, run).await {
-        Ok(facts) => Ok(Joined { control, facts, screen: Vec::new() }),
+pub(super) async fn create_pane(
+    tmux: &Tmux,
+    new: &NewPaneSpec<'_>,
+    run: &Program,
+) -> Result<Attachment, PaneError> {
+    quoting::check_session(new.session)?;
+    let (mut control, pane) = create_placeholder(tmux, new).await?;
+    match start_program(&mut control, &pane, new, run).await {
+        Ok(details) => Ok(Attachment { control, details, screen: Vec::new() }),
         Err(error) => {
             // It goes with the stand-in at the latest.
-            let _ = control.ask(&["kill-pane", "-t", &pane]).await;
+            let _ = control.run(&["kill-pane", "-t", &pane]).await;
             Err(error)
         }
     }
 }
 
 /// A window in a session that is there, or a session.
-async fn place(tmux: &Tmux, wanted: &Wanted<'_>) -> Result<(Control, String), PaneError> {
-    let deadline = tokio::time::Instant::now() + UNREST;
+async fn create_placeholder(
+    tmux: &Tmux,
+    new: &NewPaneSpec<'_>,
+) -> Result<(ControlConnection, String), PaneError> {
+    let deadline = tokio::time::Instant::now() + RETRY_TIMEOUT;
     loop {
-        let placed = match tmux.has_session(wanted.session).await? {
-            true => window(tmux, wanted).await,
-            false => session(tmux, wanted).await,
+        let created = match tmux.has_session(new.session).await? {
+            true => new_window(tmux, new).await,
+            false => new_session(tmux, new).await,
         };
-        let restless = match &placed {
+        let should_retry = match &created {
             // It has just ended, or is not there yet.
             Err(PaneError::NoPane(_) | PaneError::NoServer(_)) => true,
             // Somebody else was faster.
-            Err(PaneError::Refused(said)) => said.contains("duplicate session"),
+            Err(PaneError::Refused(message)) => message.contains("duplicate session"),
             _ => false,
         };
-        if !restless || tokio::time::Instant::now() >= deadline {
-            return placed;
+        if !should_retry || tokio::time::Instant::now() >= deadline {
+            return created;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
-async fn window(tmux: &Tmux, wanted: &Wanted<'_>) -> Result<(Control, String), PaneError> {
-    let mut control = attach(tmux, &format!("={}", wanted.session)).await?;
-    let target = format!("={}:", wanted.session);
-    let mut words = vec!["new-window", "-d", "-P", "-F", "#{pane_id}", "-t", &target, "-n", wanted.name];
-    words.extend(STAND_IN);
-    let pane = control.ask(&words).await?.trim().to_string();
+async fn new_window(tmux: &Tmux, new: &NewPaneSpec<'_>) -> Result<(ControlConnection, String), PaneError> {
+    let mut control = attach_session(tmux, &format!("={}", new.session)).await?;
+    let target = format!("={}:", new.session);
+    let mut args = vec!["new-window", "-d", "-P", "-F", "#{pane_id}", "-t", &target, "-n", new.name];
+    args.extend(PLACEHOLDER);
+    let pane = control.run(&args).await?.trim().to_string();
     Ok((control, pane))
 }
 
-async fn session(tmux: &Tmux, wanted: &Wanted<'_>) -> Result<(Control, String), PaneError> {
-    let (cols, rows) = (wanted.size.cols.to_string(), wanted.size.rows.to_string());
-    let mut words = vec!["new-session", "-s", wanted.session, "-n", wanted.name, "-x", &cols, "-y", &rows];
-    words.extend(["-f", "ignore-size", "-P", "-F", "#{pane_id}"]);
-    words.extend(STAND_IN);
-    let (control, pane) = Control::open(tmux.command(), &words).await?;
+async fn new_session(tmux: &Tmux, new: &NewPaneSpec<'_>) -> Result<(ControlConnection, String), PaneError> {
+    let (cols, rows) = (new.size.cols.to_string(), new.size.rows.to_string());
+    let mut args = vec!["new-session", "-s", new.session, "-n", new.name, "-x", &cols, "-y", &rows];
+    args.extend(["-f", "ignore-size", "-P", "-F", "#{pane_id}"]);
+    args.extend(PLACEHOLDER);
+    let (control, pane) = ControlConnection::open(tmux.command(), &args).await?;
     Ok((control, pane.trim().to_string()))
 }
 
 /// Puts the program in the stand-in's place.
-async fn fill(
-    control: &mut Control,
+async fn start_program(
+    control: &mut ControlConnection,
     pane: &str,
-    wanted: &Wanted<'_>,
+    new: &NewPaneSpec<'_>,
     run: &Program,
-) -> Result<Facts, PaneError> {
+) -> Result<PaneDetails, PaneError> {
     // Its end and its last words are to be seen.
-    control.ask(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]).await?;
+    control.run(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]).await?;
     // Nothing is to be written over them. Older ones cannot be told so.
-    control.ask(&["set-option", "-p", "-q", "-t", pane, "remain-on-exit-format", ""]).await?;
-    let before = facts(control, pane).await?;
-    if before.size != wanted.size && !is_watched(control, &before.session_id).await? {
-        let (cols, rows) = (wanted.size.cols.to_string(), wanted.size.rows.to_string());
-        control.ask(&["resize-window", "-t", pane, "-x", &cols, "-y", &rows]).await?;
+    control.run(&["set-option", "-p", "-q", "-t", pane, "remain-on-exit-format", ""]).await?;
+    let before = details(control, pane).await?;
+    if before.size != new.size && !has_interactive_client(control, &before.session_id).await? {
+        let (cols, rows) = (new.size.cols.to_string(), new.size.rows.to_string());
+        control.run(&["resize-window", "-t", pane, "-x", &cols, "-y", &rows]).await?;
     }
     // Formats are expanded in folders.
-    let cwd = wanted.cwd.display().to_string().replace('#', "##");
-    let mut words = vec!["respawn-pane".into(), "-k".into(), "-t".into(), pane.to_string(), "-c".into(), cwd];
-    words.extend(program(&run.argv, &run.env, &run.env_remove));
-    control.ask(&words).await?;
-    facts(control, pane).await
+    let cwd = new.cwd.display().to_string().replace('#', "##");
+    let mut args = vec!["respawn-pane".into(), "-k".into(), "-t".into(), pane.to_string(), "-c".into(), cwd];
+    args.extend(program_args(&run.argv, &run.env, &run.env_remove));
+    control.run(&args).await?;
+    details(control, pane).await
 }
 
-async fn facts(control: &mut Control, pane: &str) -> Result<Facts, PaneError> {
-    let text = control.ask(&["display-message", "-p", "-t", pane, FACTS]).await?;
-    Facts::read(&text).ok_or_else(|| PaneError::NoPane(pane.to_string()))
+async fn details(control: &mut ControlConnection, pane: &str) -> Result<PaneDetails, PaneError> {
+    let text = control.run(&["display-message", "-p", "-t", pane, DETAILS]).await?;
+    PaneDetails::parse(&text).ok_or_else(|| PaneError::NoPane(pane.to_string()))
 }
 
 /// A person looks at the session: its size is theirs.
-async fn is_watched(control: &mut Control, session: &str) -> Result<bool, PaneError> {
-    let clients = control.ask(&["list-clients", "-t", session, "-F", "#{client_control_mode}"]).await?;
+async fn has_interactive_client(control: &mut ControlConnection, session: &str) -> Result<bool, PaneError> {
+    let clients = control.run(&["list-clients", "-t", session, "-F", "#{client_control_mode}"]).await?;
     Ok(clients.lines().any(|control| control != "1"))
 }

@@ -13,13 +13,13 @@ use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, close_descriptors};
 
 /// tmux answers from memory: one that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// More of an answer is not read: a scrollback of fifty thousand long lines is half of it.
-const ANSWER_LIMIT: u64 = 64 << 20;
+const OUTPUT_LIMIT: u64 = 64 << 20;
 /// More of a complaint is not read.
-const COMPLAINT_LIMIT: u64 = 16 << 10;
+const STDERR_LIMIT: u64 = 16 << 10;
 /// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`, all of which are used.
-pub(super) const NEEDED: (u32, u32) = (3, 2);
+pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
 
 /// Which of a pane's rows.
@@ -61,11 +61,11 @@ impl Tmux {
     pub async fn version(&self) -> Result<String, PaneError> {
         let mut command = self.program();
         command.arg("-V");
-        let said = String::from_utf8_lossy(&answer(command, &[]).await?).trim().to_string();
-        if version::parse(&said).is_some_and(|found| found < NEEDED) {
-            return Err(PaneError::TooOld { found: said, needed: "tmux 3.2" });
+        let message = String::from_utf8_lossy(&run(command, &[]).await?).trim().to_string();
+        if version::parse(&message).is_some_and(|found| found < MIN_VERSION) {
+            return Err(PaneError::TooOld { found: message, needed: "tmux 3.2" });
         }
-        Ok(said.strip_prefix("tmux ").unwrap_or(&said).to_string())
+        Ok(message.strip_prefix("tmux ").unwrap_or(&message).to_string())
     }
 
     /// All panes of the server.
@@ -82,7 +82,7 @@ impl Tmux {
     /// # Errors
     /// [`PaneError`]; [`PaneError::NoPane`] if there is none.
     pub async fn pane(&self, target: &str) -> Result<PaneInfo, PaneError> {
-        named(target)?;
+        check_target(target)?;
         // It answers with nothing, not with an error, where there is no such pane.
         let text = self.call(&["display-message", "-p", "-t", target, PANES], &[]).await?;
         let found = formats::panes(&String::from_utf8_lossy(&text)).pop();
@@ -107,13 +107,13 @@ impl Tmux {
         let mut error = None;
         // Between the question and the deed, somebody else may make the session, or end it.
         for _ in 0..3 {
-            let there = self.has_session(session).await?;
-            match self.call(&quoting::making(new, session, there), &[]).await {
+            let exists = self.has_session(session).await?;
+            match self.call(&quoting::create_command(new, session, exists), &[]).await {
                 Ok(text) => return Ok(String::from_utf8_lossy(&text).trim().to_string()),
-                Err(PaneError::Refused(said)) if said.contains("duplicate session") => {
-                    error = Some(PaneError::Refused(said));
+                Err(PaneError::Refused(message)) if message.contains("duplicate session") => {
+                    error = Some(PaneError::Refused(message));
                 }
-                Err(PaneError::NoPane(said)) => error = Some(PaneError::NoPane(said)),
+                Err(PaneError::NoPane(message)) => error = Some(PaneError::NoPane(message)),
                 Err(error) => return Err(error),
             }
         }
@@ -156,7 +156,7 @@ impl Tmux {
     /// # Errors
     /// [`PaneError`].
     pub async fn keys(&self, pane: &str, bytes: &[u8]) -> Result<(), PaneError> {
-        named(pane)?;
+        check_target(pane)?;
         for chunk in bytes.chunks(1000) {
             let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
             let mut words = vec!["send-keys", "-t", pane, "-H"];
@@ -190,15 +190,15 @@ impl Tmux {
     /// # Errors
     /// [`PaneError`].
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
-        named(pane)?;
+        check_target(pane)?;
         self.call(&["kill-pane", "-t", pane], &[]).await.map(drop)
     }
 
     /// Runs tmux with these words and gives what it printed.
     pub(super) async fn call<S: AsRef<str>>(&self, words: &[S], input: &[u8]) -> Result<Vec<u8>, PaneError> {
         let mut command = self.command();
-        command.args(words.iter().map(|word| quoting::argument(word.as_ref())));
-        answer(command, input).await
+        command.args(words.iter().map(|word| quoting::escape_argument(word.as_ref())));
+        run(command, input).await
     }
 
     fn program(&self) -> Command {
@@ -217,7 +217,7 @@ impl Tmux {
             Some(path) if path.contains('/') => drop(command.args(["-S", path])),
             Some(name) => drop(command.args(["-L", name])),
             None => {
-                if let Some(path) = socket_around_us() {
+                if let Some(path) = enclosing_socket() {
                     command.arg("-S").arg(path);
                 }
             }
@@ -229,7 +229,7 @@ impl Tmux {
 }
 
 /// For no name, tmux takes the pane that somebody looks at, or that we run in.
-fn named(target: &str) -> Result<(), PaneError> {
+fn check_target(target: &str) -> Result<(), PaneError> {
     match target.trim().is_empty() {
         true => Err(PaneError::NoPane("it has an empty name".to_string())),
         false => Ok(()),
@@ -237,7 +237,7 @@ fn named(target: &str) -> Result<(), PaneError> {
 }
 
 /// The server whose pane we run in: the one that the command line would take.
-fn socket_around_us() -> Option<PathBuf> {
+fn enclosing_socket() -> Option<PathBuf> {
     let value = std::env::var("TMUX").ok()?;
     value.split(',').next().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
@@ -248,7 +248,7 @@ pub(super) fn buffer_name() -> String {
 }
 
 /// Runs a command and gives what it printed on its standard output.
-async fn answer(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
+async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| match error.kind() {
@@ -256,22 +256,26 @@ async fn answer(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError
         _ => PaneError::System { what: "run tmux", error },
     })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let talk = async {
+    let exchange = async {
         let write = async {
             if let Some(mut stdin) = stdin {
                 // One that reads no more says why on its standard error.
                 let _ = stdin.write_all(input).await;
             }
         };
-        let (said, complaint, ()) =
-            tokio::join!(read(stdout, ANSWER_LIMIT), read(stderr, COMPLAINT_LIMIT), write);
+        let (output, stderr_text, ()) =
+            tokio::join!(read(stdout, OUTPUT_LIMIT), read(stderr, STDERR_LIMIT), write);
         let status = child.wait().await;
-        (said, complaint, status)
+        (output, stderr_text, status)
     };
-    let (said, complaint, status) =
-        tokio::time::timeout(DEADLINE, talk).await.map_err(|_| PaneError::NoAnswer(NAME, DEADLINE))?;
+    let (output, stderr_text, status) =
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::NoAnswer(NAME, TIMEOUT))?;
     let status = status.map_err(|error| PaneError::System { what: "wait for tmux", error })?;
-    if status.success() { Ok(said) } else { Err(complaint_of(&String::from_utf8_lossy(&complaint), status)) }
+    if status.success() {
+        Ok(output)
+    } else {
+        Err(stderr_error(&String::from_utf8_lossy(&stderr_text), status))
+    }
 }
 
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
@@ -283,20 +287,24 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     bytes
 }
 
-fn complaint_of(said: &str, status: ExitStatus) -> PaneError {
-    let said = said.trim();
-    if said.is_empty() { PaneError::Refused(format!("tmux ended with {status}")) } else { refusal(said) }
+fn stderr_error(message: &str, status: ExitStatus) -> PaneError {
+    let message = message.trim();
+    if message.is_empty() {
+        PaneError::Refused(format!("tmux ended with {status}"))
+    } else {
+        parse_error(message)
+    }
 }
 
 /// What tmux's words mean.
-pub(super) fn refusal(said: &str) -> PaneError {
+pub(super) fn parse_error(message: &str) -> PaneError {
     let no_server = ["no server running", "error connecting to", "lost server", "server exited"];
-    if no_server.iter().any(|words| said.contains(words)) {
+    if no_server.iter().any(|words| message.contains(words)) {
         return PaneError::NoServer(NAME);
     }
-    match said.split_once("can't find ").and_then(|(_, rest)| rest.split_once(": ")) {
+    match message.split_once("can't find ").and_then(|(_, rest)| rest.split_once(": ")) {
         Some((_, target)) => PaneError::NoPane(target.lines().next().unwrap_or(target).to_string()),
-        None => PaneError::Refused(format!("tmux: {said}")),
+        None => PaneError::Refused(format!("tmux: {message}")),
     }
 }
 
@@ -307,11 +315,11 @@ mod tests {
     #[test]
     fn what_tmux_complains_of() {
         let no_server = "error connecting to /tmp/tmux-0/x (No such file or directory)";
-        assert!(matches!(refusal(no_server), PaneError::NoServer("tmux")));
-        assert!(matches!(refusal("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));
-        let PaneError::NoPane(pane) = refusal("can't find pane: %9") else { panic!() };
+        assert!(matches!(parse_error(no_server), PaneError::NoServer("tmux")));
+        assert!(matches!(parse_error("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));
+        let PaneError::NoPane(pane) = parse_error("can't find pane: %9") else { panic!() };
         assert_eq!(pane, "%9");
-        let PaneError::Refused(said) = refusal("duplicate session: a") else { panic!() };
-        assert_eq!(said, "tmux: duplicate session: a");
+        let PaneError::Refused(message) = parse_error("duplicate session: a") else { panic!() };
+        assert_eq!(message, "tmux: duplicate session: a");
     }
 }

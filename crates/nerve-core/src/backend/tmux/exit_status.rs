@@ -6,24 +6,24 @@ use nerve_term::event::ExitStatus;
 use tokio::time::Instant;
 
 use super::formats::SEPARATOR;
-use super::input::Words;
+use super::input::CommandArgs;
 
 const STATE: &str =
     "#{pane_id}\u{1f}#{pane_dead}\u{1f}#{pane_dead_status}\u{1f}#{pane_dead_signal}\u{1f}#{pane_pid}";
 /// How long the program's end may be known to the system and not to tmux.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long something that the program has left behind may keep the terminal open.
 const DRAIN: Duration = Duration::from_millis(500);
 /// How often tmux is asked meanwhile.
-const AGAIN: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What is known of the end.
 #[derive(Debug, Default)]
-pub(super) struct Death {
+pub(super) struct ExitTracker {
     exit: Option<ExitStatus>,
     /// Since when the system says that the program is gone.
-    since: Option<Instant>,
-    again: Option<Instant>,
+    exited_since: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
 /// What an answer means.
@@ -42,36 +42,36 @@ pub(super) enum Verdict {
 }
 
 /// Asks for it.
-pub(super) fn question(pane: &str) -> Words {
-    super::quoting::words_of(&["display-message", "-p", "-t", pane, STATE])
+pub(super) fn query(pane: &str) -> CommandArgs {
+    super::quoting::command(&["display-message", "-p", "-t", pane, STATE])
 }
 
-impl Death {
+impl ExitTracker {
     /// The system says that the program is gone.
-    pub(super) fn begin(&mut self, now: Instant) {
-        self.since.get_or_insert(now);
+    pub(super) fn on_process_exit(&mut self, now: Instant) {
+        self.exited_since.get_or_insert(now);
     }
 
-    pub(super) fn has_begun(&self) -> bool {
-        self.since.is_some()
+    pub(super) fn has_process_exited(&self) -> bool {
+        self.exited_since.is_some()
     }
 
     /// When to ask tmux again.
-    pub(super) fn again(&self) -> Option<Instant> {
-        self.again
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
     }
 
-    pub(super) fn asked_again(&mut self) {
-        self.again = None;
+    pub(super) fn clear_retry(&mut self) {
+        self.retry_at = None;
     }
 
     /// It was told, or needs not be.
-    pub(super) fn told(&mut self, exit: ExitStatus) {
+    pub(super) fn report(&mut self, exit: ExitStatus) {
         self.exit.get_or_insert(exit);
-        self.again = None;
+        self.retry_at = None;
     }
 
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         self.exit.is_some()
     }
 
@@ -80,13 +80,13 @@ impl Death {
     }
 
     /// Weighs tmux's answer about the pane of a program.
-    pub(super) fn look(
+    pub(super) fn evaluate(
         &mut self,
         now: Instant,
-        answers: &[Result<String, String>],
+        replies: &[Result<String, String>],
         pid: Option<i32>,
     ) -> Verdict {
-        let Some(Ok(text)) = answers.first() else { return Verdict::Gone };
+        let Some(Ok(text)) = replies.first() else { return Verdict::Gone };
         let fields: Vec<&str> = text.split(SEPARATOR).collect();
         let [id, dead, status, signal, runs] = fields.as_slice() else { return Verdict::Gone };
         if id.is_empty() {
@@ -95,26 +95,26 @@ impl Death {
         if pid.is_some_and(|pid| *runs != pid.to_string()) {
             return Verdict::Replaced;
         }
-        if *dead != "1" && self.since.is_none() {
+        if *dead != "1" && self.exited_since.is_none() {
             return Verdict::Alive;
         }
-        let waited = now.duration_since(*self.since.get_or_insert(now));
+        let waited = now.duration_since(*self.exited_since.get_or_insert(now));
         let by_signal = || signal_number(signal).map(ExitStatus::Signal);
         if let Some(exit) = status.parse().ok().map(ExitStatus::Code).or_else(by_signal)
             && (*dead == "1" || waited > DRAIN)
         {
             return Verdict::Ended(exit);
         }
-        if waited > PATIENCE {
+        if waited > STATUS_TIMEOUT {
             return Verdict::Ended(ExitStatus::Unknown);
         }
-        self.again = Some(now + AGAIN);
+        self.retry_at = Some(now + RETRY_INTERVAL);
         if *dead == "1" { Verdict::Nudge } else { Verdict::Alive }
     }
 }
 
 /// tmux has a signal's name or its number.
-fn signal_number(said: &str) -> Option<i32> {
+fn signal_number(message: &str) -> Option<i32> {
     const NAMES: [(&str, i32); 12] = [
         ("HUP", 1),
         ("INT", 2),
@@ -129,7 +129,7 @@ fn signal_number(said: &str) -> Option<i32> {
         ("PIPE", 13),
         ("TERM", 15),
     ];
-    let name = said.trim().trim_start_matches("SIG");
+    let name = message.trim().trim_start_matches("SIG");
     name.parse().ok().or_else(|| Some(NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?.1))
 }
 
@@ -137,39 +137,45 @@ fn signal_number(said: &str) -> Option<i32> {
 mod tests {
     use super::*;
 
-    fn answer(text: &str) -> Vec<Result<String, String>> {
+    fn reply(text: &str) -> Vec<Result<String, String>> {
         vec![Ok(text.replace('|', "\u{1f}"))]
     }
 
     #[test]
     fn codes_signals_and_panes_that_are_gone() {
         let now = Instant::now();
-        let look = |text: &str| Death::default().look(now, &answer(text), Some(77));
-        assert_eq!(look("%1|1|3||77"), Verdict::Ended(ExitStatus::Code(3)));
-        assert_eq!(look("%1|1||9|77"), Verdict::Ended(ExitStatus::Signal(9)));
-        assert_eq!(look("%1|1||TERM|77"), Verdict::Ended(ExitStatus::Signal(15)));
-        assert_eq!(look("%1|0|||77"), Verdict::Alive);
-        assert_eq!(look("%1|0|||78"), Verdict::Replaced);
-        assert_eq!(look("||||"), Verdict::Gone);
-        assert_eq!(Death::default().look(now, &[Err("no server".into())], None), Verdict::Gone);
+        let evaluate = |text: &str| ExitTracker::default().evaluate(now, &reply(text), Some(77));
+        assert_eq!(evaluate("%1|1|3||77"), Verdict::Ended(ExitStatus::Code(3)));
+        assert_eq!(evaluate("%1|1||9|77"), Verdict::Ended(ExitStatus::Signal(9)));
+        assert_eq!(evaluate("%1|1||TERM|77"), Verdict::Ended(ExitStatus::Signal(15)));
+        assert_eq!(evaluate("%1|0|||77"), Verdict::Alive);
+        assert_eq!(evaluate("%1|0|||78"), Verdict::Replaced);
+        assert_eq!(evaluate("||||"), Verdict::Gone);
+        assert_eq!(ExitTracker::default().evaluate(now, &[Err("no server".into())], None), Verdict::Gone);
     }
 
     #[test]
     fn an_end_that_tmux_has_missed_is_asked_for_again_and_not_for_ever() {
-        let (now, mut death) = (Instant::now(), Death::default());
-        death.begin(now);
-        assert_eq!(death.look(now, &answer("%1|1|||77"), Some(77)), Verdict::Nudge);
-        assert!(death.again().is_some());
-        let late = now + PATIENCE + AGAIN;
-        assert_eq!(death.look(late, &answer("%1|1|||77"), Some(77)), Verdict::Ended(ExitStatus::Unknown));
+        let (now, mut tracker) = (Instant::now(), ExitTracker::default());
+        tracker.on_process_exit(now);
+        assert_eq!(tracker.evaluate(now, &reply("%1|1|||77"), Some(77)), Verdict::Nudge);
+        assert!(tracker.retry_at().is_some());
+        let late = now + STATUS_TIMEOUT + RETRY_INTERVAL;
+        assert_eq!(
+            tracker.evaluate(late, &reply("%1|1|||77"), Some(77)),
+            Verdict::Ended(ExitStatus::Unknown)
+        );
     }
 
     #[test]
     fn a_terminal_that_is_held_open_is_waited_for_shortly() {
-        let (now, mut death) = (Instant::now(), Death::default());
-        death.begin(now);
-        assert_eq!(death.look(now, &answer("%1|0|5||77"), Some(77)), Verdict::Alive);
-        let later = now + DRAIN + AGAIN;
-        assert_eq!(death.look(later, &answer("%1|0|5||77"), Some(77)), Verdict::Ended(ExitStatus::Code(5)));
+        let (now, mut tracker) = (Instant::now(), ExitTracker::default());
+        tracker.on_process_exit(now);
+        assert_eq!(tracker.evaluate(now, &reply("%1|0|5||77"), Some(77)), Verdict::Alive);
+        let later = now + DRAIN + RETRY_INTERVAL;
+        assert_eq!(
+            tracker.evaluate(later, &reply("%1|0|5||77"), Some(77)),
+            Verdict::Ended(ExitStatus::Code(5))
+        );
     }
 }

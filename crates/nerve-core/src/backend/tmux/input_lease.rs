@@ -5,43 +5,43 @@ use std::time::Duration;
 use nerve_term::event::TsNs;
 
 use super::formats::SEPARATOR;
-use super::input::Words;
+use super::input::CommandArgs;
 use crate::backend::Lease;
 
 /// Who has typed within this time is at it.
-const PAUSE: Duration = Duration::from_secs(2);
+const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
 /// tmux tells whole seconds.
-const SECOND: Duration = Duration::from_secs(1);
+const ACTIVITY_RESOLUTION: Duration = Duration::from_secs(1);
 /// What was known so long ago says nothing any more.
-const FRESH: Duration = Duration::from_millis(300);
+const MAX_AGE: Duration = Duration::from_millis(300);
 
 /// Clients, and the pane that each of them types into.
 const CLIENTS: &str = "#{client_control_mode}\u{1f}#{client_activity}\u{1f}#{pane_id}\u{1f}#{client_name}";
 
 /// What tmux said last.
 #[derive(Debug, Default)]
-pub(super) struct Typing {
+pub(super) struct InputLease {
     known: Option<(TsNs, Lease)>,
 }
 
 /// Asks for it.
-pub(super) fn questions(pane: &str) -> [Words; 2] {
+pub(super) fn queries(pane: &str) -> [CommandArgs; 2] {
     [
-        super::quoting::words_of(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
-        super::quoting::words_of(&["list-clients", "-F", CLIENTS]),
+        super::quoting::command(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
+        super::quoting::command(&["list-clients", "-F", CLIENTS]),
     ]
 }
 
-impl Typing {
+impl InputLease {
     /// What was asked for, once.
-    pub(super) fn known(&mut self, now: TsNs) -> Option<Lease> {
+    pub(super) fn take(&mut self, now: TsNs) -> Option<Lease> {
         let (at, lease) = self.known.take()?;
-        (now.since(at) < FRESH).then_some(lease)
+        (now.since(at) < MAX_AGE).then_some(lease)
     }
 
     /// tmux has answered.
-    pub(super) fn answered(&mut self, now: TsNs, answers: &[Result<String, String>], pane: &str) {
-        let text = |at: usize| answers.get(at).and_then(|answer| answer.as_deref().ok()).unwrap_or_default();
+    pub(super) fn update(&mut self, now: TsNs, replies: &[Result<String, String>], pane: &str) {
+        let text = |at: usize| replies.get(at).and_then(|answer| answer.as_deref().ok()).unwrap_or_default();
         self.known = Some((now, lease(now, text(0), text(1), pane)));
     }
 }
@@ -60,13 +60,13 @@ fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
             None => "somebody has left it in copy mode, which".to_string(),
         };
         // Its end is told; this is for one that is not.
-        return Lease::Held { by, until: now + PAUSE };
+        return Lease::Held { by, until: now + TYPING_TIMEOUT };
     }
     match latest {
         Some((activity, name)) => {
-            let until = TsNs(activity.saturating_mul(1_000_000_000)) + PAUSE + SECOND;
+            let until = TsNs(activity.saturating_mul(1_000_000_000)) + TYPING_TIMEOUT + ACTIVITY_RESOLUTION;
             // A clock that was set back must not hold us up for ever.
-            let until = until.min(now + PAUSE + SECOND);
+            let until = until.min(now + TYPING_TIMEOUT + ACTIVITY_RESOLUTION);
             match until > now {
                 true => Lease::Held { by: format!("somebody at {name}"), until },
                 false => Lease::Free,
@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_used_once_and_not_when_it_is_old() {
-        let mut typing = Typing::default();
-        typing.answered(NOW, &[Ok("0".into()), Ok(String::new())], "%3");
-        assert_eq!(typing.known(NOW), Some(Lease::Free));
-        assert_eq!(typing.known(NOW), None);
-        typing.answered(NOW, &[], "%3");
-        assert_eq!(typing.known(NOW + FRESH), None);
+        let mut lease = InputLease::default();
+        lease.update(NOW, &[Ok("0".into()), Ok(String::new())], "%3");
+        assert_eq!(lease.take(NOW), Some(Lease::Free));
+        assert_eq!(lease.take(NOW), None);
+        lease.update(NOW, &[], "%3");
+        assert_eq!(lease.take(NOW + MAX_AGE), None);
     }
 }

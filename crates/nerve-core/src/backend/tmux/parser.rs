@@ -3,11 +3,11 @@
 /// A longer line is not tmux's.
 const LINE_LIMIT: usize = 32 << 20;
 /// More in one answer was not asked for.
-const ANSWER_LIMIT: usize = 128 << 20;
+const REPLY_LIMIT: usize = 128 << 20;
 
 /// One thing that tmux said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum ControlMessage {
     /// A pane's program wrote.
     Output {
         /// The pane's number: 3 of `%3`.
@@ -16,7 +16,7 @@ pub(super) enum Said {
         bytes: Vec<u8>,
     },
     /// A command has been carried out, or refused.
-    Answer {
+    Reply {
         /// It was a command of this connection, not one of a hook or of tmux's own command line.
         ours: bool,
         /// The lines that it printed, each with its line feed, or why not.
@@ -28,24 +28,24 @@ pub(super) enum Said {
         pane: u32,
     },
     /// A window's panes have other sizes or are others.
-    Layout {
+    LayoutChanged {
         /// What is visible of it, in tmux's notation.
         visible: String,
     },
     /// Windows have come or gone, or this connection is in another session: panes may be gone.
-    Moved,
+    PanesChanged,
     /// The connection is over; why, if that was told.
     Exit(String),
 }
 
 /// What came is not tmux's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("tmux says more than it can have to say")]
+#[error("tmux sent a control-mode line or reply that exceeds the size limit")]
 pub(super) struct TooLong;
 
 /// Takes apart what comes from tmux, in whatever pieces.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct ControlParser {
     buffer: Vec<u8>,
     /// So much of it is done with.
     done: usize,
@@ -62,7 +62,7 @@ struct Block {
     text: Vec<u8>,
 }
 
-impl Lines {
+impl ControlParser {
     /// Where what comes next goes.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.done > 0 {
@@ -77,7 +77,7 @@ impl Lines {
     ///
     /// # Errors
     /// A line or an answer has no end.
-    pub(super) fn next(&mut self) -> Result<Option<Said>, TooLong> {
+    pub(super) fn next(&mut self) -> Result<Option<ControlMessage>, TooLong> {
         loop {
             let Some(length) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
                 self.searched = self.buffer.len();
@@ -86,19 +86,19 @@ impl Lines {
             let (from, to) = (self.done, self.searched + length);
             (self.done, self.searched) = (to + 1, to + 1);
             let line = &self.buffer[from..to];
-            if let Some(said) = read(line, &mut self.block)? {
-                return Ok(Some(said));
+            if let Some(message) = read(line, &mut self.block)? {
+                return Ok(Some(message));
             }
         }
     }
 }
 
-fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<Said>, TooLong> {
+fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>, TooLong> {
     if let Some(open) = block {
         let end = |word: &[u8]| line.strip_prefix(word) == Some(open.guard.as_slice());
         let (is_end, is_error) = (end(b"%end"), end(b"%error"));
         if !is_end && !is_error {
-            if open.text.len() + line.len() > ANSWER_LIMIT {
+            if open.text.len() + line.len() > REPLY_LIMIT {
                 return Err(TooLong);
             }
             open.text.extend_from_slice(line);
@@ -109,7 +109,7 @@ fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<Said>, TooLong>
         let text = std::mem::take(&mut open.text);
         let text = if is_end { Ok(text) } else { Err(String::from_utf8_lossy(&text).trim().to_string()) };
         *block = None;
-        return Ok(Some(Said::Answer { ours, text }));
+        return Ok(Some(ControlMessage::Reply { ours, text }));
     }
     let (word, rest) = line.split_at(line.iter().position(|byte| *byte == b' ').unwrap_or(line.len()));
     let rest_text = || String::from_utf8_lossy(rest.get(1..).unwrap_or_default()).into_owned();
@@ -119,27 +119,30 @@ fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<Said>, TooLong>
             None
         }
         b"%output" => output(rest),
-        b"%pane-mode-changed" => pane_of(rest_text().trim()).map(|pane| Said::ModeChanged { pane }),
+        b"%pane-mode-changed" => pane_of(rest_text().trim()).map(|pane| ControlMessage::ModeChanged { pane }),
         // Window, layout, what is visible, flags.
         b"%layout-change" => {
             let text = rest_text();
             let words: Vec<&str> = text.split(' ').collect();
-            words.get(2).or(words.get(1)).map(|visible| Said::Layout { visible: (*visible).to_string() })
+            words
+                .get(2)
+                .or(words.get(1))
+                .map(|visible| ControlMessage::LayoutChanged { visible: (*visible).to_string() })
         }
         b"%window-close" | b"%unlinked-window-close" | b"%session-changed" | b"%window-add" => {
-            Some(Said::Moved)
+            Some(ControlMessage::PanesChanged)
         }
-        b"%exit" => Some(Said::Exit(rest_text())),
+        b"%exit" => Some(ControlMessage::Exit(rest_text())),
         _ => None,
     })
 }
 
 /// ` %3 text`, where bytes below 32 and backslashes are `\ooo`.
-fn output(rest: &[u8]) -> Option<Said> {
+fn output(rest: &[u8]) -> Option<ControlMessage> {
     let rest = rest.strip_prefix(b" ")?;
     let (id, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ')?);
     let pane = pane_of(std::str::from_utf8(id).ok()?)?;
-    Some(Said::Output { pane, bytes: unescaped(&text[1..]) })
+    Some(ControlMessage::Output { pane, bytes: unescaped(&text[1..]) })
 }
 
 fn unescaped(text: &[u8]) -> Vec<u8> {
@@ -186,45 +189,45 @@ pub(super) fn size_in(layout: &str, pane: u32) -> Option<(u16, u16)> {
 mod tests {
     use super::*;
 
-    fn all(pieces: &[&[u8]]) -> Vec<Said> {
-        let mut lines = Lines::default();
-        let mut said = Vec::new();
+    fn all(pieces: &[&[u8]]) -> Vec<ControlMessage> {
+        let mut lines = ControlParser::default();
+        let mut message = Vec::new();
         for piece in pieces {
             lines.buffer().extend_from_slice(piece);
             while let Some(next) = lines.next().unwrap() {
-                said.push(next);
+                message.push(next);
             }
         }
-        said
+        message
     }
 
-    const TALK: &[u8] = b"%begin 1 280 0\n%end 1 280 0\n%session-changed $0 a\n%begin 2 285 1\n%1 354 @1\n%end 1 2 1\n%end 2 285 1\n\
+    const INPUT: &[u8] = b"%begin 1 280 0\n%end 1 280 0\n%session-changed $0 a\n%begin 2 285 1\n%1 354 @1\n%end 1 2 1\n%end 2 285 1\n\
         %output %1 a\\015\\012\\134\xff b\n%begin 3 300 1\nparse error: unknown command: bogus\n%error 3 300 1\n\
         %pane-mode-changed %1\n%something-new x\n%layout-change @1 a29e,90x20,0,0,1 b29e,80x20,0,0,1 *\n%output %12 \n%exit too far behind\n";
 
-    fn talk() -> Vec<Said> {
+    fn expected() -> Vec<ControlMessage> {
         vec![
-            Said::Answer { ours: false, text: Ok(Vec::new()) },
-            Said::Moved,
-            Said::Answer { ours: true, text: Ok(b"%1 354 @1\n%end 1 2 1\n".to_vec()) },
-            Said::Output { pane: 1, bytes: b"a\r\n\\\xff b".to_vec() },
-            Said::Answer { ours: true, text: Err("parse error: unknown command: bogus".into()) },
-            Said::ModeChanged { pane: 1 },
-            Said::Layout { visible: "b29e,80x20,0,0,1".into() },
-            Said::Output { pane: 12, bytes: Vec::new() },
-            Said::Exit("too far behind".into()),
+            ControlMessage::Reply { ours: false, text: Ok(Vec::new()) },
+            ControlMessage::PanesChanged,
+            ControlMessage::Reply { ours: true, text: Ok(b"%1 354 @1\n%end 1 2 1\n".to_vec()) },
+            ControlMessage::Output { pane: 1, bytes: b"a\r\n\\\xff b".to_vec() },
+            ControlMessage::Reply { ours: true, text: Err("parse error: unknown command: bogus".into()) },
+            ControlMessage::ModeChanged { pane: 1 },
+            ControlMessage::LayoutChanged { visible: "b29e,80x20,0,0,1".into() },
+            ControlMessage::Output { pane: 12, bytes: Vec::new() },
+            ControlMessage::Exit("too far behind".into()),
         ]
     }
 
     #[test]
     fn answers_output_and_what_happens() {
-        assert_eq!(all(&[TALK]), talk());
+        assert_eq!(all(&[INPUT]), expected());
     }
 
     #[test]
     fn how_it_is_cut_makes_no_difference() {
         for size in [1, 2, 3, 7, 50] {
-            assert_eq!(all(&TALK.chunks(size).collect::<Vec<_>>()), talk(), "{size}");
+            assert_eq!(all(&INPUT.chunks(size).collect::<Vec<_>>()), expected(), "{size}");
         }
     }
 
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_an_error() {
-        let mut lines = Lines::default();
+        let mut lines = ControlParser::default();
         lines.buffer().resize(LINE_LIMIT + 2, b'x');
         assert_eq!(lines.next(), Err(TooLong));
     }

@@ -2,59 +2,63 @@
 
 use std::collections::BTreeMap;
 
-use super::input::Words;
+use super::input::CommandArgs;
 use crate::backend::pane::{NewPane, PaneError};
 
 /// The session for panes where nobody names one.
 pub(super) const SESSION: &str = "nerve";
 
 /// Words as the connection takes them.
-pub(super) fn words_of(words: &[&str]) -> Words {
-    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+pub(super) fn command(args: &[&str]) -> CommandArgs {
+    args.iter().map(|arg| arg.as_bytes().to_vec()).collect()
 }
 
 /// The words of the command that makes a pane, and prints its id: a window in a session that is `there`, or a new session.
-pub(super) fn making(new: &NewPane, session: &str, there: bool) -> Vec<String> {
-    let mut words: Vec<String> = match there {
+pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<String> {
+    let mut args: Vec<String> = match exists {
         true => vec!["new-window".into(), "-t".into(), format!("={session}:")],
         false => {
             let (cols, rows) = (new.size.cols.to_string(), new.size.rows.to_string());
-            let words = ["new-session", "-s", session, "-x", &cols, "-y", &rows];
-            words.map(str::to_string).to_vec()
+            let args = ["new-session", "-s", session, "-x", &cols, "-y", &rows];
+            args.map(str::to_string).to_vec()
         }
     };
     // A person who looks at the session goes on looking at what they look at.
-    words.extend(["-d", "-P", "-F", "#{pane_id}"].map(str::to_string));
+    args.extend(["-d", "-P", "-F", "#{pane_id}"].map(str::to_string));
     for (option, value) in
         [("-n", new.name.clone()), ("-c", new.cwd.as_ref().map(|cwd| cwd.display().to_string()))]
     {
-        words.extend(value.into_iter().flat_map(|value| [option.to_string(), literal(&value)]));
+        args.extend(value.into_iter().flat_map(|value| [option.to_string(), escape_format(&value)]));
     }
     if !new.argv.is_empty() {
-        words.extend(program(&new.argv, &new.env, &[]));
+        args.extend(program_args(&new.argv, &new.env, &[]));
     }
-    words
+    args
 }
 
 /// Variables that tmux sets itself for a program, whatever it was told: for these the program is started by `env`.
-const ITS_OWN: [&str; 7] =
+const TMUX_VARS: [&str; 7] =
     ["PATH", "SHELL", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE"];
 
 /// The environment of a program, as options, and the program as words that tmux runs without a shell, which it does for two and more.
 /// Values are not among the words of any process: everybody on the machine can read those.
-pub(super) fn program(argv: &[String], env: &BTreeMap<String, String>, remove: &[String]) -> Vec<String> {
-    let (its_own, plain): (Vec<_>, Vec<_>) =
-        env.iter().partition(|(name, _)| ITS_OWN.contains(&name.as_str()));
+pub(super) fn program_args(
+    argv: &[String],
+    env: &BTreeMap<String, String>,
+    remove: &[String],
+) -> Vec<String> {
+    let (tmux_vars, plain): (Vec<_>, Vec<_>) =
+        env.iter().partition(|(name, _)| TMUX_VARS.contains(&name.as_str()));
     let set = |(name, value): (&String, &String)| format!("{name}={value}");
-    let mut words: Vec<String> = plain.into_iter().flat_map(|pair| ["-e".to_string(), set(pair)]).collect();
-    words.push("env".to_string());
+    let mut args: Vec<String> = plain.into_iter().flat_map(|pair| ["-e".to_string(), set(pair)]).collect();
+    args.push("env".to_string());
     // tmux sets none of these, but may have been started where they were.
     for name in remove.iter().map(String::as_str).chain(["LINES", "COLUMNS"]) {
-        words.extend(["-u".to_string(), name.to_string()]);
+        args.extend(["-u".to_string(), name.to_string()]);
     }
-    words.extend(its_own.into_iter().map(set));
-    words.extend_from_slice(argv);
-    words
+    args.extend(tmux_vars.into_iter().map(set));
+    args.extend_from_slice(argv);
+    args
 }
 
 /// A name as tmux keeps it: it would change others without a word, and look for something else.
@@ -75,50 +79,50 @@ pub(super) fn check_session(name: &str) -> Result<(), PaneError> {
 }
 
 /// A value that tmux expands as a format, as it is.
-fn literal(value: &str) -> String {
+fn escape_format(value: &str) -> String {
     value.replace('#', "##")
 }
 
 /// A word as an argument of the tmux program, where one that ends in `;` ends a command.
-pub(super) fn argument(word: &str) -> String {
-    match word.strip_suffix(';') {
+pub(super) fn escape_argument(arg: &str) -> String {
+    match arg.strip_suffix(';') {
         Some(start) => format!("{start}\\;"),
-        None => word.to_string(),
+        None => arg.to_string(),
     }
 }
 
 /// Commands in one line for control mode, carried out with nothing between them.
-pub(super) fn lines<S: AsRef<[u8]>>(commands: &[Vec<S>]) -> Vec<u8> {
-    let lines: Vec<Vec<u8>> = commands.iter().map(|words| line(words)).collect();
-    let mut joined = Vec::new();
+pub(super) fn join_commands<S: AsRef<[u8]>>(commands: &[Vec<S>]) -> Vec<u8> {
+    let lines: Vec<Vec<u8>> = commands.iter().map(|args| command_line(args)).collect();
+    let mut attachment = Vec::new();
     for line in &lines {
-        if !joined.is_empty() {
-            joined.extend(b" ; ");
+        if !attachment.is_empty() {
+            attachment.extend(b" ; ");
         }
-        joined.extend_from_slice(line.trim_ascii_end());
+        attachment.extend_from_slice(line.trim_ascii_end());
     }
-    joined.push(b'\n');
-    joined
+    attachment.push(b'\n');
+    attachment
 }
 
 /// A line for control mode. Whatever could mean something to the reader of commands is written as octal numbers.
-pub(super) fn line<S: AsRef<[u8]>>(words: &[S]) -> Vec<u8> {
+pub(super) fn command_line<S: AsRef<[u8]>>(args: &[S]) -> Vec<u8> {
     let mut line = Vec::new();
-    for word in words {
+    for arg in args {
         if !line.is_empty() {
             line.push(b' ');
         }
-        quote(word.as_ref(), &mut line);
+        quote(arg.as_ref(), &mut line);
     }
     line.push(b'\n');
     line
 }
 
 /// Appends a word in quotes. No zero bytes: tmux's strings end there.
-pub(super) fn quote(word: &[u8], line: &mut Vec<u8>) {
+pub(super) fn quote(arg: &[u8], line: &mut Vec<u8>) {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=%@/.,:+".contains(byte);
     line.push(b'"');
-    for byte in word {
+    for byte in arg {
         match plain(byte) {
             true => line.push(*byte),
             false => line.extend(format!("\\{byte:03o}").bytes()),
@@ -133,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_line_holds_nothing_that_tmux_would_read() {
-        let words = ["new-window", "-t", "=my:", "a b", "$HOME;#{x}~'\"\\\n", "é"];
-        let line = String::from_utf8(line(&words)).unwrap();
+        let args = ["new-window", "-t", "=my:", "a b", "$HOME;#{x}~'\"\\\n", "é"];
+        let line = String::from_utf8(command_line(&args)).unwrap();
         assert_eq!(
             line,
             "\"new-window\" \"-t\" \"=my:\" \"a\\040b\" \
@@ -151,16 +155,18 @@ mod tests {
             name: Some("w".into()),
             ..NewPane::default()
         };
-        let window = making(&new, "s", true).join(" ");
+        let window = create_command(&new, "s", true).join(" ");
         assert_eq!(
             window,
             "new-window -t =s: -d -P -F #{pane_id} -n w -c /a##b -e A=b c env -u LINES -u COLUMNS TERM=dumb vi;"
         );
-        assert!(making(&new, "s", false).join(" ").starts_with("new-session -s s -x 120 -y 40 -d -P"));
+        assert!(
+            create_command(&new, "s", false).join(" ").starts_with("new-session -s s -x 120 -y 40 -d -P")
+        );
         let shell = NewPane { argv: Vec::new(), ..new };
-        assert!(making(&shell, "s", true).ends_with(&["/a##b".to_string()]), "the user's shell");
+        assert!(create_command(&shell, "s", true).ends_with(&["/a##b".to_string()]), "the user's shell");
         assert_eq!(
-            (argument("vi;"), argument("a;b"), argument("")),
+            (escape_argument("vi;"), escape_argument("a;b"), escape_argument("")),
             ("vi\\;".into(), "a;b".into(), "".into())
         );
         for name in ["", "a:b", "a.b", "=x", "a\nb"] {

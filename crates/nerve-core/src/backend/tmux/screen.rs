@@ -7,8 +7,8 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
-use super::input::Words;
-use super::quoting::words_of;
+use super::input::CommandArgs;
+use super::quoting::command;
 
 /// Rows of scrollback that are taken over: the last ten thousand.
 const HISTORY: &str = "-10000";
@@ -22,17 +22,17 @@ const STATE: &str = concat!(
 );
 
 /// Asks for state, text, and the main screen where the alternate one is shown; what is read of the answers is in [`State`].
-pub(super) fn questions(pane: &str) -> [Words; 3] {
+pub(super) fn queries(pane: &str) -> [CommandArgs; 3] {
     [
-        words_of(&["display-message", "-p", "-t", pane, STATE]),
-        words_of(&["capture-pane", "-p", "-e", "-t", pane, "-S", HISTORY]),
-        words_of(&["capture-pane", "-p", "-e", "-q", "-a", "-t", pane]),
+        command(&["display-message", "-p", "-t", pane, STATE]),
+        command(&["capture-pane", "-p", "-e", "-t", pane, "-S", HISTORY]),
+        command(&["capture-pane", "-p", "-e", "-q", "-a", "-t", pane]),
     ]
 }
 
 /// A pane's state as tmux tells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct PaneState {
     cols: u16,
     rows: u16,
     cursor: (u16, u16),
@@ -46,15 +46,15 @@ pub(super) struct State {
     title: String,
 }
 
-impl State {
+impl PaneState {
     /// Reads a line of [`STATE`].
-    pub(super) fn read(line: &str) -> Option<State> {
+    pub(super) fn parse(line: &str) -> Option<PaneState> {
         let fields: Vec<&str> = line.trim_end_matches('\n').splitn(18, SEPARATOR).collect();
         let number = |at: usize| fields.get(at)?.parse::<u16>().ok();
         // What an older tmux does not know is off.
         let flag = |at: usize| fields.get(at).is_some_and(|field| *field == "1");
         let rows = number(1)?;
-        Some(State {
+        Some(PaneState {
             cols: number(0)?,
             rows,
             cursor: (number(2)?, number(3)?),
@@ -89,12 +89,12 @@ impl State {
         let mut bytes = b"\x1bc\x1b[3J".to_vec();
         let main = below.filter(|_| self.alternate).unwrap_or(screen);
         let history: Vec<&[u8]> = history.map(|rows| rows.split(is_feed).collect()).unwrap_or_default();
-        history.iter().for_each(|row| line(row, true, &mut bytes));
+        history.iter().for_each(|row| write_row(row, true, &mut bytes));
         let above = history.len();
-        self.rows_on(main, above, &mut bytes);
+        self.write_rows(main, above, &mut bytes);
         if self.alternate {
             bytes.extend(b"\x1b[?1049h\x1b[H");
-            self.rows_on(screen, 0, &mut bytes);
+            self.write_rows(screen, 0, &mut bytes);
         }
         bytes.extend(b"\x1b[m");
         if !self.title.is_empty() {
@@ -142,28 +142,28 @@ impl State {
     }
 
     /// The rows of a screen, of which `above` rows have gone up already.
-    fn rows_on(&self, screen: &[u8], above: usize, bytes: &mut Vec<u8>) {
+    fn write_rows(&self, screen: &[u8], above: usize, bytes: &mut Vec<u8>) {
         let screen = screen.strip_suffix(b"\n").unwrap_or(screen);
         let rows: Vec<&[u8]> = screen.split(is_feed).take(usize::from(self.rows)).collect();
         if above == 0 {
             for (at, row) in rows.iter().enumerate() {
                 bytes.extend(format!("\x1b[{};1H", at + 1).bytes());
-                line(row, false, bytes);
+                write_row(row, false, bytes);
             }
             return;
         }
         // The last line feeds push the rows above out.
         for (at, row) in rows.iter().enumerate() {
-            line(row, at + 1 < usize::from(self.rows), bytes);
+            write_row(row, at + 1 < usize::from(self.rows), bytes);
         }
         for at in rows.len()..usize::from(self.rows) {
-            line(b"", at + 1 < usize::from(self.rows), bytes);
+            write_row(b"", at + 1 < usize::from(self.rows), bytes);
         }
     }
 }
 
 /// A row, with wrapping off: what is as wide as the terminal does not begin another.
-fn line(row: &[u8], feed: bool, bytes: &mut Vec<u8>) {
+fn write_row(row: &[u8], feed: bool, bytes: &mut Vec<u8>) {
     bytes.extend(b"\x1b[m\x1b[?7l");
     bytes.extend_from_slice(row);
     if feed {
@@ -181,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn state(fields: &[&str]) -> State {
-        State::read(&fields.join("\u{1f}")).unwrap()
+    fn state(fields: &[&str]) -> PaneState {
+        PaneState::parse(&fields.join("\u{1f}")).unwrap()
     }
 
     const PLAIN: [&str; 18] =
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_no_state() {
-        assert_eq!(State::read(""), None);
-        assert_eq!(State::read("a\u{1f}b"), None);
+        assert_eq!(PaneState::parse(""), None);
+        assert_eq!(PaneState::parse("a\u{1f}b"), None);
     }
 }

@@ -17,30 +17,30 @@ use tokio::time::Instant;
 
 use super::args::{Keys, Range};
 use super::exec::{NAME, run};
-use super::listing::{self, Listed};
+use super::listing::{self, ListedPane};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, tty};
 
 /// How long a call may take, where nobody says another.
-const LIMIT: Duration = Duration::from_secs(5);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that may wait unread in a terminal when exact ones are sent. The kernel keeps 4095, and the server froze from 12,000 on.
-const UNREAD: usize = 1024;
+const MAX_UNREAD: usize = 1024;
 /// Lets a row scroll away, and becomes the program.
 const PRIMER: &str = r#"printf '\033[999;1H\n\033[H'; exec "$@""#;
 /// How often an unread paste is looked at.
-const LOOK: Duration = Duration::from_millis(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(15);
 
 /// `wezterm cli`, for one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Wezterm {
     program: PathBuf,
     socket: Option<String>,
-    limit: Duration,
-    known: Arc<Mutex<Known>>,
+    timeout: Duration,
+    cache: Arc<Mutex<Cache>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Cache {
     /// The devices of panes.
     ttys: HashMap<String, PathBuf>,
     /// Bytes sent to panes since their programs were last seen to have read all.
@@ -56,8 +56,8 @@ impl Wezterm {
         Wezterm {
             program: program.map_or_else(|| NAME.into(), PathBuf::from),
             socket: socket.or_else(of_environment).filter(|socket| !socket.is_empty()),
-            limit: LIMIT,
-            known: Arc::default(),
+            timeout: DEFAULT_TIMEOUT,
+            cache: Arc::default(),
         }
     }
 
@@ -70,8 +70,8 @@ impl Wezterm {
 
     /// The same with another limit for each call; 5 s otherwise.
     #[must_use]
-    pub fn with_limit(mut self, limit: Duration) -> Wezterm {
-        self.limit = limit;
+    pub fn with_limit(mut self, timeout: Duration) -> Wezterm {
+        self.timeout = timeout;
         self
     }
 
@@ -90,19 +90,19 @@ impl Wezterm {
     /// # Errors
     /// [`PaneError`]: no program, no server, no answer.
     pub async fn list(&self) -> Result<Vec<PaneInfo>, PaneError> {
-        Ok(self.listed().await?.into_iter().map(Listed::into_info).collect())
+        Ok(self.listed().await?.into_iter().map(ListedPane::into_info).collect())
     }
 
-    pub(super) async fn listed(&self) -> Result<Vec<Listed>, PaneError> {
+    pub(super) async fn listed(&self) -> Result<Vec<ListedPane>, PaneError> {
         let json = self.run("list panes", &["list", "--format", "json"], None).await?;
         let panes = listing::parse(&json).map_err(|error| {
             PaneError::Refused(format!("wezterm's list of panes cannot be read: {error}"))
         })?;
         let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
-        let mut known = self.known();
-        known.ttys = ttys;
-        known.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
-        drop(known);
+        let mut cache = self.cache();
+        cache.ttys = ttys;
+        cache.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
+        drop(cache);
         Ok(panes)
     }
 
@@ -114,8 +114,8 @@ impl Wezterm {
         Ok(self.find(pane).await?.into_info())
     }
 
-    pub(super) async fn find(&self, pane: &str) -> Result<Listed, PaneError> {
-        let id = number(pane)?;
+    pub(super) async fn find(&self, pane: &str) -> Result<ListedPane, PaneError> {
+        let id = parse_pane_id(pane)?;
         let found = self.listed().await?.into_iter().find(|listed| listed.pane_id == id);
         found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
     }
@@ -164,18 +164,19 @@ impl Wezterm {
             if primed {
                 command.args(["/bin/sh", "-c", PRIMER, "sh"]);
             }
-            command.args(words(program, found));
+            command.args(program_args(program, found));
         }
         // The pane gets the environment of this very call: what is secret stays off the command line.
-        command.envs(program.env.iter().filter(|(name, _)| !is_wezterms(name)));
-        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_wezterms(name));
+        command.envs(program.env.iter().filter(|(name, _)| !is_reserved_var(name)));
+        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_reserved_var(name));
         for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
             command.env_remove(name);
         }
         let answer = self.call("make a pane", command, None).await?;
         let id = String::from_utf8_lossy(&answer).trim().to_string();
-        number(&id)
-            .map_err(|_| PaneError::Refused(format!("wezterm did not name the new pane, but said '{id}'")))?;
+        parse_pane_id(&id).map_err(|_| {
+            PaneError::Refused(format!("wezterm did not name the new pane, but message '{id}'"))
+        })?;
         self.check_spawned(&id).await?;
         Ok(id)
     }
@@ -191,10 +192,10 @@ impl Wezterm {
         if listed.tty.is_some() {
             return Ok(());
         }
-        let said = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
+        let message = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
         // It is of no use to anybody.
         let _ = self.kill(id).await;
-        Err(PaneError::Refused(format!("wezterm could not start the program: {}", said.trim())))
+        Err(PaneError::Refused(format!("wezterm could not start the program: {}", message.trim())))
     }
 
     /// Types text as a paste, through stdin: it may be long, and cannot freeze the server. Programs that know pastes get it as one;
@@ -206,8 +207,8 @@ impl Wezterm {
         if std::str::from_utf8(text).is_err() {
             return Err(PaneError::Refused("wezterm takes no text that is not UTF-8".into()));
         }
-        number(pane)?;
-        self.note_sent(pane, text.len());
+        parse_pane_id(pane)?;
+        self.count_sent(pane, text.len());
         self.run("paste", &["send-text", "--pane-id", pane], Some(text)).await?;
         Ok(())
     }
@@ -218,33 +219,33 @@ impl Wezterm {
     /// NoPane; Refused: the program does not read, so they were not sent; and as [`Wezterm::list`]. After NoAnswer they may still
     /// arrive.
     pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
-        number(pane)?;
-        self.read_up(pane).await?;
-        self.note_sent(pane, keys.len());
+        parse_pane_id(pane)?;
+        self.wait_until_read(pane).await?;
+        self.count_sent(pane, keys.len());
         let args = ["send-text", "--no-paste", "--pane-id", pane];
         self.run("type keys", &args, Some(keys.as_bytes())).await.map(drop)
     }
 
     /// Waits until so little is unread in the pane's terminal that exact bytes cannot freeze the server.
-    async fn read_up(&self, pane: &str) -> Result<(), PaneError> {
-        if !self.known().ttys.contains_key(pane) {
+    async fn wait_until_read(&self, pane: &str) -> Result<(), PaneError> {
+        if !self.cache().ttys.contains_key(pane) {
             self.find(pane).await?;
         }
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.timeout;
         let mut empty_before = false;
         loop {
             let (tty, sent) = {
-                let known = self.known();
-                (known.ttys.get(pane).cloned(), known.sent.get(pane).copied().unwrap_or(0))
+                let cache = self.cache();
+                (cache.ttys.get(pane).cloned(), cache.sent.get(pane).copied().unwrap_or(0))
             };
             let unread = tty.and_then(|tty| tty::unread(&tty));
             // Once could be between two pieces of a long paste.
             let empty = unread == Some(0);
-            if empty && (empty_before || sent <= UNREAD) {
-                self.known().sent.remove(pane);
+            if empty && (empty_before || sent <= MAX_UNREAD) {
+                self.cache().sent.remove(pane);
                 return Ok(());
             }
-            if sent <= UNREAD && unread.is_none_or(|unread| unread <= UNREAD) {
+            if sent <= MAX_UNREAD && unread.is_none_or(|unread| unread <= MAX_UNREAD) {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -253,7 +254,7 @@ impl Wezterm {
                 )));
             }
             empty_before = empty;
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -263,7 +264,7 @@ impl Wezterm {
     /// # Errors
     /// NoPane, and as [`Wezterm::list`].
     pub async fn text(&self, pane: &str, range: Range, escapes: bool) -> Result<String, PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         let (start, end) = (range.start(), range.end());
         let mut args =
             vec!["get-text", "--pane-id", pane, "--start-line", start.as_str(), "--end-line", end.as_str()];
@@ -277,7 +278,7 @@ impl Wezterm {
     /// # Errors
     /// NoPane, and as [`Wezterm::list`].
     pub async fn activate(&self, pane: &str) -> Result<(), PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         self.run("focus", &["activate-pane", "--pane-id", pane], None).await.map(drop)
     }
 
@@ -286,16 +287,16 @@ impl Wezterm {
     /// # Errors
     /// NoPane, and as [`Wezterm::list`].
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         self.run("close a pane", &["kill-pane", "--pane-id", pane], None).await.map(drop)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_sent(&self, pane: &str, bytes: usize) {
-        *self.known().sent.entry(pane.to_string()).or_default() += bytes;
+    fn count_sent(&self, pane: &str, bytes: usize) {
+        *self.cache().sent.entry(pane.to_string()).or_default() += bytes;
     }
 
     async fn run(
@@ -318,30 +319,30 @@ impl Wezterm {
         if let Some(socket) = &self.socket {
             command.env("WEZTERM_UNIX_SOCKET", socket);
         }
-        run(what, command, stdin, self.limit).await
+        run(what, command, stdin, self.timeout).await
     }
 }
 
 /// What to run in the pane: through `env`, where something is to be in its environment, or not, that this call needs otherwise.
-fn words(program: &Program, found: PathBuf) -> Vec<OsString> {
-    let args = program.argv.iter().skip(1).map(OsString::from);
-    let removed = program.env_remove.iter().filter(|name| is_wezterms(name));
+fn program_args(program: &Program, found: PathBuf) -> Vec<OsString> {
+    let rest = program.argv.iter().skip(1).map(OsString::from);
+    let removed = program.env_remove.iter().filter(|name| is_reserved_var(name));
     let removed = removed.flat_map(|name| ["-u".into(), OsString::from(name)]);
-    let set = program.env.iter().filter(|(name, _)| is_wezterms(name));
+    let set = program.env.iter().filter(|(name, _)| is_reserved_var(name));
     let set = set.map(|(name, value)| OsString::from(format!("{name}={value}")));
-    let through: Vec<OsString> = removed.chain(set).collect();
-    let mut words: Vec<OsString> = Vec::new();
-    if !through.is_empty() {
-        words.push("env".into());
-        words.extend(through);
+    let env_args: Vec<OsString> = removed.chain(set).collect();
+    let mut args: Vec<OsString> = Vec::new();
+    if !env_args.is_empty() {
+        args.push("env".into());
+        args.extend(env_args);
     }
-    words.push(found.into_os_string());
-    words.extend(args);
-    words
+    args.push(found.into_os_string());
+    args.extend(rest);
+    args
 }
 
 /// Variables by which the command line itself finds its settings, its libraries and its server.
-fn is_wezterms(name: &str) -> bool {
+fn is_reserved_var(name: &str) -> bool {
     let prefixes = ["WEZTERM", "XDG_", "LD_", "DYLD_"];
     ["HOME", "PATH", "USER", "DISPLAY", "TMPDIR"].contains(&name)
         || name.starts_with("WAYLAND")
@@ -349,7 +350,7 @@ fn is_wezterms(name: &str) -> bool {
 }
 
 /// Panes have numbers. Anything else is none, and is not handed to a command line.
-fn number(pane: &str) -> Result<u64, PaneError> {
+fn parse_pane_id(pane: &str) -> Result<u64, PaneError> {
     let digits = pane.bytes().all(|byte| byte.is_ascii_digit());
     let id = pane.parse().ok().filter(|_| digits);
     id.ok_or_else(|| PaneError::NoPane(pane.to_string()))
@@ -366,8 +367,8 @@ mod tests {
     #[test]
     fn what_is_no_number_is_no_pane() {
         for pane in ["", "-1", "+1", "%3", "1 2", "--help", "99999999999999999999999"] {
-            assert!(matches!(number(pane), Err(PaneError::NoPane(_))), "{pane}");
+            assert!(matches!(parse_pane_id(pane), Err(PaneError::NoPane(_))), "{pane}");
         }
-        assert_eq!(number("17").unwrap(), 17);
+        assert_eq!(parse_pane_id("17").unwrap(), 17);
     }
 }

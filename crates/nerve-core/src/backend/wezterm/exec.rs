@@ -22,7 +22,7 @@ pub(super) async fn run(
     what: &'static str,
     mut command: Command,
     stdin: Option<&[u8]>,
-    limit: Duration,
+    timeout: Duration,
 ) -> Result<Vec<u8>, PaneError> {
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -30,10 +30,10 @@ pub(super) async fn run(
         io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
         _ => PaneError::System { what: "run wezterm", error },
     })?;
-    let ended = tokio::time::timeout(limit, finish(child, stdin)).await;
-    let output = ended.map_err(|_| PaneError::NoAnswer(NAME, limit))?;
+    let ended = tokio::time::timeout(timeout, finish(child, stdin)).await;
+    let output = ended.map_err(|_| PaneError::NoAnswer(NAME, timeout))?;
     let output = output.map_err(|error| PaneError::System { what, error })?;
-    if output.status.success() { Ok(output.stdout) } else { Err(refusal(&output.stderr)) }
+    if output.status.success() { Ok(output.stdout) } else { Err(parse_error(&output.stderr)) }
 }
 
 async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
@@ -64,47 +64,50 @@ async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
 }
 
 /// What a failed call says: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
-fn refusal(stderr: &[u8]) -> PaneError {
+fn parse_error(stderr: &[u8]) -> PaneError {
     let stderr = String::from_utf8_lossy(stderr);
     let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());
-    let line = line.unwrap_or("it failed and said nothing").trim();
-    let said = line.split_once(" > ").map_or(line, |(_, said)| said);
-    let said = said.trim_end_matches("; terminating").trim();
-    if said.contains("failed to connect to") {
+    let line = line.unwrap_or("it failed and message nothing").trim();
+    let message = line.split_once(" > ").map_or(line, |(_, message)| message);
+    let message = message.trim_end_matches("; terminating").trim();
+    if message.contains("failed to connect to") {
         return PaneError::NoServer(NAME);
     }
     let pane = |found: &str| found.chars().take_while(char::is_ascii_digit).collect::<String>();
-    if let Some((_, id)) = said.split_once("no such pane ") {
+    if let Some((_, id)) = message.split_once("no such pane ") {
         return PaneError::NoPane(pane(id));
     }
-    if let Some(id) = said.strip_prefix("pane ").filter(|said| said.ends_with("not found")) {
+    if let Some(id) = message.strip_prefix("pane ").filter(|message| message.ends_with("not found")) {
         return PaneError::NoPane(pane(id));
     }
-    PaneError::Refused(format!("wezterm: {said}"))
+    PaneError::Refused(format!("wezterm: {message}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(stderr: &str) -> String {
-        refusal(stderr.as_bytes()).to_string()
+    fn message(stderr: &str) -> String {
+        parse_error(stderr.as_bytes()).to_string()
     }
 
     #[test]
     fn refusals_are_read_from_what_it_says() {
         assert_eq!(
-            said("12:00:00.000  ERROR  wezterm > no such pane 999; terminating\n"),
+            message("12:00:00.000  ERROR  wezterm > no such pane 999; terminating\n"),
             "no such pane: 999"
         );
-        assert_eq!(said("12:00:00.000  ERROR  wezterm > pane 7 not found; terminating\n"), "no such pane: 7");
+        assert_eq!(
+            message("12:00:00.000  ERROR  wezterm > pane 7 not found; terminating\n"),
+            "no such pane: 7"
+        );
         let connect =
             "12:00:00.000  ERROR  wezterm > failed to connect to Socket(\"/x\"): gone; terminating\n";
-        assert_eq!(said(connect), "no wezterm server is running");
+        assert_eq!(message(connect), "no wezterm server is running");
         assert_eq!(
-            said("12:00:00.000  ERROR  wezterm > something else; terminating"),
+            message("12:00:00.000  ERROR  wezterm > something else; terminating"),
             "wezterm: something else"
         );
-        assert_eq!(said(""), "wezterm: it failed and said nothing");
+        assert_eq!(message(""), "wezterm: it failed and message nothing");
     }
 }

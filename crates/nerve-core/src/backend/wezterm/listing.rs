@@ -8,13 +8,13 @@ use crate::backend::pane::PaneInfo;
 
 /// A pane. There is more in it than is read; what may be missing is not needed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Listed {
+pub(super) struct ListedPane {
     pub(super) pane_id: u64,
     #[serde(default)]
     pub(super) window_id: u64,
     #[serde(default)]
     pub(super) workspace: String,
-    pub(super) size: Cells,
+    pub(super) size: PaneSize,
     #[serde(default)]
     pub(super) title: String,
     /// A percent-encoded `file://` URL, or nothing.
@@ -40,12 +40,12 @@ pub(super) struct Listed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct Cells {
+pub(super) struct PaneSize {
     pub(super) rows: u16,
     pub(super) cols: u16,
 }
 
-impl Listed {
+impl ListedPane {
     pub(super) fn id(&self) -> String {
         self.pane_id.to_string()
     }
@@ -55,9 +55,10 @@ impl Listed {
     }
 
     /// Nothing tells that its text is another one.
-    pub(super) fn looks_as(&self, other: &Listed) -> bool {
-        let looks =
-            |of: &Listed| (of.size, of.cursor_x, of.cursor_y, of.cursor_visibility.clone(), of.title.clone());
+    pub(super) fn has_same_screen(&self, other: &ListedPane) -> bool {
+        let looks = |of: &ListedPane| {
+            (of.size, of.cursor_x, of.cursor_y, of.cursor_visibility.clone(), of.title.clone())
+        };
         looks(self) == looks(other)
     }
 
@@ -90,8 +91,8 @@ impl Listed {
 }
 
 /// Reads the list; it comes in another order each time, and is sorted here.
-pub(super) fn parse(json: &[u8]) -> Result<Vec<Listed>, serde_json::Error> {
-    let mut panes: Vec<Listed> = serde_json::from_slice(json)?;
+pub(super) fn parse(json: &[u8]) -> Result<Vec<ListedPane>, serde_json::Error> {
+    let mut panes: Vec<ListedPane> = serde_json::from_slice(json)?;
     panes.sort_by_key(|pane| pane.pane_id);
     Ok(panes)
 }

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::args::Range;
-use super::input::typings;
-use super::pane_cache::Server;
-use super::poller::{Process, Seen, Shared};
+use super::input::input_calls;
+use super::pane_cache::WeztermServer;
+use super::poller::{PaneEvent, Process, SharedState};
 use super::writer::Batch;
 use crate::backend::pane::{Claim, PaneEntry, PaneError, PaneInfo, Panes};
 use crate::backend::pty::WRITE_LIMIT;
@@ -24,27 +24,27 @@ use crate::clock::Clock;
 use crate::pump::Pump;
 
 /// More than any scrollback: a start that is too far back is moved to the first row.
-const ALL: u32 = 1_000_000;
+const ALL_ROWS: u32 = 1_000_000;
 
 /// See the module.
 pub(super) struct WeztermPane {
-    pub(super) server: Arc<Server>,
+    pub(super) server: Arc<WeztermServer>,
     pub(super) entry: PaneEntry,
     pub(super) panes: Panes,
     pub(super) process: Option<Process>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) pump: Pump,
     pub(super) clock: Clock,
-    pub(super) seen: mpsc::Receiver<Seen>,
+    pub(super) pane_events: mpsc::Receiver<PaneEvent>,
     pub(super) batches: mpsc::UnboundedSender<Batch>,
     pub(super) waiting: Arc<AtomicUsize>,
     /// Somebody has driven it before us.
     pub(super) adopted: bool,
     /// Nobody else drives the pane.
     pub(super) _claim: Option<Claim>,
-    pub(super) work: Vec<AbortOnDropHandle<()>>,
+    pub(super) tasks: Vec<AbortOnDropHandle<()>>,
     pub(super) output: Vec<u8>,
-    pub(super) told: VecDeque<BackendEvent>,
+    pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
     /// The pane is gone, or left.
     pub(super) over: bool,
@@ -54,49 +54,51 @@ pub(super) struct WeztermPane {
 }
 
 impl WeztermPane {
-    fn saw(&mut self, seen: Seen) {
+    fn on_pane_event(&mut self, event: PaneEvent) {
         let now = self.clock.now();
-        match seen {
-            Seen::Size(size) => {
+        match event {
+            PaneEvent::Size(size) => {
                 self.pump.resize(now, size);
-                self.told.push_back(BackendEvent::Resized(size));
+                self.events.push_back(BackendEvent::Resized(size));
             }
-            Seen::Bytes(bytes) => {
+            PaneEvent::Output(bytes) => {
                 self.pump.output(now, &bytes);
                 self.output = bytes;
-                self.told.push_back(BackendEvent::Output);
+                self.events.push_back(BackendEvent::Output);
             }
-            Seen::Place(place) => {
+            PaneEvent::Place(place) => {
                 self.place = place;
-                self.told.push_back(BackendEvent::PlaceChanged);
+                self.events.push_back(BackendEvent::PlaceChanged);
             }
-            Seen::First if std::mem::take(&mut self.adopted) => self.told.push_back(BackendEvent::CaughtUp),
-            Seen::First => {}
-            Seen::Fault(message) => self.told.push_back(BackendEvent::Fault(message)),
-            Seen::Ended(exit) => self.ended(BackendEvent::Exited(exit), exit),
-            Seen::Gone(how) => self.ended(BackendEvent::Gone(how), ExitStatus::Unknown),
+            PaneEvent::FirstPoll if std::mem::take(&mut self.adopted) => {
+                self.events.push_back(BackendEvent::CaughtUp)
+            }
+            PaneEvent::FirstPoll => {}
+            PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
+            PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
+            PaneEvent::Gone(how) => self.on_end(BackendEvent::Gone(how), ExitStatus::Unknown),
         }
     }
 
-    fn ended(&mut self, how: BackendEvent, exit: ExitStatus) {
+    fn on_end(&mut self, how: BackendEvent, exit: ExitStatus) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         if self.adopted {
             // It may not have been seen at all.
-            self.told.push_back(BackendEvent::CaughtUp);
+            self.events.push_back(BackendEvent::CaughtUp);
         }
         self.exit = exit;
-        self.work.clear();
+        self.tasks.clear();
         self.panes.forget(&self.entry);
-        self.told.extend([how, BackendEvent::Closed]);
+        self.events.extend([how, BackendEvent::Closed]);
     }
 
     fn finish_recording(&mut self) {
         let now = self.clock.now();
         self.pump.exit(now, self.exit);
         // What it lacks then is its end alone.
-        let _ = self.panes.finish(&self.entry, self.exit, now);
+        let _ = self.panes.finish_recording(&self.entry, self.exit, now);
     }
 }
 
@@ -111,12 +113,12 @@ impl Drop for WeztermPane {
 impl Backend for WeztermPane {
     async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
-            if let Some(event) = self.told.pop_front() {
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
                 return event;
             }
-            match self.seen.recv().await {
-                Some(seen) => self.saw(seen),
+            match self.pane_events.recv().await {
+                Some(event) => self.on_pane_event(event),
                 // Over: nothing happens any more.
                 None => std::future::pending().await,
             }
@@ -131,12 +133,12 @@ impl Backend for WeztermPane {
         if self.over || self.waiting() + bytes.len() > WRITE_LIMIT {
             return false;
         }
-        let Some(batch) = typings(bytes) else {
+        let Some(batch) = input_calls(bytes) else {
             let message = "bytes that are not UTF-8 cannot be typed into a WezTerm pane";
-            self.told.push_back(BackendEvent::Fault(message.into()));
+            self.events.push_back(BackendEvent::Fault(message.into()));
             return false;
         };
-        let size: usize = batch.iter().map(super::input::Typing::size).sum();
+        let size: usize = batch.iter().map(super::input::InputCall::size).sum();
         self.waiting.fetch_add(size, Ordering::Relaxed);
         let taken = self.batches.send(batch).is_ok();
         if taken {
@@ -179,7 +181,7 @@ impl Backend for WeztermPane {
         self.entry.memory = memory.clone();
         if let Err(error) = self.panes.store(&self.entry) {
             let message = format!("the pane's entry cannot be written: {error}");
-            self.told.push_back(BackendEvent::Fault(message));
+            self.events.push_back(BackendEvent::Fault(message));
         }
     }
 
@@ -193,9 +195,9 @@ impl Backend for WeztermPane {
 
     /// Panes live without us. One that we made and nobody would find again is ours to end.
     fn release(&mut self) -> bool {
-        let left = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
-        self.released |= left;
-        left
+        let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
+        self.released |= released;
+        released
     }
 
     /// The pane's own text, however old what we saw last is.
@@ -205,7 +207,7 @@ impl Backend for WeztermPane {
         }
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         let rows = self.shared.rows.load(Ordering::Relaxed);
-        let back = lines.map_or(ALL, |lines| u32::try_from(lines).unwrap_or(ALL));
+        let back = lines.map_or(ALL_ROWS, |lines| u32::try_from(lines).unwrap_or(ALL_ROWS));
         Some(Box::pin(async move {
             let range = Range::with_scrollback(rows, back);
             let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
@@ -220,7 +222,7 @@ impl Backend for WeztermPane {
             self.signal_after_end(signal);
         } else if !self.entry.ours {
             // It was there before us.
-            self.ended(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
+            self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
         } else if self.shared.closing.swap(true, Ordering::Relaxed) {
             // Closing was not enough.
             self.signal(signal);
@@ -230,14 +232,14 @@ impl Backend for WeztermPane {
             tokio::spawn(async move {
                 // Gone already is what it is to be; else signals follow.
                 let _ = server.wezterm.kill(&pane).await;
-                shared.poke.notify_one();
+                shared.wake.notify_one();
             });
         }
     }
 
     fn set_watchful(&mut self, watchful: bool) {
         if self.shared.watchful.swap(watchful, Ordering::Relaxed) != watchful && watchful {
-            self.shared.poke.notify_one();
+            self.shared.wake.notify_one();
         }
     }
 

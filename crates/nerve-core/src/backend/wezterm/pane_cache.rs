@@ -10,35 +10,35 @@ use tokio::time::Instant;
 
 use super::client::Wezterm;
 use super::exec::NAME;
-use super::listing::Listed;
+use super::listing::ListedPane;
 use crate::backend::pane::PaneError;
 
 /// Looks that may run at once: more only make each other wait, and what is typed with them.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_POLLS: usize = 4;
 
 /// What nodes of one server share.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct WeztermServer {
     pub(super) wezterm: Wezterm,
-    last: Queue<Last>,
-    pub(super) looks: Semaphore,
+    last: Queue<CachedList>,
+    pub(super) poll_permits: Semaphore,
 }
 
 /// The last list, or how it failed, and when it was asked for.
 #[derive(Debug, Default)]
-enum Last {
+enum CachedList {
     #[default]
-    None,
-    List(Instant, Arc<Vec<Listed>>),
+    Empty,
+    List(Instant, Arc<Vec<ListedPane>>),
     NoServer(Instant),
-    NoAnswer(Instant, Duration),
+    Timeout(Instant, Duration),
 }
 
-type Servers = HashMap<(PathBuf, Option<String>), Weak<Server>>;
+type Servers = HashMap<(PathBuf, Option<String>), Weak<WeztermServer>>;
 
-impl Server {
+impl WeztermServer {
     /// The one that others of this process use already, or a new one.
-    pub(super) fn of(wezterm: Wezterm) -> Arc<Server> {
+    pub(super) fn shared(wezterm: Wezterm) -> Arc<WeztermServer> {
         static SERVERS: OnceLock<Mutex<Servers>> = OnceLock::new();
         let servers = SERVERS.get_or_init(Mutex::default);
         let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,27 +47,31 @@ impl Server {
         if let Some(server) = servers.get(&key).and_then(Weak::upgrade) {
             return server;
         }
-        let server = Arc::new(Server { wezterm, last: Queue::default(), looks: Semaphore::new(AT_ONCE) });
+        let server = Arc::new(WeztermServer {
+            wezterm,
+            last: Queue::default(),
+            poll_permits: Semaphore::new(MAX_CONCURRENT_POLLS),
+        });
         servers.insert(key, Arc::downgrade(&server));
         server
     }
 
     /// A list that was asked for at `since` or later. Whoever waits for another's call gets its answer, or its failure.
-    pub(super) async fn list(&self, since: Instant) -> Result<Arc<Vec<Listed>>, PaneError> {
+    pub(super) async fn list(&self, since: Instant) -> Result<Arc<Vec<ListedPane>>, PaneError> {
         let mut last = self.last.lock().await;
         match &*last {
-            Last::List(at, panes) if *at >= since => return Ok(panes.clone()),
-            Last::NoServer(at) if *at >= since => return Err(PaneError::NoServer(NAME)),
-            Last::NoAnswer(at, limit) if *at >= since => return Err(PaneError::NoAnswer(NAME, *limit)),
+            CachedList::List(at, panes) if *at >= since => return Ok(panes.clone()),
+            CachedList::NoServer(at) if *at >= since => return Err(PaneError::NoServer(NAME)),
+            CachedList::Timeout(at, limit) if *at >= since => return Err(PaneError::NoAnswer(NAME, *limit)),
             _ => {}
         }
         let at = Instant::now();
         let listed = self.wezterm.listed().await.map(Arc::new);
         *last = match &listed {
-            Ok(panes) => Last::List(at, panes.clone()),
-            Err(PaneError::NoServer(_)) => Last::NoServer(at),
-            Err(PaneError::NoAnswer(_, limit)) => Last::NoAnswer(at, *limit),
-            Err(_) => Last::None,
+            Ok(panes) => CachedList::List(at, panes.clone()),
+            Err(PaneError::NoServer(_)) => CachedList::NoServer(at),
+            Err(PaneError::NoAnswer(_, limit)) => CachedList::Timeout(at, *limit),
+            Err(_) => CachedList::Empty,
         };
         listed
     }

@@ -14,67 +14,72 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::args::Range;
-use super::listing::Listed;
-use super::pane_cache::Server;
-use super::repaint::{Capture, NeedsMore, Picture};
+use super::listing::ListedPane;
+use super::pane_cache::WeztermServer;
+use super::repaint::{Capture, NeedsMore, Repainter};
 use super::rows::rows_of;
 use crate::backend::pane::PaneError;
 use crate::backend::tty;
 
 /// Rows above the screen that are looked at, and what comes next when more than that has scrolled away.
-const ABOVE: [u32; 3] = [120, 1500, 20_000];
+const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
 /// Between looks at a screen that changes, where nobody tells that it has.
-const FAST: Duration = Duration::from_millis(30);
+const FAST_INTERVAL: Duration = Duration::from_millis(30);
 /// Between looks while a turn may end, or what was typed may show.
-const WATCHFUL: Duration = Duration::from_millis(100);
+const WATCHFUL_INTERVAL: Duration = Duration::from_millis(100);
 /// The same when nothing was written for so long that it will be told, and how long that is.
-const PATIENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const SLOW_INTERVAL: Duration = Duration::from_secs(1);
+const SLOW_AFTER: Duration = Duration::from_secs(30);
 /// Between looks at a list while nothing happens; it may be this much older, for one list does for all panes.
-const REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(3));
+const IDLE_INTERVAL: Duration = Duration::from_secs(4);
+const IDLE_LIST_AGE: Duration = Duration::from_secs(3);
 /// A text is looked at when it is that old, whatever the list says.
-const STALE: Duration = Duration::from_secs(12);
+const MAX_TEXT_AGE: Duration = Duration::from_secs(12);
 /// How long after something was typed, or has changed, more of it is looked for.
-const ECHO: Duration = Duration::from_secs(1);
-const TAIL: Duration = Duration::from_millis(400);
+const AFTER_INPUT: Duration = Duration::from_secs(1);
+const AFTER_CHANGE: Duration = Duration::from_millis(400);
 /// How often the count of bytes is looked at, while a turn may end and at rest.
-const COUNT: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(200));
+const COUNTER_INTERVAL: Duration = Duration::from_millis(15);
+const IDLE_COUNTER_INTERVAL: Duration = Duration::from_millis(200);
 /// From one look to the next at least; the longer one while a screen goes on changing.
-const GAP: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(90));
+const MIN_GAP: Duration = Duration::from_millis(15);
+const BUSY_GAP: Duration = Duration::from_millis(90);
 /// Looks that saw a change one after the other, from which on it goes on changing.
-const STREAK: u32 = 5;
+const BUSY_STREAK: u32 = 5;
 /// Looks for nothing, from which on a count says nothing any more.
-const FRUITLESS: u32 = 9;
+const MAX_FRUITLESS_POLLS: u32 = 9;
 /// A server that does not answer is asked again so often.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// A server that is not there is looked for so often before it is gone.
-const MISSES: (u32, Duration) = (4, Duration::from_millis(150));
+const MAX_CONNECT_FAILURES: u32 = 4;
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
 /// How long a program may outlive its closed pane before it is given up.
-const AFTERLIFE: Duration = Duration::from_secs(3);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What was seen.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum PaneEvent {
     /// The pane has this size from here on.
     Size(Size),
     /// It shows something else.
-    Bytes(Vec<u8>),
+    Output(Vec<u8>),
     /// It is somewhere else, or has the focus or has it no more.
     Place(Vec<(&'static str, String)>),
     /// What it showed before we came is told.
-    First,
+    FirstPoll,
     /// Something failed that the node outlives.
     Fault(String),
     /// The program has ended, and its pane is still there.
-    Ended(ExitStatus),
+    Exited(ExitStatus),
     /// The pane is gone; in words.
     Gone(String),
 }
 
 /// What the node says to those who look and type for it.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     /// Look now: something was typed.
-    pub(super) poke: Notify,
+    pub(super) wake: Notify,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
     /// The pane is being closed by us: it is gone when its program is.
@@ -95,7 +100,7 @@ pub(super) struct Process {
 
 impl Process {
     /// The one that leads the terminal of a pane.
-    pub(super) fn of(listed: &Listed) -> Option<Process> {
+    pub(super) fn of(listed: &ListedPane) -> Option<Process> {
         let pid = tty::leader(listed.tty.as_deref()?)?;
         Some(Process { pid, started: tty::stat(pid)?.started })
     }
@@ -106,77 +111,77 @@ impl Process {
 }
 
 /// See the module.
-pub(super) struct Eye {
-    server: Arc<Server>,
+pub(super) struct Poller {
+    server: Arc<WeztermServer>,
     pane: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     process: Option<Process>,
     /// The program that was in the pane when somebody drove it before us.
     expected: Option<i32>,
-    reports: mpsc::Sender<Seen>,
-    picture: Picture,
-    known: Option<Listed>,
+    events: mpsc::Sender<PaneEvent>,
+    repainter: Repainter,
+    listed: Option<ListedPane>,
     /// Its text at the last look that read it.
     text: Option<String>,
     place: Vec<(&'static str, String)>,
     /// Bytes the program had written before the last look.
-    count: Option<u64>,
+    counter: Option<u64>,
     /// When the last look began, ended, saw a change, saw the text; when something was typed.
-    began: Instant,
-    ended: Instant,
-    changed: Instant,
-    read: Option<Instant>,
-    typed: Option<Instant>,
+    poll_started: Instant,
+    poll_ended: Instant,
+    last_change: Instant,
+    text_read_at: Option<Instant>,
+    last_input: Option<Instant>,
     streak: u32,
     /// Looks that saw no change one after the other, though something was written: elsewhere, it seems.
     fruitless: u32,
-    misses: u32,
+    connect_failures: u32,
     /// It was told that the server does not answer.
-    complained: bool,
+    fault_reported: bool,
 }
 
 /// How a look failed.
-enum Failed {
-    Ended(ExitStatus),
+enum PollError {
+    Exited(ExitStatus),
     Gone(String),
-    Unanswered(PaneError),
+    Unavailable(PaneError),
     NoServer,
     /// Nobody wants to know any more.
-    Unheard,
+    ReceiverClosed,
 }
 
-impl Eye {
+impl Poller {
     /// For a pane of a server, of which `picture` is known. `process` is the program in it, and the id of the one that was in it when
     /// somebody drove it before us.
     pub(super) fn new(
-        (server, pane): (Arc<Server>, String),
-        picture: Picture,
-        shared: Arc<Shared>,
+        (server, pane): (Arc<WeztermServer>, String),
+        repainter: Repainter,
+        shared: Arc<SharedState>,
         (process, expected): (Option<Process>, Option<i32>),
-        reports: mpsc::Sender<Seen>,
-    ) -> Eye {
+        events: mpsc::Sender<PaneEvent>,
+    ) -> Poller {
         let now = Instant::now();
-        Eye {
+        Poller {
             server,
             pane,
             shared,
             process,
             expected,
-            reports,
-            picture,
-            known: None,
+            events,
+            repainter,
+            listed: None,
             text: None,
             place: Vec::new(),
-            count: None,
-            began: now,
-            ended: now,
-            changed: now,
-            read: None,
-            typed: None,
+            counter: None,
+            poll_started: now,
+            poll_ended: now,
+            last_change: now,
+            text_read_at: None,
+            last_input: None,
             streak: 0,
             fruitless: 0,
-            misses: 0,
-            complained: false,
+            connect_failures: 0,
+            fault_reported: false,
         }
     }
 
@@ -184,72 +189,73 @@ impl Eye {
     pub(super) async fn run(mut self) {
         let mut first = true;
         loop {
-            match self.look().await {
+            match self.poll().await {
                 Ok(()) => {
-                    (self.misses, self.complained) = (0, false);
-                    if std::mem::take(&mut first) && !self.report(Seen::First).await {
+                    (self.connect_failures, self.fault_reported) = (0, false);
+                    if std::mem::take(&mut first) && !self.send(PaneEvent::FirstPoll).await {
                         return;
                     }
-                    self.rest().await;
+                    self.wait_for_next_poll().await;
                 }
-                Err(Failed::Ended(exit)) => {
-                    self.report(Seen::Ended(exit)).await;
+                Err(PollError::Exited(exit)) => {
+                    self.send(PaneEvent::Exited(exit)).await;
                     return;
                 }
-                Err(Failed::Gone(how)) => return self.gone(how).await,
-                Err(Failed::NoServer) if self.misses >= MISSES.0 => {
-                    return self.gone("WezTerm's server is gone, and its panes with it".into()).await;
+                Err(PollError::Gone(how)) => return self.report_gone(how).await,
+                Err(PollError::NoServer) if self.connect_failures >= MAX_CONNECT_FAILURES => {
+                    return self.report_gone("WezTerm's server is gone, and its panes with it".into()).await;
                 }
-                Err(Failed::NoServer) => {
-                    self.misses += 1;
-                    tokio::time::sleep(MISSES.1).await;
+                Err(PollError::NoServer) => {
+                    self.connect_failures += 1;
+                    tokio::time::sleep(RECONNECT_INTERVAL).await;
                 }
-                Err(Failed::Unanswered(error)) => {
-                    let again = std::mem::replace(&mut self.complained, true);
-                    let fault = || Seen::Fault(format!("its pane cannot be looked at: {error}"));
-                    if !again && !self.report(fault()).await {
+                Err(PollError::Unavailable(error)) => {
+                    let again = std::mem::replace(&mut self.fault_reported, true);
+                    let fault = || PaneEvent::Fault(format!("its pane cannot be looked at: {error}"));
+                    if !again && !self.send(fault()).await {
                         return;
                     }
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
-                Err(Failed::Unheard) => return,
+                Err(PollError::ReceiverClosed) => return,
             }
         }
     }
 
-    async fn report(&self, seen: Seen) -> bool {
-        self.reports.send(seen).await.is_ok()
+    async fn send(&self, event: PaneEvent) -> bool {
+        self.events.send(event).await.is_ok()
     }
 
     /// A pane that we close is gone when its program is; it is ended by signals meanwhile.
-    async fn gone(&self, how: String) {
-        let deadline = Instant::now() + AFTERLIFE;
+    async fn report_gone(&self, how: String) {
+        let deadline = Instant::now() + EXIT_TIMEOUT;
         while self.shared.closing.load(Ordering::Relaxed)
             && self.process.is_some_and(Process::is_alive)
             && Instant::now() < deadline
         {
-            tokio::time::sleep(COUNT.0).await;
+            tokio::time::sleep(COUNTER_INTERVAL).await;
         }
-        self.report(Seen::Gone(how)).await;
+        self.send(PaneEvent::Gone(how)).await;
     }
 
     /// Waits for the time of the next look.
-    async fn rest(&mut self) {
+    async fn wait_for_next_poll(&mut self) {
         loop {
             let now = Instant::now();
-            let due = self.began + self.interval(now);
-            let hasty = self.is_watchful() || self.is_fresh(now);
-            let tick = self.count.map(|_| now + if hasty { COUNT.0 } else { COUNT.1 });
+            let due = self.poll_started + self.interval(now);
+            let is_active = self.is_watchful() || self.is_recent(now);
+            let tick =
+                self.counter.map(|_| now + if is_active { COUNTER_INTERVAL } else { IDLE_COUNTER_INTERVAL });
             let wake = tick.map_or(due, |tick| tick.min(due));
             tokio::select! {
-                () = self.shared.poke.notified() => (self.typed, self.fruitless) = (Some(Instant::now()), 0),
+                () = self.shared.wake.notified() => (self.last_input, self.fruitless) = (Some(Instant::now()), 0),
                 () = tokio::time::sleep_until(wake) => {}
-                () = self.reports.closed() => return,
+                () = self.events.closed() => return,
             }
             let now = Instant::now();
-            let earliest = self.ended + self.gap();
-            let wanted = now >= due || self.typed.is_some_and(|typed| typed > self.began);
-            if wanted || (now >= earliest && self.has_written()) {
+            let earliest = self.poll_ended + self.min_gap();
+            let is_due = now >= due || self.last_input.is_some_and(|typed| typed > self.poll_started);
+            if is_due || (now >= earliest && self.has_written()) {
                 return;
             }
         }
@@ -260,134 +266,135 @@ impl Eye {
     }
 
     /// Something was typed or changed just now.
-    fn is_fresh(&self, now: Instant) -> bool {
-        self.typed.is_some_and(|typed| now < typed + ECHO) || now < self.changed + TAIL
+    fn is_recent(&self, now: Instant) -> bool {
+        self.last_input.is_some_and(|typed| now < typed + AFTER_INPUT)
+            || now < self.last_change + AFTER_CHANGE
     }
 
     fn interval(&self, now: Instant) -> Duration {
-        match self.count {
-            None if self.is_fresh(now) => FAST,
-            Some(_) if self.is_fresh(now) => WATCHFUL,
-            Some(_) if self.is_watchful() && now > self.changed + PATIENT.1 => PATIENT.0,
-            _ if self.is_watchful() => WATCHFUL,
-            _ => REST.0,
+        match self.counter {
+            None if self.is_recent(now) => FAST_INTERVAL,
+            Some(_) if self.is_recent(now) => WATCHFUL_INTERVAL,
+            Some(_) if self.is_watchful() && now > self.last_change + SLOW_AFTER => SLOW_INTERVAL,
+            _ if self.is_watchful() => WATCHFUL_INTERVAL,
+            _ => IDLE_INTERVAL,
         }
     }
 
     /// How long to the next look at least, whatever was written.
-    fn gap(&self) -> Duration {
-        let base = if self.streak > STREAK { GAP.1 } else { GAP.0 };
-        base.saturating_mul(1 << self.fruitless.min(FRUITLESS)).min(REST.0)
+    fn min_gap(&self) -> Duration {
+        let base = if self.streak > BUSY_STREAK { BUSY_GAP } else { MIN_GAP };
+        base.saturating_mul(1 << self.fruitless.min(MAX_FRUITLESS_POLLS)).min(IDLE_INTERVAL)
     }
 
     fn has_written(&self) -> bool {
-        self.count.is_some() && self.written() != self.count
+        self.counter.is_some() && self.written_bytes() != self.counter
     }
 
-    fn written(&self) -> Option<u64> {
-        tty::written(self.process?.pid)
+    fn written_bytes(&self) -> Option<u64> {
+        tty::written_bytes(self.process?.pid)
     }
 
-    async fn look(&mut self) -> Result<(), Failed> {
+    async fn poll(&mut self) -> Result<(), PollError> {
         let now = Instant::now();
-        let written = self.has_written() && self.fruitless < FRUITLESS;
-        let at_rest = !self.is_watchful() && !self.is_fresh(now) && !written;
-        let count = self.written();
-        self.began = now;
+        let written = self.has_written() && self.fruitless < MAX_FRUITLESS_POLLS;
+        let at_rest = !self.is_watchful() && !self.is_recent(now) && !written;
+        let count = self.written_bytes();
+        self.poll_started = now;
         let server = self.server.clone();
-        let Ok(_turn) = server.looks.acquire().await else { return Err(Failed::Unheard) };
-        if at_rest && self.read.is_some_and(|read| now < read + STALE) {
-            let listed = self.listed(now.checked_sub(REST.1).unwrap_or(now)).await?;
-            if self.known.as_ref().is_some_and(|known| known.looks_as(&listed)) {
-                self.ended = Instant::now();
-                return self.placed(listed).await;
+        let Ok(_turn) = server.poll_permits.acquire().await else { return Err(PollError::ReceiverClosed) };
+        if at_rest && self.text_read_at.is_some_and(|read| now < read + MAX_TEXT_AGE) {
+            let listed = self.list_pane(now.checked_sub(IDLE_LIST_AGE).unwrap_or(now)).await?;
+            if self.listed.as_ref().is_some_and(|known| known.has_same_screen(&listed)) {
+                self.poll_ended = Instant::now();
+                return self.on_listed(listed).await;
             }
         }
         // The list after the text: its cursor is never the older one of the two.
-        let early = match &self.known {
-            Some(known) => Some(self.text_of(known.size.rows, ABOVE[0]).await?),
+        let early = match &self.listed {
+            Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[0]).await?),
             None => None,
         };
         let unchanged = early.is_some() && early == self.text;
         // Where nothing has changed, one list does for all panes.
-        let since = if at_rest && unchanged { now.checked_sub(REST.1) } else { None };
-        let listed = self.listed(since.unwrap_or_else(Instant::now)).await?;
-        let same_size = self.known.as_ref().is_some_and(|known| known.size == listed.size);
+        let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
+        let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
+        let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
         let text = match early.filter(|_| same_size) {
             Some(text) => text,
-            None => self.text_of(listed.size.rows, ABOVE[0]).await?,
+            None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[0]).await?,
         };
         self.text = Some(text.clone());
-        if let (None, Some(expected)) = (&self.known, self.expected)
+        if let (None, Some(expected)) = (&self.listed, self.expected)
             && Process::of(&listed).is_some_and(|process| process.pid != expected)
         {
             // Another server gave its number to another pane.
-            return Err(Failed::Gone(self.ended()));
+            return Err(PollError::Gone(self.gone_message()));
         }
         let dead = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
-        self.seen(listed, text).await?;
+        self.on_capture(listed, text).await?;
         if let Some(exit) = dead {
-            return Err(Failed::Ended(exit));
+            return Err(PollError::Exited(exit));
         }
-        (self.count, self.ended, self.read) = (count, Instant::now(), Some(now));
+        (self.counter, self.poll_ended, self.text_read_at) = (count, Instant::now(), Some(now));
         Ok(())
     }
 
-    async fn seen(&mut self, listed: Listed, text: String) -> Result<(), Failed> {
+    async fn on_capture(&mut self, listed: ListedPane, text: String) -> Result<(), PollError> {
         let size = Size::new(listed.size.cols, listed.size.rows);
-        let mut bytes = self.picture.update(capture(&listed, &text, ABOVE[0]), false);
-        for above in &ABOVE[1..] {
+        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[0]), false);
+        for scrollback in &SCROLLBACK_ROWS[1..] {
             if bytes == Err(NeedsMore) {
-                let text = self.text_of(size.rows, *above).await?;
-                let last = Some(above) == ABOVE.last();
-                bytes = self.picture.update(capture(&listed, &text, *above), last);
+                let text = self.read_text(size.rows, *scrollback).await?;
+                let last = Some(scrollback) == SCROLLBACK_ROWS.last();
+                bytes = self.repainter.update(capture(&listed, &text, *scrollback), last);
             }
         }
         let bytes = bytes.unwrap_or_default();
-        let resized = self.known.as_ref().is_none_or(|known| known.size != listed.size);
+        let resized = self.listed.as_ref().is_none_or(|known| known.size != listed.size);
         self.shared.rows.store(size.rows, Ordering::Relaxed);
-        if resized && !self.report(Seen::Size(size)).await {
-            return Err(Failed::Unheard);
+        if resized && !self.send(PaneEvent::Size(size)).await {
+            return Err(PollError::ReceiverClosed);
         }
-        self.placed(listed).await?;
+        self.on_listed(listed).await?;
         if bytes.is_empty() {
             (self.streak, self.fruitless) = (0, self.fruitless.saturating_add(1));
             return Ok(());
         }
         (self.streak, self.fruitless) = (self.streak.saturating_add(1), 0);
-        self.changed = Instant::now();
-        if self.report(Seen::Bytes(bytes)).await { Ok(()) } else { Err(Failed::Unheard) }
+        self.last_change = Instant::now();
+        if self.send(PaneEvent::Output(bytes)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
     }
 
     /// Tells where the pane is, if that is another place than before.
-    async fn placed(&mut self, listed: Listed) -> Result<(), Failed> {
+    async fn on_listed(&mut self, listed: ListedPane) -> Result<(), PollError> {
         let place = listed.place();
         if let Some(tty) = listed.tty.clone() {
             self.shared.tty.get_or_init(|| tty);
         }
-        self.known = Some(listed);
+        self.listed = Some(listed);
         if place == self.place {
             return Ok(());
         }
         self.place = place.clone();
-        if self.report(Seen::Place(place)).await { Ok(()) } else { Err(Failed::Unheard) }
+        if self.send(PaneEvent::Place(place)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
     }
 
-    async fn listed(&self, since: Instant) -> Result<Listed, Failed> {
-        let panes = self.server.list(since).await.map_err(failed)?;
+    async fn list_pane(&self, since: Instant) -> Result<ListedPane, PollError> {
+        let panes = self.server.list(since).await.map_err(poll_error)?;
         let found = panes.iter().find(|listed| listed.id() == self.pane).cloned();
-        found.ok_or_else(|| Failed::Gone(self.ended()))
+        found.ok_or_else(|| PollError::Gone(self.gone_message()))
     }
 
-    async fn text_of(&self, rows: u16, above: u32) -> Result<String, Failed> {
-        let range = Range::with_scrollback(rows, above);
+    async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {
+        let range = Range::with_scrollback(rows, scrollback);
         match self.server.wezterm.text(&self.pane, range, true).await {
-            Err(PaneError::NoPane(_)) => Err(Failed::Gone(self.ended())),
-            text => text.map_err(failed),
+            Err(PaneError::NoPane(_)) => Err(PollError::Gone(self.gone_message())),
+            text => text.map_err(poll_error),
         }
     }
 
-    fn ended(&self) -> String {
+    fn gone_message(&self) -> String {
         format!(
             "WezTerm has no pane {} any more: its program has ended, or somebody has closed it",
             self.pane
@@ -395,23 +402,23 @@ impl Eye {
     }
 }
 
-fn failed(error: PaneError) -> Failed {
+fn poll_error(error: PaneError) -> PollError {
     match error {
-        PaneError::NoServer(_) => Failed::NoServer,
-        error => Failed::Unanswered(error),
+        PaneError::NoServer(_) => PollError::NoServer,
+        error => PollError::Unavailable(error),
     }
 }
 
 /// `text` is the screen and up to `above` rows above it.
-fn capture(listed: &Listed, text: &str, above: u32) -> Capture {
+fn capture(listed: &ListedPane, text: &str, scrollback: u32) -> Capture {
     let size = Size::new(listed.size.cols, listed.size.rows);
     let mut all = rows_of(text);
     let screen = usize::from(size.rows);
     let rows = all.split_off(all.len().saturating_sub(screen));
     let mut capture = Capture {
         size,
-        cut: all.len() >= above as usize,
-        above: all,
+        truncated: all.len() >= scrollback as usize,
+        scrollback: all,
         rows,
         cursor: (listed.cursor_x, listed.cursor_y),
         shows_cursor: listed.shows_cursor(),

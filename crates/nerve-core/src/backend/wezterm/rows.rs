@@ -7,56 +7,56 @@ const STYLE_LIMIT: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Row {
     /// Its text and styles, as bytes for a terminal whose style is the default one, and is so again after them.
-    pub(super) shown: String,
+    pub(super) ansi: String,
     /// Its text alone, trailing blanks cut.
     pub(super) text: String,
     /// It takes at most so many columns, with the blanks at its end. Which characters are wide is the terminal's affair.
     pub(super) columns: usize,
     /// The terminal wrapped it: it goes on in the next row.
-    pub(super) goes_on: bool,
+    pub(super) wraps: bool,
 }
 
 /// The style in force. It goes on over the end of a row.
 #[derive(Debug, Default)]
 struct Style {
     /// SGR sequences since the last reset.
-    looks: String,
+    sgr: String,
     /// The open hyperlink (OSC 8).
     link: String,
 }
 
 impl Style {
     fn begin(&self, row: &mut Row) {
-        row.shown.push_str(&self.link);
-        row.shown.push_str(&self.looks);
+        row.ansi.push_str(&self.link);
+        row.ansi.push_str(&self.sgr);
     }
 
     fn end(&self, row: &mut Row) {
-        if !self.looks.is_empty() {
-            row.shown.push_str("\x1b[0m");
+        if !self.sgr.is_empty() {
+            row.ansi.push_str("\x1b[0m");
         }
         if !self.link.is_empty() {
-            row.shown.push_str("\x1b]8;;\x1b\\");
+            row.ansi.push_str("\x1b]8;;\x1b\\");
         }
     }
 
     /// `params` of an SGR sequence (ECMA-48 §8.3.117).
-    fn look(&mut self, params: &str, row: &mut Row) {
+    fn add_sgr(&mut self, params: &str, row: &mut Row) {
         let sequence = format!("\x1b[{params}m");
-        row.shown.push_str(&sequence);
+        row.ansi.push_str(&sequence);
         if params.is_empty() || params == "0" {
-            self.looks.clear();
+            self.sgr.clear();
             return;
         }
-        if params.starts_with("0;") || self.looks.len() + sequence.len() > STYLE_LIMIT {
-            self.looks.clear();
+        if params.starts_with("0;") || self.sgr.len() + sequence.len() > STYLE_LIMIT {
+            self.sgr.clear();
         }
-        self.looks.push_str(&sequence);
+        self.sgr.push_str(&sequence);
     }
 
     fn link(&mut self, of: &str, row: &mut Row) {
         let sequence = format!("\x1b]{of}\x1b\\");
-        row.shown.push_str(&sequence);
+        row.ansi.push_str(&sequence);
         self.link = if of.ends_with(';') { String::new() } else { sequence };
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
             '\x1b' => rest = escape(rest, &mut style, &mut row),
             c if c.is_control() => {}
             c => {
-                row.shown.push(c);
+                row.ansi.push(c);
                 row.text.push(c);
                 row.columns += if c < '\u{300}' || ('\u{2010}'..'\u{2600}').contains(&c) { 1 } else { 2 };
             }
@@ -101,8 +101,8 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
 fn finish(row: &mut Row, style: &Style) {
     style.end(row);
     row.text.truncate(row.text.trim_end().len());
-    if row.text.is_empty() && !row.shown.contains("\x1b[") {
-        row.shown.clear();
+    if row.text.is_empty() && !row.ansi.contains("\x1b[") {
+        row.ansi.clear();
     }
 }
 
@@ -116,9 +116,9 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
             let params = &body[..end];
             let plain = params.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'));
             match body.as_bytes()[end] {
-                b'm' if plain => style.look(params, row),
+                b'm' if plain => style.add_sgr(params, row),
                 // The rest of the row in the colour of its background.
-                b'K' if matches!(params, "" | "0") => row.shown.push_str("\x1b[K"),
+                b'K' if matches!(params, "" | "0") => row.ansi.push_str("\x1b[K"),
                 _ => {}
             }
             &body[end + 1..]
@@ -165,22 +165,22 @@ mod tests {
     fn a_style_goes_on_in_the_next_row() {
         let rows =
             rows_of("\x1b[1;31mred\nstill\n\x1b[0mplain \x1b]8;;http://x\x1b\\link\n!\x1b]8;;\x1b\\\n");
-        assert_eq!(rows[0].shown, "\x1b[1;31mred\x1b[0m");
-        assert_eq!(rows[1].shown, "\x1b[1;31mstill\x1b[0m");
-        assert_eq!(rows[2].shown, "\x1b[1;31m\x1b[0mplain \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\");
-        assert_eq!(rows[3].shown, "\x1b]8;;http://x\x1b\\!\x1b]8;;\x1b\\");
+        assert_eq!(rows[0].ansi, "\x1b[1;31mred\x1b[0m");
+        assert_eq!(rows[1].ansi, "\x1b[1;31mstill\x1b[0m");
+        assert_eq!(rows[2].ansi, "\x1b[1;31m\x1b[0mplain \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\");
+        assert_eq!(rows[3].ansi, "\x1b]8;;http://x\x1b\\!\x1b]8;;\x1b\\");
         assert_eq!(rows.len(), 4);
     }
 
     #[test]
     fn a_colour_can_fill_the_rest_of_a_row() {
-        assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].shown, "\x1b[44ma\x1b[K\x1b[0m");
+        assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].ansi, "\x1b[44ma\x1b[K\x1b[0m");
     }
 
     #[test]
     fn nothing_but_text_and_style_comes_through() {
         let rows = rows_of("a\x1b[2J\x1b[5;5Hb\x07\x1b(Bc\x1b]0;title\x07d\x1bMe\x1b[?25lf\x1b[31\n");
-        assert_eq!((rows[0].text.as_str(), rows[0].shown.as_str()), ("abcdef", "abcdef"));
+        assert_eq!((rows[0].text.as_str(), rows[0].ansi.as_str()), ("abcdef", "abcdef"));
     }
 
     #[test]

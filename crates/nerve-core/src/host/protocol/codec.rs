@@ -243,7 +243,7 @@ mod tests {
             let mut frames = Frames::default();
             let mut bodies = Vec::new();
             for piece in bytes.chunks(step) {
-                frames.room().extend(piece);
+                frames.read_buffer().extend(piece);
                 while let Some(body) = frames.take().unwrap() {
                     bodies.push(body.to_vec());
                 }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn bad_frames_are_refused_before_memory_is_given_and_unknown_kinds_passed_over() {
         let mut frames = Frames::default();
-        frames.room().extend(0xFFFF_FFFF_u32.to_le_bytes());
+        frames.read_buffer().extend(0xFFFF_FFFF_u32.to_le_bytes());
         assert!(frames.take().is_err());
         assert_eq!(HostRequest::decode(&[99, 1, 2]), Ok(None));
         assert_eq!(HostRequest::decode(&[7, 99]), Ok(None), "a way to look that comes later");

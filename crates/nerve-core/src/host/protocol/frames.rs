@@ -19,7 +19,7 @@ pub struct Frames {
 
 impl Frames {
     /// Where to read to: append here.
-    pub fn room(&mut self) -> &mut Vec<u8> {
+    pub fn read_buffer(&mut self) -> &mut Vec<u8> {
         if self.start > 0 && self.start == self.buffer.len() {
             self.buffer.clear();
             self.start = 0;

@@ -73,7 +73,7 @@ pub enum HostRequest {
     AckExit,
     /// Keep this in the host's entry, for whoever drives the terminal next.
     Remember(Value),
-    /// The connection is a viewer, with this window for the program. Said again when the window changes; a connection that ends is
+    /// The connection is a viewer, with this window for the program. StartReport again when the window changes; a connection that ends is
     /// forgotten.
     View(Window),
 }

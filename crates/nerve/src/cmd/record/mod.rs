@@ -14,7 +14,7 @@ use nerve_core::activity::pipe::EventsPipe;
 use nerve_core::clock::Clock;
 use nerve_core::command::{EngineEvent, EventKind, StateName};
 use nerve_core::executions::trace;
-use nerve_core::host::observer::Watch;
+use nerve_core::host::observer::Observer;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
 use nerve_core::host::{EndSnapshot, HostSpec};
@@ -76,7 +76,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let relay = crate::own::path().ok();
     // It also learns what the agent runs, and which conversation it has: what goes on from the recording has to know.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
-    let watch = Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
+    let watch = Observer::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
         .filter(|watch| wanted || watch.knows_conversations());
     let untraced = match &watch {
         Some(watch) => watch.untraced(),
