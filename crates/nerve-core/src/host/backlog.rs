@@ -1,4 +1,4 @@
-//! The last output of a terminal, with the sizes and snapshots in it, for those who connect late.
+//! Keeps the latest output of a terminal, with its size changes and snapshots, for clients that subscribe late.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use nerve_term::event::{Size, TsNs};
 
 use super::protocol::{self, CHUNK, HostEvent};
 
-/// Output kept in memory.
+/// Bytes of output kept.
 const BACKLOG: usize = 4 << 20;
-/// Sizes and snapshots kept with it.
+/// Size changes and snapshots kept.
 const MARKS: usize = 4096;
 
-/// See the module.
+/// A bounded buffer of recent output and the events between its bytes.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    /// Output bytes before the first one kept.
+    /// Offset of the first byte kept.
     pub(super) oldest: u64,
     bytes: VecDeque<u8>,
-    /// The size at the first byte kept.
+    /// Size of the terminal at the first byte kept.
     first: Size,
-    /// What came before which output byte, in order.
+    /// Size changes and snapshots, each with the output offset it precedes, in order.
     marks: VecDeque<(u64, HostEvent)>,
 }
 
@@ -38,7 +38,7 @@ impl Backlog {
         }
     }
 
-    /// Something that is not output came here.
+    /// Adds an event at the current output offset.
     pub(super) fn mark(&mut self, event: HostEvent) {
         self.marks.push_back((self.oldest + self.bytes.len() as u64, event));
         if self.marks.len() > MARKS {
@@ -52,7 +52,8 @@ impl Backlog {
         }
     }
 
-    /// All that is kept from this byte on, which must be kept, as frames. Begins with the size at that byte.
+    /// Returns everything kept from byte `off` on as frames, beginning with the size at that byte. `off` must not be below
+    /// `oldest`.
     pub(super) fn frames_since(&self, off: u64, now: TsNs) -> Vec<u8> {
         let before = self.marks.iter().take_while(|(at, _)| *at < off);
         let size = before.fold(self.first, |size, (_, event)| match event {
@@ -79,7 +80,7 @@ impl Backlog {
     }
 }
 
-/// Output as frames, none longer than it may be.
+/// Appends output as frames of at most [`CHUNK`] bytes.
 pub(super) fn encode_output(at: TsNs, mut off: u64, bytes: &[u8], frames: &mut Vec<u8>) {
     for chunk in bytes.chunks(CHUNK) {
         protocol::encode_output(frames, at, off, chunk);

@@ -1,4 +1,4 @@
-//! All connections of a host: who is let in, who is sent what, and whether the terminal may be read.
+//! The clients connected to a host: admission, delivery and backpressure.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,43 +13,43 @@ use super::protocol::{CHUNK, HostEvent, HostRequest};
 use super::reader::{ClientReader, ViewerPermit, read_requests};
 use super::writer::{Backpressure, MAX_QUEUED, MAX_QUEUED_VIEWER, Writer};
 
-/// How long a connection that takes nothing holds up the terminal. Then it is closed: the session goes on.
+/// A client that reads nothing for this long while others wait for it is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for a viewer: somebody has stopped it, or its window is gone. It comes again and reads what it missed.
+/// The same for a viewer: it reconnects and reads what it missed.
 const VIEWER_STALL_TIMEOUT: Duration = Duration::from_millis(250);
-/// Connections from without at a time.
+/// Limit of connections through the control socket.
 const MAX_CLIENTS: usize = 64;
-/// Viewers among them: whoever drives the terminal, or orders something, always finds room.
+/// Limit of viewers among them, so that the client that drives the terminal always finds room.
 const MAX_VIEWERS: usize = 60;
-/// How long one that is turned away may take to hear why.
+/// Time that a rejected client gets to read the reason.
 const REJECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// All connections of a host.
+/// All clients of a host.
 #[derive(Debug)]
 pub(super) struct Clients {
     clients: Vec<Client>,
     next: u64,
-    /// A connection from without has one for as long as it is open at the other end, cut off or not.
+    /// Held by each external connection until the peer closes it, even after a disconnect.
     connection_permits: Arc<Semaphore>,
-    /// Viewers have one of these too: those that were cut off must not take the connection_permits of who drives the terminal.
+    /// Held by each viewer in addition, so that viewers cannot use up all connections.
     viewer_permits: Arc<Semaphore>,
     events: mpsc::Sender<(u64, ClientEvent)>,
     progress: Arc<Notify>,
-    /// The program takes input; connections that send some wait for it.
+    /// Whether the program accepts input; readers with queued input wait for it.
     accepts_input: watch::Sender<bool>,
-    /// Bytes that wait for that.
+    /// Bytes of input that wait for the program, over all clients.
     queued_input: Arc<AtomicUsize>,
-    /// Those that were cut off since somebody asked.
+    /// Clients disconnected since the last [`Clients::take_disconnected`].
     disconnected: Vec<u64>,
 }
 
-/// What comes from a connection.
+/// An event from a client's connection.
 #[derive(Debug)]
 pub(super) enum ClientEvent {
     Request(HostRequest),
-    /// So much is in the recording's file: the greeting can say it.
+    /// The client needs its greeting; output bytes in the recording's file.
     Greet(Option<u64>),
-    /// So much is in the recording's file: the answer to somebody who is behind.
+    /// The client asked for output that is no longer in memory; output bytes in the recording's file.
     Behind(Option<u64>),
     Disconnected,
 }
@@ -58,17 +58,17 @@ pub(super) enum ClientEvent {
 struct Client {
     id: u64,
     writer: Writer,
-    /// It is waited for as long as it takes.
+    /// Connected from within this process: it is never disconnected for being slow.
     is_internal: bool,
-    /// It only shows what it gets.
+    /// It displays the terminal.
     is_viewer: bool,
     viewer_permit: ViewerPermit,
-    /// It has said from where it wants the output, and has all that was.
+    /// It has requested the output and has received everything before this moment.
     subscribed: bool,
 }
 
 impl Clients {
-    /// What all connections say comes out of the receiver.
+    /// Creates the set, and the receiver of all clients' events.
     pub(super) fn new() -> (Clients, mpsc::Receiver<(u64, ClientEvent)>) {
         let (events, received) = mpsc::channel(64);
         let clients = Clients {
@@ -85,17 +85,18 @@ impl Clients {
         (clients, received)
     }
 
-    /// Says whether the program takes input.
+    /// Sets whether the program accepts input.
     pub(super) fn set_accepts_input(&self, takes: bool) {
         self.accepts_input.send_if_modified(|current| std::mem::replace(current, takes) != takes);
     }
 
-    /// Where what is heard goes.
+    /// Returns a sender for the events of clients.
     pub(super) fn event_sender(&self) -> mpsc::Sender<(u64, ClientEvent)> {
         self.events.clone()
     }
 
-    /// Takes in a connection; nothing is sent on it before it is greeted. `None` if there are as many as there may be: it is told so.
+    /// Adds a connection; nothing is sent on it before the greeting. If the limit is reached, rejects it with a reason and
+    /// returns `None`.
     pub(super) fn add(&mut self, stream: UnixStream, is_internal: bool) -> Option<u64> {
         let permit =
             if is_internal { None } else { Some(self.connection_permits.clone().try_acquire_owned()) };
@@ -112,7 +113,7 @@ impl Clients {
         tokio::spawn(read_requests(id, source, self.events.clone(), accepts_input, queued_input));
         let events = self.events.clone();
         let writer = Writer::new(write, self.progress.clone(), async move {
-            // A host that is over needs not know.
+            // Fails only when the host has ended.
             let _ = events.send((id, ClientEvent::Disconnected)).await;
         });
         self.clients.push(Client {
@@ -126,87 +127,87 @@ impl Clients {
         Some(id)
     }
 
-    /// The connection is a viewer from now on. False if there is no such connection any more.
+    /// Marks the client as a viewer. Returns false if it is no longer connected.
     ///
     /// # Errors
-    /// There are as many viewers as there may be; in words.
+    /// The limit of viewers is reached; the message for the client.
     pub(super) fn make_viewer(&mut self, id: u64) -> Result<bool, String> {
         let viewer_permits = self.viewer_permits.clone();
         let Some(client) = self.client(id) else { return Ok(false) };
         if !client.is_viewer && !client.is_internal {
             let viewer_permit = viewer_permits.try_acquire_owned().map_err(|_| too_many(MAX_VIEWERS))?;
-            // It has none yet.
+            // It is set only once.
             let _ = client.viewer_permit.set(viewer_permit);
         }
         client.is_viewer = true;
         Ok(true)
     }
 
-    /// Somebody sees by it what there is to be seen. The recorder's own connection only says the size.
+    /// Returns true if a person sees the terminal through this client. The recorder's own connection only sets the size.
     pub(super) fn is_viewer(&self, id: u64) -> bool {
         self.clients.iter().any(|client| client.id == id && client.is_viewer && !client.is_internal)
     }
 
-    /// It gets what all get.
+    /// Returns true if the client receives the output.
     pub(super) fn is_subscribed(&self, id: u64) -> bool {
         self.clients.iter().any(|client| client.id == id && client.subscribed)
     }
 
-    /// Those that were cut off, once.
+    /// Returns the clients disconnected since the last call.
     pub(super) fn take_disconnected(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.disconnected)
     }
 
-    /// Ends a connection, when it has been told all that it was to be told.
+    /// Closes a connection after its queue is sent.
     pub(super) fn remove(&mut self, id: u64) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
             self.clients.remove(at).writer.close_after_flush(STALL_TIMEOUT);
         }
     }
 
-    /// Sends the greeting.
+    /// Sends the greeting with the terminal's descriptor.
     pub(super) fn greet(&mut self, id: u64, hello: &HostEvent, terminal: OwnedFd) {
         if let Some(client) = self.client(id) {
             client.writer.greet(hello.encoded(), terminal);
         }
     }
 
-    /// Sends frames to one connection.
+    /// Sends frames to one client.
     pub(super) fn send(&mut self, id: u64, frames: &[u8]) {
         if let Some(client) = self.client(id) {
-            // In pieces: how far it is behind is counted by what it has current.
+            // In chunks, because backpressure counts the chunks already sent.
             frames.chunks(CHUNK).for_each(|piece| client.writer.push(&Arc::new(piece.to_vec())));
         }
     }
 
-    /// From now on the connection gets what all get.
+    /// Adds the client to the receivers of the output.
     pub(super) fn subscribe(&mut self, id: u64) {
         if let Some(client) = self.client(id) {
             client.subscribed = true;
         }
     }
 
-    /// Somebody has connected and not said yet from where it wants the output.
+    /// Returns true if a client has connected but not subscribed yet.
     pub(super) fn any_connecting(&self) -> bool {
         self.clients.iter().any(|client| !client.subscribed)
     }
 
-    /// Somebody listens. Else nothing needs to be put into frames.
+    /// Returns true if a client is subscribed.
     pub(super) fn any_subscribed(&self) -> bool {
         self.clients.iter().any(|client| client.subscribed)
     }
 
-    /// Tells everybody who has initial to listen.
+    /// Sends an event to all subscribed clients.
     pub(super) fn broadcast(&self, event: &HostEvent) {
         self.broadcast_frames(event.encoded());
     }
 
-    /// Tells everybody who has initial to listen but this one.
+    /// Sends an event to all subscribed clients except one.
     pub(super) fn broadcast_except(&self, id: u64, event: &HostEvent) {
         self.send_to(event.encoded(), |client| client.id != id);
     }
 
-    /// Sends frames to everybody who has initial to listen.
+    /// Sends frames to all subscribed clients.
     pub(super) fn broadcast_frames(&self, frames: Vec<u8>) {
         self.send_to(frames, |_| true);
     }
@@ -219,13 +220,13 @@ impl Clients {
             .for_each(|client| client.writer.push(&frames));
     }
 
-    /// Whether the terminal may be read: nobody is too far behind, or not for long. Who was for too long is cut off.
+    /// Returns true if the terminal may be read, that is, no client is too far behind. Disconnects clients that are stalled.
     pub(super) fn check_backpressure(&mut self) -> bool {
         let mut all = true;
         let disconnected = &mut self.disconnected;
         self.clients.retain_mut(|client| {
             if client.is_internal && !client.subscribed {
-                // It is about to say from where it wants the output: from the begin, and not a byte is to be missed.
+                // It is about to subscribe from the beginning and must not miss a byte.
                 all = false;
                 return true;
             }
@@ -244,20 +245,20 @@ impl Clients {
         all
     }
 
-    /// Waits until somebody has current something, or the patience with somebody who is behind is over.
+    /// Waits until a client has taken something or the stall timeout of one that is behind has passed.
     pub(super) async fn wait_for_progress(&self) {
         let behind = self.clients.iter().filter(|client| client.writer.is_behind());
         let timeout = behind.map(Client::stall_timeout).min().unwrap_or(STALL_TIMEOUT).min(STALL_TIMEOUT);
-        // A timeout is an answer too: whoever is stuck is closed then.
+        // A timeout is fine: the caller then disconnects the stalled client.
         let _ = tokio::time::timeout(timeout, self.progress.notified()).await;
     }
 
-    /// Nothing waits for anybody.
+    /// Returns true if nothing is queued for any client.
     pub(super) fn is_drained(&self) -> bool {
         self.clients.iter().all(|client| client.writer.is_drained())
     }
 
-    /// The host is over. What still waits for a connection goes out for as long as this process lives: a reader in it may be slow.
+    /// Lets the connections send what is queued for as long as this process lives: a reader in it may be slow.
     pub(super) fn detach_all(&mut self) {
         self.clients.drain(..).for_each(|client| client.writer.detach());
     }
@@ -268,12 +269,12 @@ impl Clients {
 }
 
 impl Client {
-    /// Bytes that may wait for it while the terminal is read.
+    /// Bytes that may be queued for the client while the terminal is read.
     fn max_queued(&self) -> usize {
         if self.is_viewer && !self.is_internal { MAX_QUEUED_VIEWER } else { MAX_QUEUED }
     }
 
-    /// How long it may take nothing while others wait for it.
+    /// Time that the client may take nothing while others wait for it.
     fn stall_timeout(&self) -> Duration {
         match (self.is_internal, self.is_viewer) {
             (true, _) => Duration::MAX,
@@ -283,10 +284,10 @@ impl Client {
     }
 }
 
-/// Tells a connection why it is not current in.
+/// Tells a connection why it is rejected.
 fn reject(mut stream: UnixStream, why: Vec<u8>) {
     tokio::spawn(async move {
-        // One that does not listen is not told.
+        // The client may not read it.
         let _ = tokio::time::timeout(REJECT_TIMEOUT, stream.write_all(&why)).await;
     });
 }

@@ -1,4 +1,4 @@
-//! A connection to a host's control socket.
+//! The client side of a host's control socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,32 +12,32 @@ use tokio::net::UnixStream;
 
 use super::protocol::{Frames, Hello, HostEvent, HostRequest};
 
-/// A connection to a host that has greeted.
+/// A connection to a host, after its greeting.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
     frames: Frames,
-    /// The host takes nothing any more. What it has sent is still to be read, to the end.
+    /// The host no longer reads. What it has sent can still be read.
     write_closed: bool,
-    /// What the host said of itself.
+    /// The host's greeting.
     pub hello: Hello,
-    /// The terminal, until somebody takes it.
+    /// The terminal's descriptor, until it is taken.
     pub terminal: Option<OwnedFd>,
 }
 
 impl Connection {
-    /// Connects to a host's control socket and hears its greeting.
+    /// Connects to a control socket and reads the greeting.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no host; [`io::ErrorKind::QuotaExceeded`] if too many are connected to it.
+    /// No host listens there; [`io::ErrorKind::QuotaExceeded`] if it has too many clients.
     pub async fn open(control: &Path) -> io::Result<Connection> {
         Connection::greeted(UnixStream::connect(control).await?).await
     }
 
-    /// Hears the greeting on a connection that is open already.
+    /// Reads the greeting on an open connection.
     ///
     /// # Errors
-    /// The other side is no host, or goes away.
+    /// The peer is not a host, or closes the connection.
     pub async fn greeted(stream: UnixStream) -> io::Result<Connection> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let (mut frames, mut terminal) = (Frames::default(), None);
@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// Sends an order.
+    /// Sends a request.
     ///
     /// # Errors
     /// The host is gone.
@@ -70,10 +70,10 @@ impl Connection {
         tokio::io::AsyncWriteExt::write_all(&mut self.stream, &bytes).await
     }
 
-    /// The next report; `None` when the host is gone. May be dropped and called again.
+    /// Returns the next event, or `None` when the host is gone. Cancel-safe.
     ///
     /// # Errors
-    /// What comes makes no sense, or reading fails.
+    /// The host sent an invalid frame, or reading fails.
     pub async fn next(&mut self) -> io::Result<Option<HostEvent>> {
         loop {
             if let Some(event) = self.decoded()? {
@@ -85,11 +85,10 @@ impl Connection {
         }
     }
 
-    /// Waits until bytes came, which are taken in, or some of `orders` could be sent, which are taken out. `false` when the host
-    /// is gone. May be dropped and called again.
+    /// Waits until bytes arrived or some of `requests` were sent and removed. Returns false when the host is gone. Cancel-safe.
     pub async fn exchange(&mut self, requests: &mut VecDeque<u8>) -> io::Result<bool> {
         tokio::select! {
-            // A host that sends no more may still listen: what it is ordered comes first.
+            // Writes first: a host that sends nothing more may still read.
             biased;
             sent = send_some(&self.stream, requests), if !requests.is_empty() && !self.write_closed => {
                 self.write_closed = sent.is_err();
@@ -103,8 +102,7 @@ impl Connection {
         }
     }
 
-    /// Waits until some of `orders` could be sent, which are taken out; for ever if none can be. Nothing is taken in. May be dropped and
-    /// called again.
+    /// Waits until some of `requests` were sent and removed; forever if none can be. Reads nothing. Cancel-safe.
     pub(crate) async fn send_waiting(&mut self, requests: &mut VecDeque<u8>) {
         if requests.is_empty() || self.write_closed {
             return std::future::pending().await;
@@ -112,7 +110,7 @@ impl Connection {
         self.write_closed = send_some(&self.stream, requests).await.is_err();
     }
 
-    /// The next report of what was taken in.
+    /// Returns the next event among the bytes already read.
     pub fn decoded(&mut self) -> io::Result<Option<HostEvent>> {
         let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while let Some(body) = self.frames.take().map_err(bad)? {
@@ -124,7 +122,7 @@ impl Connection {
     }
 }
 
-/// Reads bytes and, with the first of them, the terminal's descriptor (unix(7), `SCM_RIGHTS`).
+/// Reads bytes and the terminal's descriptor, which comes with the first of them (unix(7), `SCM_RIGHTS`).
 fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,7 +1,7 @@
-//! The snapshot at the end of a session: where somebody can go on who looks at it afterwards (seed agent-record §6).
+//! The snapshot taken at the end of a session, from which it can be continued later.
 //!
-//! The mark is in the recording like any other. The files are kept when everything is written, for a bounded time: a folder that is too
-//! large or too slow leaves a note beside the recording, and nothing else.
+//! The mark is part of the recording. The files are stored after the recording is complete, for a bounded time: if the
+//! directory is too large or the disk too slow, only a note about it is kept next to the recording.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use super::protocol::HostEvent;
 use super::{EndSnapshot, HostSpec};
 use crate::pump::Pump;
 
-/// Its label, and its kind in the list of snapshots.
+/// Label of the snapshot, and its kind in the list of snapshots.
 pub const END: &str = "end";
-/// How long the files may take: so long does whoever waits for the session's end wait more.
+/// Time limit for storing the files. Clients that wait for the end of the session wait for this too.
 const FILES_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long what was made of them until then may take to be removed.
+/// Time limit for removing an unfinished copy.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(4);
 
 impl EndSnapshot {
-    /// For a program with this profile. Without conversations there is nothing to go on with, and no files are kept in `store`.
+    /// Creates the settings for a program with this profile. Files are stored only if the agent has conversations to continue.
     pub fn of(profile: &Profile, store: &std::path::Path) -> EndSnapshot {
         EndSnapshot { files: profile.session.as_ref().map(|_| store.to_path_buf()) }
     }
 }
 
-/// The snapshot of a session that is over.
+/// The snapshot of a session whose program has ended.
 pub(super) struct PendingEndSnapshot {
     recording: PathBuf,
     session: String,
@@ -44,7 +44,7 @@ pub(super) struct PendingEndSnapshot {
 }
 
 impl PendingEndSnapshot {
-    /// `last`: the highest number of a snapshot that is known. `None`: there is none to be taken.
+    /// Plans the snapshot; `None` if none is wanted. `last`: the highest snapshot id in use.
     pub(super) fn plan(spec: &HostSpec, last: u64, at: TsNs, anchor: u64) -> Option<PendingEndSnapshot> {
         let (end, recording) = (spec.end.as_ref()?, spec.recording.clone()?);
         let noted = snapshots::read(&recording).unwrap_or_default();
@@ -60,17 +60,17 @@ impl PendingEndSnapshot {
         })
     }
 
-    /// Puts it into the recording.
+    /// Writes the mark into the recording.
     pub(super) fn record(&self, pump: &mut Pump) {
         pump.snapshot(self.at, self.id, END);
     }
 
-    /// For whoever listens.
+    /// Returns the event for subscribed clients.
     pub(super) fn event(&self) -> HostEvent {
         HostEvent::Snapshot { at: self.at, id: self.id, anchor: self.anchor, label: END.to_string() }
     }
 
-    /// HostMetadata it beside the recording, and keeps the files. Says why they are not kept, should it be so.
+    /// Adds the snapshot to the list and stores the files. Returns the reason if the files could not be stored.
     pub(super) async fn store(self) -> Option<String> {
         self.store_within(FILES_TIMEOUT).await
     }
@@ -79,7 +79,7 @@ impl PendingEndSnapshot {
         let (done, mut result) = oneshot::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        // Not a task of the runtime, which would not end before it.
+        // Not a runtime task: the runtime would wait for it at shutdown.
         let thread = std::thread::Builder::new().name("end-snapshot".into()).spawn(move || {
             let _ = done.send(self.store_blocking(&stopped));
         });
@@ -90,9 +90,9 @@ impl PendingEndSnapshot {
             return result.ok()?.err();
         }
         stop.store(true, Ordering::Relaxed);
-        // It removes what it has made so far. What a disk that hangs keeps it from is removed by the next session that ends.
+        // The thread removes its unfinished copy. If a hanging disk prevents that, the next session that ends does it.
         match tokio::time::timeout(CLEANUP_TIMEOUT, result).await {
-            // Just in time.
+            // It finished just in time.
             Ok(Ok(Ok(()))) => None,
             _ => Some(format!("keeping them took longer than {} s", timeout.as_secs())),
         }

@@ -1,6 +1,6 @@
-//! Starts a host as a process of its own, and is that process.
+//! Starts a host as a process of its own, and implements that process.
 //!
-//! The spec goes to its standard input; one line on its standard output says that the program runs, or why not.
+//! The host reads its spec from standard input and reports its start as one line on standard output.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use super::process::Host;
 use super::registry::Entry;
 use crate::backend::{SpawnError, close_descriptors};
 
-/// A machine that needs longer than this to start a process is stuck.
+/// Time limit for the start of the process.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// A spec is read up to here.
+/// Bytes of a spec that are read.
 const SPEC_LIMIT: u64 = 64 << 20;
 
-/// What a host says of its start.
+/// The outcome of a host's start, as sent to its parent.
 #[derive(Debug, Serialize, Deserialize)]
 enum StartReport {
     Started(Box<Entry>),
@@ -33,14 +33,14 @@ enum StartReport {
     Failed(String),
 }
 
-/// Starts a host: runs `program host run`. Returns when its program runs. The host is in a session of its own and goes on when
-/// this process ends.
+/// Starts a host by running `program host run`, and returns when its program runs. The host has its own session and outlives
+/// this process.
 ///
 /// # Errors
 /// [`SpawnError`], as if the program had been started here.
 pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError> {
     let mut command = tokio::process::Command::new(program);
-    // Nothing of ours is held open by it: it outlives us.
+    // No inherited descriptors: the host would keep them open after we end.
     command.args(["host", "run"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     close_descriptors(&mut command);
     let mut child =
@@ -63,10 +63,10 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     if report.is_err() {
-        // It must not start anything after nothing was started.
+        // The caller treats the start as failed, so it must not succeed later.
         let _ = child.start_kill();
     }
-    // Reaped when it ends; its end is seen on the connection.
+    // Reaps the process; its end is noticed on the connection.
     tokio::spawn(async move { child.wait().await });
     match report.map_err(SpawnError::system("start a host"))? {
         StartReport::Started(entry) => Ok(*entry),
@@ -81,12 +81,14 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     }
 }
 
-/// Is a host process: reads the spec, starts the program, and stays until it has ended. SIGTERM ends the program.
+/// Runs a host in this process: reads the spec, starts the program and waits for its end. SIGTERM, SIGHUP and SIGINT stop the
+/// program.
 ///
 /// # Errors
-/// Standard input holds no spec, or the runtime cannot be made. A program that does not start is told to the one who started us.
+/// Standard input holds no spec, or the runtime cannot be created. A failed start of the program is reported to the parent
+/// instead.
 pub fn serve() -> io::Result<()> {
-    // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+    // Leaves the terminal of the parent. Fails only for a process group leader (setsid(2)), when started by hand.
     let _ = rustix::process::setsid();
     let mut spec = Vec::new();
     io::stdin().lock().take(SPEC_LIMIT).read_to_end(&mut spec)?;
@@ -110,7 +112,7 @@ pub fn serve() -> io::Result<()> {
             }
         }
     });
-    // A thread may wait for a disk that hangs.
+    // A thread may be blocked on a hanging disk.
     runtime.shutdown_background();
     served
 }
@@ -133,11 +135,11 @@ impl From<SpawnError> for StartReport {
     }
 }
 
-/// One line, then standard output is closed: the pipe belongs to somebody who may be gone soon.
+/// Writes one line and closes standard output: the parent may exit soon.
 fn report_start(report: &StartReport) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
-    // The one who started us may be gone: the program runs all the same.
+    // The parent may be gone: the program runs nevertheless.
     let _ = io::stdout().lock().write_all(&line).and_then(|()| io::stdout().lock().flush());
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)

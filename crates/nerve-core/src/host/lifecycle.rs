@@ -1,4 +1,6 @@
-//! How far the end of a host's program has come: its output, its exit, and the signals of a stop. Pure.
+//! Tracks the end of a host's program: its output, its exit status and the signals of a stop request.
+//!
+//! This state machine reads no clock and does no I/O.
 
 use std::time::Duration;
 
@@ -8,52 +10,52 @@ use tokio::time::Instant;
 
 use crate::backend::pty::ESCALATION;
 
-/// How long output of a dead program is waited for: a grandchild may hold the terminal open.
+/// Time that remaining output is read after the exit: a grandchild may hold the terminal open.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// The state of the program and of its terminal.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     output_open: bool,
     exit: Option<ExitStatus>,
     drain_until: Option<Instant>,
-    /// The next signal of a stop, and when.
+    /// Index of the next signal of a stop request, and when to send it.
     stopping: Option<(usize, Instant)>,
 }
 
-/// What is to be done now.
+/// An action due now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// What was written is to be taken, and then the terminal is closed.
+    /// Read the remaining output, then close the terminal.
     Drain,
-    /// The program is to get this.
+    /// Send this signal to the program.
     Signal(Signal),
-    /// Killed and still not gone: it hangs in the kernel. Nobody waits for that.
+    /// The program survived SIGKILL: it hangs in the kernel and is abandoned.
     GiveUp,
 }
 
 impl Lifecycle {
-    /// A program that runs.
+    /// Creates the state of a running program.
     pub(super) fn new() -> Lifecycle {
         Lifecycle { output_open: true, exit: None, drain_until: None, stopping: None }
     }
 
-    /// There may be more output.
+    /// Returns true if more output may come.
     pub(super) fn is_output_open(&self) -> bool {
         self.output_open
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status once the program has ended.
     pub(super) fn exit(&self) -> Option<ExitStatus> {
         self.exit
     }
 
-    /// It has ended, and there is no more output.
+    /// Returns true if the program has ended and its output is closed.
     pub(super) fn is_finished(&self) -> bool {
         !self.output_open && self.exit.is_some()
     }
 
-    /// There is no more output.
+    /// Records that the output is closed.
     pub(super) fn on_output_closed(&mut self) {
         self.output_open = false;
         self.drain_until = None;
@@ -64,24 +66,24 @@ impl Lifecycle {
         self.drain_until = self.output_open.then_some(now + DRAIN);
     }
 
-    /// The output is not read at the moment: only time in which it is counts.
+    /// Restarts the drain timeout: only time during which the output is read counts.
     pub(super) fn on_reading_paused(&mut self, now: Instant) {
         if self.drain_until.is_some() {
             self.drain_until = Some(now + DRAIN);
         }
     }
 
-    /// Somebody asks for the end.
+    /// Begins to stop the program. A second call has no effect.
     pub(super) fn begin_stop(&mut self, now: Instant) {
         self.stopping.get_or_insert((0, now));
     }
 
-    /// When [`Lifecycle::next_action`] is to be asked.
+    /// Returns when [`Lifecycle::next_action`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         [self.drain_until, self.stopping.map(|(_, at)| at)].into_iter().flatten().min()
     }
 
-    /// What is to be done now; to be asked until there is nothing.
+    /// Returns the next action that is due. Call it until it returns `None`.
     pub(super) fn next_action(&mut self, now: Instant) -> Option<Action> {
         if self.drain_until.is_some_and(|at| at <= now) {
             self.drain_until = None;

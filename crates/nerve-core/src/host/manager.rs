@@ -1,4 +1,4 @@
-//! How an engine gives its nodes hosts, and finds them again.
+//! Starts hosts for the nodes of an engine and finds them again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::command::{BackendKind, NodeRef};
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 
-/// The folder for an agent's hooks, in its host's runtime folder.
+/// Directory for an agent's hooks, within the runtime directory of its host.
 pub(super) const HOOKS: &str = "hooks";
-/// Brotli's quality of recordings where nobody says another: fast, and small enough (seed agent-record §3).
+/// Default Brotli quality of recordings: fast, with small files.
 pub const QUALITY: u8 = 4;
 
-/// Where hosts and their recordings are.
+/// Starts hosts; holds the directories they use.
 #[derive(Debug, Clone)]
 pub struct HostManager {
-    /// The program that is a host when run as `PROGRAM host run`.
+    /// The program that runs a host when called as `PROGRAM host run`.
     pub program: PathBuf,
-    /// A private folder for the sockets of hosts.
+    /// Private directory for the sockets of hosts.
     pub runtime: PathBuf,
-    /// A private folder for the entries of hosts.
+    /// Private directory for the entries of hosts.
     pub registry: PathBuf,
-    /// Where recordings go.
+    /// Directory for recordings.
     pub recordings: PathBuf,
-    /// Where the files of snapshots go.
+    /// Directory for the files of snapshots.
     pub snapshots: PathBuf,
 }
 
-/// What a server writes on its hosts, to make the same node of it again.
+/// Stored with a host so that a later server can recreate the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Label {
     /// Kind of the node, as on the wire.
@@ -44,7 +44,7 @@ pub(crate) struct Label {
     pub(crate) server: String,
     pub(crate) session: Option<String>,
     pub(crate) node: String,
-    /// As it was asked for, without what we added.
+    /// The command as requested, without arguments added by nerve.
     pub(crate) argv: Vec<String>,
     pub(crate) env_home: Option<String>,
     pub(crate) profile: String,
@@ -52,18 +52,18 @@ pub(crate) struct Label {
     pub(crate) ready_timeout: Duration,
     pub(crate) response_timeout: Duration,
     pub(crate) history: bool,
-    /// Names of the variables that it was given, without their values.
+    /// Names of the variables set for the node, without their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) env: Vec<String>,
-    /// Kind of its proxy, if it has one.
+    /// Kind of the node's proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy_kind: Option<String>,
-    /// Id of what is kept of its proxy, if it has one.
+    /// Id under which the state of the proxy is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) proxy: Option<String>,
 }
 
-/// The kind of nodes whose label does not say it.
+/// The kind of nodes whose label has none.
 fn pty() -> String {
     BackendKind::Pty.as_str().to_string()
 }
@@ -90,7 +90,7 @@ impl HostManager {
         let (id, session_id) = HostSpec::new_ids();
         let runtime = self.runtime.join(&id);
         let store = Store::new(self.recordings.clone());
-        // An id of our own making is always one that can be in a path.
+        // Ids created by nerve are always valid in a path.
         let recording = record.then(|| store.path_for(&session_id, now)).and_then(Result::ok);
         let mut argv = spec.program.argv.clone();
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut argv, Some(&runtime.join(HOOKS)));
@@ -98,7 +98,7 @@ impl HostManager {
             id,
             session_id,
             argv,
-            // Ours is not the host's for ever: it may be another server's host one day.
+            // A later server that takes the host over may have another directory.
             cwd: spec.program.cwd.clone().or_else(|| std::env::current_dir().ok()),
             env: spec.program.env.clone(),
             env_remove: spec.program.env_remove.clone(),
@@ -115,7 +115,7 @@ impl HostManager {
             viewed: false,
         };
         let started = launch(&self.program, &host).await.inspect_err(|_| {
-            // The host has removed it if it came so far.
+            // The host removes it itself if it got that far.
             let _ = std::fs::remove_dir_all(&runtime);
         });
         let entry = started?;
@@ -123,10 +123,11 @@ impl HostManager {
         Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
     }
 
-    /// Hosts that this server's nodes run in, or ran in when nobody was there to see their end; oldest first.
+    /// Returns the hosts of this server's nodes, including ended ones whose exit was not acknowledged. Oldest first, living
+    /// ones before ended ones.
     pub(crate) fn of_server(&self, server: &str) -> Vec<(Entry, Label)> {
         let mut entries = registry::entries(&self.registry);
-        // What lives has a better claim to a name than what has ended under it.
+        // A living host has precedence over an ended one of the same name.
         entries.sort_by_key(|entry| !entry.is_alive());
         entries
             .into_iter()
@@ -137,7 +138,7 @@ impl HostManager {
             .collect()
     }
 
-    /// Takes a host over.
+    /// Takes over a running host.
     pub(crate) fn adopt(&self, spec: TerminalSpec, entry: Entry) -> TerminalNode {
         let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
         let backend = HostedBackend::adopt(entry.clone(), self.registry.clone());

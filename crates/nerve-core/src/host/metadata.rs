@@ -1,4 +1,4 @@
-//! What is kept of a host beside the bytes of its terminal: its entry, and what stands beside its recording, or beside what stands for one.
+//! Maintains a host's registry entry and the metadata file next to its recording.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ use super::HostSpec;
 use super::registry::Entry;
 use crate::backend::Memory;
 
-/// See the module.
+/// The metadata of a running host.
 #[derive(Debug)]
 pub(super) struct HostMetadata {
     entry: Entry,
     registry: PathBuf,
-    /// What is known of the session from its start on.
+    /// Metadata known at the start of the session.
     initial: Meta,
     meta_file: Option<MetaFile>,
-    /// How often something was to be written beside the recording.
+    /// Number of the latest revision of the metadata file.
     revision: u64,
-    /// The last word is said.
+    /// The final revision has been issued.
     closed: bool,
 }
 
-/// The facts beside the session's file. Whoever writes them does so on a thread that may wait for the disk.
+/// The metadata file of a session. It is written on threads that may block on the disk.
 #[derive(Debug, Clone)]
 struct MetaFile {
     session: PathBuf,
-    /// The number of the change that is in it.
+    /// The revision that the file contains.
     written: Arc<Mutex<u64>>,
 }
 
 impl MetaFile {
-    /// One after the other: the last change counts, whoever comes first.
+    /// Writes a revision unless a later one has been written already.
     fn write(&self, revision: u64, meta: &Meta) -> io::Result<()> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if *written < revision {
@@ -60,21 +60,21 @@ impl HostMetadata {
         }
     }
 
-    /// The file that stands for the recording of a session that has none.
+    /// Returns the stand-in path of a session without a recording.
     pub(super) fn unrecorded(&self) -> Option<PathBuf> {
         self.entry.unrecorded.clone()
     }
 
-    /// The program's process id.
+    /// Returns the program's process id.
     pub(super) fn child_pid(&self) -> i32 {
         self.entry.child
     }
 
-    /// Keeps what whoever drives the terminal next is to know.
+    /// Stores the state that the next driver of the terminal needs.
     ///
     /// # Errors
-    /// The entry cannot be written. What stands beside the recording waits for the disk: if that fails it is told at the end, when it is
-    /// written again.
+    /// The entry cannot be written. The metadata file is written in the background; [`HostMetadata::finish`] writes it again
+    /// and reports errors.
     pub(super) fn remember(&mut self, memory: Value) -> io::Result<()> {
         if self.closed {
             return Ok(());
@@ -91,7 +91,7 @@ impl HostMetadata {
         stored
     }
 
-    /// With what is known of the agent's own conversation: who looks at the recording later has no host to ask.
+    /// Includes the agent's own conversation, because a recording outlives its host.
     fn meta(&self) -> Meta {
         let Memory { transcript, agent_session, .. } =
             Memory::deserialize(&self.entry.memory).unwrap_or_default();
@@ -103,8 +103,7 @@ impl HostMetadata {
         Some((self.meta_file.clone()?, self.revision))
     }
 
-    /// Nothing is remembered any more. What is to be written beside the recording of how the program ended, to be done where the disk may
-    /// be waited for.
+    /// Records the exit. Returns the write of the final metadata, to be run where it may block on the disk.
     pub(super) fn finish(
         &mut self,
         at: TsNs,
@@ -118,14 +117,15 @@ impl HostMetadata {
         move || revision.map_or(Ok(()), |(meta_file, revision)| meta_file.write(revision, &meta))
     }
 
-    /// What becomes of the entry: nobody needs it who has seen the end. To be done where the disk may be waited for.
+    /// Returns the final update of the entry, to be run where it may block on the disk: it is removed if the exit was
+    /// acknowledged.
     pub(super) fn settle_entry(&self, seen: bool) -> impl FnOnce() + Send + 'static + use<> {
         let (entry, registry) = (self.entry.clone(), self.registry.clone());
         move || {
             if seen {
                 entry.forget(&registry);
             } else {
-                // Without it the entry says that the host was killed: as near as can be.
+                // If this fails, the entry looks like that of a killed host.
                 let _ = entry.store(&registry);
             }
         }

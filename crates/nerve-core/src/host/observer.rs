@@ -1,5 +1,4 @@
-//! A node beside a host in this process: sees what the agent does, answers its questions to the terminal where nobody else does,
-//! and drives nothing.
+//! A passive node over a host in this process: it follows the agent's activity and can answer the program's terminal queries.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::executions::trace;
 use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
 
-/// A watch that is not initial: hooks have to be asked for before the program starts.
+/// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
     spec: TerminalSpec,
     hooks: Option<HookSocket>,
@@ -33,7 +32,7 @@ impl std::fmt::Debug for Observer {
     }
 }
 
-/// A watch at work. The program goes on when it is dropped.
+/// A running observer. Dropping it does not end the program.
 #[derive(Debug)]
 pub struct RunningObserver {
     node: TerminalNode,
@@ -41,8 +40,8 @@ pub struct RunningObserver {
 }
 
 impl Observer {
-    /// Finds the profile of the program, and adds to its arguments what makes it tell what it does, if it can. `answers`: no other
-    /// terminal answers its questions.
+    /// Finds the profile of the program and adds the arguments for its hooks where possible. `answers`: no other terminal
+    /// answers the program's queries.
     pub fn prepare(
         host: &mut HostSpec,
         profiles: Option<&Path>,
@@ -54,13 +53,13 @@ impl Observer {
             tracing::warn!("{error}");
         }
         let profile: Arc<Profile> = profiles.for_command(&host.argv)?;
-        // What stands beside the recording: which agent it is, and its command without what is added here.
+        // The metadata names the agent and the command without added arguments.
         if let Some(label) = host.label.as_object_mut() {
             label.insert("profile".into(), profile.name.clone().into());
             label.insert("argv".into(), host.argv.clone().into());
         }
         if let Some(end) = host.end.as_mut().filter(|_| profile.session.is_none()) {
-            // Nothing can go on from there.
+            // Without a conversation there is nothing to continue.
             end.files = None;
         }
         let program = Program {
@@ -76,7 +75,7 @@ impl Observer {
             size: Size::new(host.cols, host.rows),
             parser: profile.parser,
             profile,
-            // Nobody waits for it to be ready, and nobody asks it anything.
+            // The observer sends no prompts.
             ready_timeout: Duration::MAX,
             response_timeout: Duration::MAX,
             journal: Journal::off(),
@@ -91,7 +90,7 @@ impl Observer {
         Some(Observer { spec, hooks, registry: host.registry.clone() })
     }
 
-    /// Why its tools are not run in terminals of their own, where that was asked for; `None` if they are.
+    /// Returns why the agent's tools do not run in their own terminals; `None` if they do.
     pub fn untraced(&self) -> Option<String> {
         match &self.hooks {
             None => Some("that is for Claude Code, started without -p and without --settings".to_string()),
@@ -100,12 +99,12 @@ impl Observer {
         }
     }
 
-    /// The program has conversations of its own: which one it has is kept beside the recording.
+    /// Returns true if the agent has conversations of its own. The current one is recorded in the metadata.
     pub fn knows_conversations(&self) -> bool {
         self.spec.profile.session.is_some()
     }
 
-    /// Begins to watch a host that was started with the spec that was prepared.
+    /// Begins to observe a host that was started with the prepared spec.
     pub fn start(self, host: &Host) -> RunningObserver {
         let events = self.spec.events.clone();
         let backend = HostedBackend::drive(host.entry.clone(), self.registry);
@@ -115,12 +114,12 @@ impl Observer {
 }
 
 impl RunningObserver {
-    /// What happens from now on.
+    /// Subscribes to the node's events.
     pub fn events(&self) -> broadcast::Receiver<EngineEvent> {
         self.events.subscribe()
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &TerminalNode {
         &self.node
     }

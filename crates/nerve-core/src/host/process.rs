@@ -1,4 +1,4 @@
-//! A host in this process: what it needs is made, its program is started, and its session does the rest.
+//! Sets up a host in this process: sockets, recording, program and session loop.
 
 use std::fs;
 use std::io;
@@ -28,9 +28,9 @@ use crate::tap::Tap;
 /// A host that runs in this process.
 #[derive(Debug)]
 pub struct Host {
-    /// Its entry in the registry.
+    /// The host's entry in the registry.
     pub entry: Entry,
-    /// How a program reaches the socket for snapshots; it is in its environment too.
+    /// Address for snapshot requests; the program's environment contains it too.
     pub snapshot_socket: String,
     registry: PathBuf,
     connections: mpsc::Sender<(UnixStream, bool)>,
@@ -39,20 +39,20 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the program and all that belongs to it. Must be called on a runtime; the rest runs on it.
+    /// Starts the program and the host's tasks on the current runtime.
     ///
     /// # Errors
-    /// [`SpawnError`]: the program, its folder, or a socket. Nothing is left behind. A recording that cannot be made is no error:
-    /// it is reported to whoever connects.
+    /// [`SpawnError`]: the program, its directory or a socket; nothing is left behind. A recording that cannot be created is
+    /// reported to clients as a fault, unless it is required.
     pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
         Host::begin_in_directory(spec, None, None).await
     }
 
-    /// The same with a connection from within this process that misses no output. The program's standard input is `stdin`, if that
-    /// is given, and not the terminal.
+    /// Like [`Host::start`], with a connection from within this process that misses no output. `stdin`, if given, replaces the
+    /// terminal as the program's standard input.
     ///
     /// # Errors
-    /// As [`Host::start`].
+    /// See [`Host::start`].
     pub async fn start_with_client(
         spec: HostSpec,
         stdin: Option<OwnedFd>,
@@ -97,7 +97,7 @@ impl Host {
             }
             None => None,
         };
-        // What a tool leaves belongs to its session.
+        // Data of an agent's tool belongs to the agent's session.
         let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
         let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
         let unrecorded = unrecorded.unwrap_or_else(|error| {
@@ -135,7 +135,7 @@ impl Host {
         let (clients, client_events) = Clients::new();
         let (connections, connected) = mpsc::channel(4);
         if let Some(client) = client {
-            // The first of four: there is room.
+            // The channel has room for four.
             let _ = connections.try_send((client, true));
         }
         let acceptor = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
@@ -152,35 +152,35 @@ impl Host {
         Ok(Host { entry: host_entry, snapshot_socket, registry, connections, stop, done })
     }
 
-    /// A connection from within this process, as if through the control socket.
+    /// Connects from within this process, as through the control socket.
     ///
     /// # Errors
-    /// The system has no socket left, or the host is over.
+    /// The system has no socket left, or the host has ended.
     pub async fn connect(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         self.connections.send((theirs, true)).await.map_err(|_| io::ErrorKind::NotConnected)?;
         Ok(ours)
     }
 
-    /// Asks for the program's end, as `nerve host stop` does. Over already is what it is for.
+    /// Stops the program, as `nerve host stop` does. Has no effect after its end.
     pub async fn stop(&self) {
         let _ = self.stop.send(()).await;
     }
 
-    /// Waits for the program's end and until everything is written. May be called again only before it has returned.
+    /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
     pub async fn finished(&mut self) -> ExitStatus {
         (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
     }
 
-    /// Removes its entry and its folder: for whoever has seen its end.
+    /// Removes the host's entry and directory. For a caller that has seen the exit.
     pub fn forget(&self) {
         self.entry.forget(&self.registry);
     }
 }
 
-/// What the program finds in its environment.
+/// Sets the variables through which the program finds its recorder.
 fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
-    // A tool of an agent is a part of the agent's session: that is where its snapshots belong.
+    // A tool's snapshots belong to the agent's session.
     if spec.label.get(OF).is_some() {
         return;
     }
@@ -190,7 +190,7 @@ fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_sock
     for (name, file) in [("NERVE_RECORDING", spec.recording.as_deref()), (UNRECORDED, unrecorded)] {
         match file {
             Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
-            // Of a session around this one.
+            // It may be inherited from an enclosing session.
             None => spec.env_remove.push(name.into()),
         }
     }
@@ -204,7 +204,7 @@ fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }
 
-/// Takes back the recording that was made for a program that did not start.
+/// Removes the recording of a program that did not start.
 fn discard_recording(spec: &HostSpec, existed: bool) {
     if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
         let _ = fs::remove_file(path);
@@ -217,7 +217,7 @@ fn make_private_directory(path: &Path) -> io::Result<()> {
         folder().recursive(true).mode(0o700).create(parent)?;
     }
     match folder().mode(0o700).create(path) {
-        // Hooks of the program are prepared in it before.
+        // The program's hooks may have been prepared in it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let meta = fs::symlink_metadata(path)?;
             use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Reads what a connection orders. What is typed waits for a program that does not read; everything else overtakes it.
+//! Reads the requests of a client. Input waits while the program does not read; all other requests overtake it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,23 +12,23 @@ use super::clients::ClientEvent;
 use super::protocol::{Frames, HostRequest};
 use crate::backend::pty::WRITE_LIMIT;
 
-/// Bytes typed on all connections that may wait for a program that does not read, before connections that have some waiting are read
-/// no further: more than one that types may have on its way.
+/// Bytes of input queued over all clients, above which clients with queued input are no longer read. Exceeds what a single
+/// client may have in flight.
 const MAX_QUEUED_INPUT: usize = WRITE_LIMIT + (8 << 20);
 
-/// The reading end of a connection, and its place among those that there may be.
+/// The read half of a connection, with its permits.
 pub(super) struct ClientReader {
     pub(super) read: OwnedReadHalf,
     pub(super) _permit: Option<OwnedSemaphorePermit>,
-    /// And among the viewers, once it is one.
+    /// Set once the client is a viewer.
     pub(super) _viewer_permit: ViewerPermit,
 }
 
-/// The place of a viewer among the viewers. It has that for as long as the connection is open at the other end.
+/// The permit of a viewer, held until the peer closes the connection.
 pub(super) type ViewerPermit = Arc<OnceLock<OwnedSemaphorePermit>>;
 
-/// Hands on what a connection orders, and gives up its place when it is closed. Only what is typed waits for a program that does not read; everything else overtakes it, and so
-/// does the connection's end. What was typed before the end still comes to the program.
+/// Forwards the requests of a client and releases its permits when the peer closes. Input waits for the program; other requests
+/// and the end of the connection overtake it. Input sent before the end still reaches the program.
 pub(super) async fn read_requests(
     id: u64,
     source: ClientReader,
@@ -81,12 +81,12 @@ pub(super) async fn read_requests(
     }
 }
 
-/// Waits until the program takes input. `false`: the host is over.
+/// Waits until the program accepts input. Returns false if the host has ended.
 async fn wait_until_accepted(accepts_input: &mut watch::Receiver<bool>) -> bool {
     accepts_input.wait_for(|accepts| *accepts).await.is_ok()
 }
 
-/// `false` at the end.
+/// Returns false at the end of the stream.
 async fn read_more(source: &mut Option<ClientReader>, frames: &mut Frames) -> bool {
     match source {
         Some(source) => matches!(source.read.read_buf(frames.read_buffer()).await, Ok(bytes) if bytes > 0),
@@ -94,15 +94,15 @@ async fn read_more(source: &mut Option<ClientReader>, frames: &mut Frames) -> bo
     }
 }
 
-/// What was typed on one connection and waits for the program.
+/// Input of one client that waits for the program.
 struct InputQueue {
     requests: VecDeque<HostRequest>,
-    /// Bytes that wait on all connections.
+    /// Bytes queued over all clients.
     queued_input: Arc<AtomicUsize>,
 }
 
 impl InputQueue {
-    /// One that holds nothing is always read: it may have something else to say.
+    /// Returns true if the client may be read. A client without queued input always is.
     fn has_room(&self) -> bool {
         self.requests.is_empty() || self.queued_input.load(Ordering::Acquire) < MAX_QUEUED_INPUT
     }
@@ -125,7 +125,7 @@ impl Drop for InputQueue {
     }
 }
 
-/// Memory that an order takes; bytes, nearly.
+/// Approximate memory of a request in bytes.
 fn cost(request: &HostRequest) -> usize {
     let typed = if let HostRequest::Input { bytes, .. } = request { bytes.len() } else { 0 };
     typed + size_of::<HostRequest>()

@@ -1,20 +1,20 @@
-//! Which size the terminal has when several look at it: pure.
+//! Determines the size of a terminal from the windows of its viewers. No I/O.
 
 use nerve_term::event::Size;
 
 use super::protocol::Window;
 
-/// The smallest size a program is given: a window can be smaller.
+/// Smallest size of a terminal; a window can be smaller.
 const MIN_SIZE: Size = Size { cols: 2, rows: 1 };
-/// The largest.
+/// Largest size of a terminal.
 const MAX_SIZE: Size = Size { cols: 4096, rows: 4096 };
 
-/// What each viewer wants, in the order in which they chose.
+/// The windows of all viewers, in the order in which they chose their mode.
 #[derive(Debug, Default)]
 pub(super) struct SizePolicy(Vec<(u64, Window)>);
 
 impl SizePolicy {
-    /// A viewer says what it wants. A window that only changes its size does not come before one that chose later.
+    /// Sets a viewer's window. A mere change of size keeps its position in the order.
     pub(super) fn set(&mut self, client: u64, window: Window) {
         let same = |old: &Window| std::mem::discriminant(old) == std::mem::discriminant(&window);
         match self.0.iter_mut().find(|(id, old)| *id == client && same(old)) {
@@ -26,12 +26,12 @@ impl SizePolicy {
         }
     }
 
-    /// A viewer has left.
+    /// Removes a viewer.
     pub(super) fn remove(&mut self, client: u64) {
         self.0.retain(|(id, _)| *id != client);
     }
 
-    /// The size that they want together; `None` if nobody wants any.
+    /// Returns the resulting size; `None` if no viewer wants one.
     pub(super) fn size(&self) -> Option<Size> {
         let sole = self.0.iter().rev().find_map(|(_, window)| match window {
             Window::Sets(size) => Some(*size),

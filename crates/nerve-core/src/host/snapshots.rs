@@ -1,4 +1,4 @@
-//! Where a program in the terminal announces a snapshot: the socket in its environment (seed agent-record §8).
+//! Receives snapshot requests from programs in the terminal, over the socket named in their environment.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use tokio::sync::{mpsc, oneshot};
 use super::sockets::{ACCEPT_RETRY_DELAY, is_same_user, private_socket};
 use crate::recorder::Flusher;
 
-/// How long the rest of a request that is too long is read off.
+/// Time for reading the rest of an oversized request.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// The list of snapshots of a session that is not recorded takes no more when it is this long, in bytes.
+/// Limit of the snapshot list of a session that is not recorded, in bytes.
 const MAX_UNRECORDED_LIST: u64 = 8 << 20;
 
-/// A snapshot that somebody waits for.
+/// A snapshot request, with the channel for its response.
 #[derive(Debug)]
 pub(super) struct SnapshotRequest {
     pub(super) id: u64,
@@ -29,7 +29,7 @@ pub(super) struct SnapshotRequest {
     pub(super) reply: oneshot::Sender<Response>,
 }
 
-/// Listens on a Unix socket; gives back how a program reaches it.
+/// Listens on a Unix socket and returns its address for the program's environment.
 pub(super) fn listen_unix(path: &Path, requests: mpsc::Sender<SnapshotRequest>) -> io::Result<String> {
     let listener = private_socket(path)?;
     tokio::spawn(async move {
@@ -46,7 +46,7 @@ pub(super) fn listen_unix(path: &Path, requests: mpsc::Sender<SnapshotRequest>) 
     Ok(path.display().to_string())
 }
 
-/// Listens on loopback; gives back how a program reaches it.
+/// Listens on loopback and returns the address for the program's environment.
 pub(super) async fn listen_tcp(
     addr: SocketAddr,
     requests: mpsc::Sender<SnapshotRequest>,
@@ -68,7 +68,7 @@ pub(super) async fn listen_tcp(
     Ok(format!("tcp:{addr}"))
 }
 
-/// Requests one after another, until the other side closes or claims too much.
+/// Serves requests in order until the peer closes or sends an invalid frame.
 async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::Sender<SnapshotRequest>) {
     let mut read = Vec::new();
     loop {
@@ -83,7 +83,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::
         let sent = stream.write_all(&answer.frame()).await;
         if !is_open {
             let _ = stream.shutdown().await;
-            // Unread bytes would make a reset of the close, and that can overtake the answer.
+            // Closing with unread bytes would reset the connection, which can overtake the response.
             let _ = tokio::time::timeout(LINGER_TIMEOUT, discard_input(&mut stream)).await;
         }
         if sent.is_err() || !is_open {
@@ -117,19 +117,19 @@ async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Respon
     answer.await.unwrap_or_else(|_| over())
 }
 
-/// Where a snapshot is kept.
+/// Where snapshots are listed.
 #[derive(Debug, Clone)]
 pub(super) enum SnapshotStore {
-    /// In the recording, and in the list beside it.
+    /// In the recording and the list next to it.
     Recording(Flusher),
-    /// There is no recording: in the list beside this file, which goes with the session.
+    /// In the list next to the stand-in path of a session that is not recorded.
     Unrecorded(PathBuf),
-    /// Nowhere but with those who are connected.
+    /// Nowhere: only connected clients learn of it.
     None,
 }
 
 impl SnapshotStore {
-    /// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list.
+    /// Confirms a snapshot: syncs the recording, then adds the snapshot to the list.
     pub(super) async fn confirm(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
         let (path, limit) = match self {
             SnapshotStore::Recording(flusher) => {

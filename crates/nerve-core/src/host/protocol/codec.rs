@@ -1,4 +1,4 @@
-//! Orders and reports as bytes, and back.
+//! Encodes and decodes requests and events.
 
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 
@@ -35,7 +35,7 @@ impl HostRequest {
         }
     }
 
-    /// Reads the body of a frame; `None` for a kind that is not known.
+    /// Decodes the body of a frame; `None` for an unknown kind.
     ///
     /// # Errors
     /// [`BadFrame`].
@@ -62,7 +62,7 @@ impl HostRequest {
 }
 
 impl HostEvent {
-    /// The frame.
+    /// Returns the frame.
     pub(in crate::host) fn encoded(&self) -> Vec<u8> {
         let mut frame = Vec::new();
         self.encode(&mut frame);
@@ -73,7 +73,7 @@ impl HostEvent {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             HostEvent::Hello(hello) => frame(out, 1, |out| {
-                // Strings, numbers and paths: it cannot fail, and an empty body is refused by the reader.
+                // Cannot fail; the reader rejects an empty body.
                 out.extend(serde_json::to_vec(hello).unwrap_or_default());
             }),
             HostEvent::Output { at, off, bytes } => encode_output(out, *at, *off, bytes),
@@ -104,7 +104,7 @@ impl HostEvent {
         }
     }
 
-    /// Reads the body of a frame; `None` for a kind that is not known.
+    /// Decodes the body of a frame; `None` for an unknown kind.
     ///
     /// # Errors
     /// [`BadFrame`].
@@ -145,7 +145,7 @@ impl HostEvent {
     }
 }
 
-/// Appends a [`HostEvent::Output`] frame without taking the bytes.
+/// Appends a [`HostEvent::Output`] frame without owning the bytes.
 pub(in crate::host) fn encode_output(out: &mut Vec<u8>, at: TsNs, off: u64, bytes: &[u8]) {
     out.reserve(bytes.len() + 21);
     frame(out, 2, |out| {

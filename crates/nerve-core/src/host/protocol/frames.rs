@@ -1,16 +1,16 @@
-//! Frames: where one ends and the next begins.
+//! Splits a byte stream into frames.
 
 use super::CHUNK;
 
-/// The longest frame. Longer bytes go in several.
+/// Limit of a frame in bytes. Longer data is sent in several frames.
 const FRAME_LIMIT: usize = 1 << 20;
 
-/// A frame that makes no sense.
+/// An invalid frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad frame from the other side: {0}")]
 pub struct BadFrame(pub(super) &'static str);
 
-/// Bytes that came in, cut into frames.
+/// Received bytes, to be split into frames.
 #[derive(Debug, Default)]
 pub struct Frames {
     buffer: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Where to read to: append here.
+    /// Returns the buffer to append received bytes to.
     pub fn read_buffer(&mut self) -> &mut Vec<u8> {
         if self.start > 0 && self.start == self.buffer.len() {
             self.buffer.clear();
@@ -31,10 +31,10 @@ impl Frames {
         &mut self.buffer
     }
 
-    /// The body of the next whole frame.
+    /// Returns the body of the next complete frame.
     ///
     /// # Errors
-    /// It claims to be longer than a frame may be (1 MiB).
+    /// Its length exceeds 1 MiB.
     pub fn take(&mut self) -> Result<Option<&[u8]>, BadFrame> {
         let Some((length, rest)) = self.buffer[self.start..].split_first_chunk::<4>() else {
             return Ok(None);
@@ -52,7 +52,7 @@ impl Frames {
     }
 }
 
-/// Appends a frame: what `body` writes, with its length and its kind before it.
+/// Appends a frame: length, kind and what `body` writes.
 pub(super) fn frame(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0; 4]);

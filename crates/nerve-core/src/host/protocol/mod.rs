@@ -1,9 +1,7 @@
-//! What a host and whoever drives its terminal say to each other: frames of a length, a kind and a few plain fields.
+//! The protocol between a host and its clients.
 //!
-//! Frame: u32 LE length of what follows, u8 kind, fields in little-endian. Only this program speaks it, with itself and its
-//! other versions: a kind that is not known is passed over, and [`Hello::version`] tells what to expect.
-//!
-//! Here is what can be said; as bytes it is in `codec`, and bytes are cut into frames in `frames`.
+//! Frame: u32 length of the rest, u8 kind, fields; all numbers little-endian. Only nerve itself speaks it, possibly in
+//! different versions: unknown kinds are ignored, and [`Hello::version`] states the version.
 
 mod codec;
 mod frames;
@@ -17,121 +15,121 @@ use serde_json::Value;
 pub(super) use self::codec::encode_output;
 pub use self::frames::{BadFrame, Frames};
 
-/// The version spoken here. Since 2, sizes and snapshots are told where they were, also to those who connect late.
+/// The current version. Since version 2, late subscribers also receive size changes and snapshots at their positions.
 pub const VERSION: u32 = 2;
-/// Bytes of one [`HostEvent::Output`] or [`HostRequest::Input`] at most.
+/// Limit of the bytes in one [`HostEvent::Output`] or [`HostRequest::Input`].
 pub const CHUNK: usize = 128 * 1024;
 
-/// What a host tells of itself when somebody connects. The terminal's descriptor comes with it (`SCM_RIGHTS`), to see who has
-/// the foreground.
+/// The greeting of a host. The terminal's descriptor comes with it (`SCM_RIGHTS`), so that clients can query the foreground
+/// process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// See [`VERSION`].
     pub version: u32,
     /// The program's process id.
     pub child: i32,
-    /// Columns now.
+    /// Current columns.
     pub cols: u16,
-    /// Rows now.
+    /// Current rows.
     pub rows: u16,
     /// Output bytes so far.
     pub off: u64,
-    /// The first output byte that the host still has in memory.
+    /// Offset of the oldest output byte in the host's memory.
     pub oldest: u64,
-    /// Output bytes that are in the recording's file, if one is written.
+    /// Output bytes in the recording's file, if there is one.
     pub recorded: Option<u64>,
-    /// The recording's file.
+    /// Path of the recording.
     pub recording: Option<PathBuf>,
-    /// What failed so far and was outlived.
+    /// Faults so far.
     pub faults: Vec<String>,
-    /// What the one who started the host wrote on it.
+    /// Data of the starter, see [`super::HostSpec::label`].
     pub label: Value,
 }
 
-/// To a host.
+/// A message from a client to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostRequest {
-    /// Send the output from this byte on, then all that follows. Answered by [`HostEvent::Behind`] if it is not in memory any more.
+    /// Send the output from byte `off` on, and everything after it. Answered by [`HostEvent::Behind`] if it is no longer in
+    /// memory.
     Subscribe {
-        /// Output bytes that are known already.
+        /// Output bytes that the client already has.
         off: u64,
-        /// If they are not there, begin with the oldest that are.
+        /// If the bytes are gone, begin with the oldest available.
         allow_gap: bool,
     },
     /// Bytes for the program.
     Input {
-        /// Who wrote them.
+        /// Source of the bytes.
         origin: Origin,
-        /// At most [`CHUNK`].
+        /// At most [`CHUNK`] bytes.
         bytes: Vec<u8>,
     },
-    /// Another size for the terminal.
+    /// Change the size of the terminal.
     Resize(Size),
-    /// End the program, then the host.
+    /// Stop the program, then the host.
     Stop,
-    /// The program's end was seen: nobody else needs to be told.
+    /// Acknowledge the program's exit.
     AckExit,
-    /// Keep this in the host's entry, for whoever drives the terminal next.
+    /// Store this state in the host's entry, for the next driver of the terminal.
     Remember(Value),
-    /// The connection is a viewer, with this window for the program. StartReport again when the window changes; a connection that ends is
-    /// forgotten.
+    /// Become a viewer with this window, or update the window. It counts until the connection ends.
     View(Window),
 }
 
-/// What a viewer wants of the terminal's size.
+/// A viewer's influence on the size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// Nothing: it shows what there is.
+    /// None: it displays the terminal as it is.
     Keep,
-    /// The program is to fit into this, and into the windows of all others that share.
+    /// The terminal must fit into this window and those of all other sharing viewers.
     Shares(Size),
-    /// The program is to have exactly this, whoever else looks. Of several, the latest that came counts.
+    /// The terminal has exactly this size. The latest such viewer wins.
     Sets(Size),
 }
 
-/// From a host.
+/// A message from a host to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostEvent {
     /// The first frame of a connection.
     Hello(Box<Hello>),
-    /// The program wrote.
+    /// Output of the program.
     Output {
-        /// When.
+        /// Time of the output.
         at: TsNs,
-        /// Output bytes before.
+        /// Offset of the first byte.
         off: u64,
-        /// At most [`CHUNK`].
+        /// At most [`CHUNK`] bytes.
         bytes: Vec<u8>,
     },
-    /// The size counts from here on.
+    /// The size of the terminal from here on.
     Resized(Size),
     /// A snapshot was taken here.
     Snapshot {
-        /// When.
+        /// Time of the snapshot.
         at: TsNs,
-        /// Its id.
+        /// Id of the snapshot.
         id: u64,
         /// Output bytes before it.
         anchor: u64,
-        /// Its name; empty if it has none.
+        /// Label; may be empty.
         label: String,
     },
-    /// Something failed that the session outlives.
+    /// A non-fatal failure.
     Fault(String),
-    /// What was asked for is not in memory any more: the recording has it, up to `recorded`.
+    /// The requested output is no longer in memory. The recording has it up to `recorded`.
     Behind {
         /// Output bytes in the recording's file.
         recorded: Option<u64>,
     },
     /// The program ended.
     Exited(ExitStatus),
-    /// No more output will come.
+    /// The output is complete.
     Closed,
-    /// Somebody else has typed something for the program.
+    /// Another client sent input to the program.
     Typed {
-        /// Who.
+        /// Source of the input.
         origin: Origin,
     },
-    /// There are as many viewers as there may be: the connection ends. Why, in words.
+    /// The limit of viewers is reached and the connection ends. The message for the user.
     Full(String),
 }

@@ -1,4 +1,4 @@
-//! What a host does: one loop over its terminal, its connections and the snapshots it is asked for.
+//! The event loop of a host: terminal, clients and snapshot requests.
 
 mod requests;
 mod shutdown;
@@ -25,29 +25,29 @@ use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::recorder::Flusher;
 
-/// Input that may wait for the program before orders are read no further.
+/// Bytes of input that may wait for the program before more input is held back.
 const MAX_PENDING_INPUT: usize = 1 << 20;
-/// Faults kept for those who connect late.
+/// Faults kept for clients that connect later.
 const MAX_FAULTS: usize = 8;
-/// What a program can have written before it snapshot_requests for a snapshot and that was not read yet: more than the kernel holds.
+/// Output read before a snapshot is taken: more than the kernel buffers.
 const SNAPSHOT_DRAIN: usize = 1 << 20;
 
-/// Where things come from that happen to a host.
+/// The event sources of a host.
 pub(super) struct Inbox {
     pub(super) client_events: mpsc::Receiver<(u64, ClientEvent)>,
     pub(super) snapshot_requests: mpsc::Receiver<SnapshotRequest>,
-    /// With it: whether it comes from within this process, for whose sake the program may be held up.
+    /// A new connection, and whether it comes from within this process. An internal client may hold up the program.
     pub(super) connections: mpsc::Receiver<(UnixStream, bool)>,
-    /// Accepts what comes from without.
+    /// Accepts connections on the control socket.
     pub(super) _acceptor: AbortOnDropHandle<()>,
     pub(super) stops: mpsc::Receiver<()>,
 }
 
-/// What is made beside the program.
+/// The parts of a session that are created before the program.
 pub(super) struct Parts {
     pub(super) flusher: Option<Flusher>,
     pub(super) clients: Clients,
-    /// What failed already.
+    /// Failures so far.
     pub(super) faults: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Session {
     lifecycle: Lifecycle,
     exit_ack: ExitAck,
     metadata: HostMetadata,
-    /// The highest number of a snapshot so far.
+    /// The highest snapshot id so far.
     last_snapshot: u64,
 }
 
@@ -121,7 +121,7 @@ impl Session {
                 }
                 () = self.clients.wait_for_progress(), if !may_read => {}
                 () = wait_for_disk(on_disk.as_ref()), if on_disk.is_some() => {}
-                // What a closed terminal does not take is nobody's.
+                // A closed terminal discards input.
                 _ = input.flush(), if open && input.pending() > 0 => {}
                 exit = child.wait(), if self.lifecycle.exit().is_none() => self.on_exit(exit),
                 Some((stream, is_internal)) = inbox.connections.recv() => self.on_connect(stream, is_internal),
@@ -143,7 +143,7 @@ impl Session {
         self.exit_ack.should_wait(Listeners { any_subscribed, any_connecting }, Instant::now())
     }
 
-    /// Those who were cut off look no more.
+    /// Cleans up after clients that were disconnected.
     fn remove_disconnected(&mut self) {
         for client in self.clients.take_disconnected() {
             self.on_disconnect(client);
@@ -162,7 +162,7 @@ impl Session {
         }
     }
 
-    /// There is no more output. Whoever listens is told when all of it is written, see [`Session::finish`].
+    /// Records the end of the output. Clients are notified after everything is written, see [`Session::finish`].
     fn on_output_closed(&mut self) {
         self.lifecycle.on_output_closed();
         self.pty.input.discard();
@@ -173,7 +173,7 @@ impl Session {
         self.clients.broadcast(&HostEvent::Exited(exit));
     }
 
-    /// Drained, written, synced, then confirmed (seed agent-record §8).
+    /// Takes a snapshot: drains the output, writes, syncs, then confirms.
     async fn take_snapshot(&mut self, request: SnapshotRequest) {
         self.drain().await;
         let SnapshotRequest { id, label, reply } = request;
@@ -190,7 +190,7 @@ impl Session {
         };
         tokio::spawn(async move {
             let noted = store.confirm(id, label, anchor, at).await;
-            // Whoever asked may have gone meanwhile; the snapshot stays.
+            // The requester may be gone; the snapshot stays.
             let _ = reply.send(match noted {
                 Ok(()) => Response::Success { id, anchor, at_ns: at.0 },
                 Err(message) => Response::Error { message },
@@ -198,7 +198,7 @@ impl Session {
         });
     }
 
-    /// Takes what the program has written up to now.
+    /// Reads what the program has written so far.
     async fn drain(&mut self) {
         let mut bytes = Vec::new();
         let drained = self.pty.output.drain(&mut bytes, SNAPSHOT_DRAIN).await;
@@ -230,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Something failed that the session outlives.
+    /// Records a non-fatal failure and notifies clients.
     fn add_fault(&mut self, message: String) {
         self.clients.broadcast(&HostEvent::Fault(message.clone()));
         self.faults.push(message);

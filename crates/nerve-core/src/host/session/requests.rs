@@ -1,4 +1,4 @@
-//! What those who are connected order, and what they are told.
+//! Handles the requests of clients.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::clients::ClientEvent;
 use super::super::protocol::{self, Hello, HostEvent, HostRequest, Window};
 use super::Session;
 
-/// How long somebody who connects waits for the disk.
+/// Time that a connecting client waits for the recorder.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -20,19 +20,19 @@ impl Session {
         }
     }
 
-    /// Asks the recorder how much is in the file, and comes back with it as an order.
+    /// Sends `then` with the number of recorded bytes to the event loop, once the recorder has flushed.
     fn send_with_recorded(&self, client: u64, then: fn(Option<u64>) -> ClientEvent) {
         let (events, flusher) = (self.clients.event_sender(), self.flusher.clone());
         tokio::spawn(async move {
             let written = match flusher {
-                // A disk that hangs must not keep anybody from the terminal.
+                // A hanging disk must not block access to the terminal.
                 Some(flusher) => match tokio::time::timeout(FLUSH_TIMEOUT, flusher.flush(false)).await {
                     Ok(Ok(written)) => Some(written.off),
                     Ok(Err(_)) | Err(_) => None,
                 },
                 None => None,
             };
-            // A host that is over answers nobody.
+            // Fails only when the host has ended.
             let _ = events.send((client, then(written))).await;
         });
     }
@@ -53,7 +53,7 @@ impl Session {
             HostRequest::Subscribe { off, allow_gap } => self.subscribe(client, off, allow_gap),
             HostRequest::Input { origin, bytes } => self.write_input(client, origin, &bytes),
             HostRequest::Resize(size) => match self.size_policy.size() {
-                // Somebody looks: their windows count. Whoever waits for an answer gets it.
+                // The windows of viewers determine the size. The requester still gets an answer.
                 Some(_) => self.clients.broadcast(&HostEvent::Resized(self.size)),
                 None => self.resize(size),
             },
@@ -70,7 +70,7 @@ impl Session {
 
     fn write_input(&mut self, client: u64, origin: Origin, bytes: &[u8]) {
         if self.lifecycle.is_output_open() && self.pty.input.push(bytes) {
-            // What the terminal itself answers is never typed unseen, and nobody's typing.
+            // Replies of a terminal are neither hidden nor typed by a person.
             let typed = origin != Origin::Terminal;
             let hidden = typed && self.pty.control.hides_input();
             self.pump.input(self.clock.now(), bytes, origin, hidden);
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// The program is to end.
+    /// Stops the program.
     pub(super) fn stop(&mut self) {
         self.exit_ack.on_stop();
         self.lifecycle.begin_stop(Instant::now());
@@ -93,7 +93,7 @@ impl Session {
                 self.apply_size_policy();
                 self.note_viewer(client);
             }
-            // One that was cut off comes again on another connection.
+            // A disconnected viewer reconnects.
             Ok(false) => {}
             Err(full) => {
                 self.clients.send(client, &HostEvent::Full(full).encoded());
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// A viewer has come when it listens: until then it reads what was before.
+    /// Reports a viewer as connected once it has subscribed; before that it reads the recording.
     fn note_viewer(&mut self, client: u64) {
         if self.clients.is_viewer(client) && self.clients.is_subscribed(client) {
             self.exit_ack.on_viewer_connected();
@@ -118,7 +118,7 @@ impl Session {
         self.apply_size_policy();
     }
 
-    /// Gives the terminal the size that those who look want. When nobody does any more, it stays as it is.
+    /// Resizes the terminal to what the viewers want. Without viewers the size stays.
     fn apply_size_policy(&mut self) {
         if let Some(size) = self.size_policy.size().filter(|size| *size != self.size) {
             self.resize(size);
@@ -132,7 +132,7 @@ impl Session {
                 self.pump.resize(self.clock.now(), size);
                 self.backlog.mark(HostEvent::Resized(size));
             }
-            // The program has ended, and its terminal with it.
+            // The program has ended and closed its terminal.
             Err(_) if !self.lifecycle.is_output_open() => {}
             Err(error) => self.add_fault(format!("the terminal takes no other size: {error}")),
         }
@@ -154,7 +154,7 @@ impl Session {
         };
         match self.pty.control.descriptor() {
             Ok(terminal) => self.clients.greet(client, &HostEvent::Hello(Box::new(hello)), terminal),
-            // Out of descriptors: whoever wants in tries again.
+            // Out of descriptors: the client has to retry.
             Err(_) => self.clients.remove(client),
         }
     }

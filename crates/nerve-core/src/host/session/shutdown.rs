@@ -1,4 +1,5 @@
-//! The last things a host does when its program is over: what is written, what is told, and how long a disk is waited for.
+//! Shuts a host down after its program has ended: completes the recording and notifies clients, with a time limit for each
+//! step.
 
 use std::time::Duration;
 
@@ -11,19 +12,19 @@ use super::super::end_snapshot::PendingEndSnapshot;
 use super::super::protocol::HostEvent;
 use super::{Inbox, Session};
 
-/// How long the last frames may take to leave.
+/// Time for sending the last frames.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the end of the recording may take, and what stands beside it: more than the recorder waits for its disk.
+/// Time for completing the recording and its metadata. Exceeds the recorder's own timeout.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(12);
-/// How long each little file may take that is read or written then.
+/// Time for each small file read or written.
 const FILE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// A disk that hangs costs what would be on it, and so much time: nobody waits for it for ever.
+    /// Completes the session. A hanging disk costs at most the time limits, and what was not written yet.
     pub(super) async fn finish(mut self, mut inbox: Inbox) -> ExitStatus {
         let exit = self.lifecycle.exit().unwrap_or(ExitStatus::Unknown);
         let ended = self.clock.now();
-        // Whatever its group left behind must not outlive it.
+        // Other processes of its group must not outlive it.
         self.pty.control.signal(Signal::HUP);
         let (spec, last, anchor) = (self.spec.clone(), self.last_snapshot, self.pump.offset());
         let end_snapshot =
@@ -35,7 +36,7 @@ impl Session {
         }
         self.pump.exit(ended, exit);
         self.report_faults();
-        // Writes the last block and syncs.
+        // Dropping the taps writes the last block and syncs.
         let (taps, end) = (self.pump.take_taps(), self.metadata.finish(ended, exit, None));
         let closing = run_with_timeout(CLOSE_TIMEOUT, move || {
             drop(taps);
@@ -48,14 +49,14 @@ impl Session {
             None => self.add_fault(self.disk_hangs()),
         }
         self.flusher = None;
-        // Whoever hears that it is over finds a whole recording, and no host.
+        // A client that receives `Closed` finds the recording complete and the entry removed.
         let seen = self.exit_ack.is_acknowledged();
         run_with_timeout(FILE_TIMEOUT, self.metadata.settle_entry(seen)).await;
-        // On a disk that hangs already nothing more is tried.
+        // Nothing more is tried on a hanging disk.
         if let Some(end_snapshot) = end_snapshot.filter(|_| closed.is_some())
             && let Some(note) = self.serve_until(&mut inbox, end_snapshot.store()).await
         {
-            // It is only a note.
+            // The note is optional.
             run_with_timeout(FILE_TIMEOUT, self.metadata.finish(ended, exit, Some(note))).await;
         }
         if self.exit_ack.is_acknowledged() && !seen {
@@ -75,7 +76,7 @@ impl Session {
         format!("{path} takes nothing any more: its end may be missing, and no snapshot was taken at it")
     }
 
-    /// Waits for something at the end, and answers whoever is connected or comes meanwhile.
+    /// Runs `work` while the host continues to serve clients.
     async fn serve_until<T>(&mut self, inbox: &mut Inbox, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -85,7 +86,7 @@ impl Session {
                 done = &mut work => return done,
                 Some((stream, is_internal)) = inbox.connections.recv() => self.on_connect(stream, is_internal),
                 Some((client, event)) = inbox.client_events.recv() => self.on_client_event(client, event),
-                // It is over already.
+                // The program has already ended.
                 Some(()) = inbox.stops.recv() => {}
             }
         }
