@@ -1,4 +1,4 @@
-//! Requests over HTTP: the only way out of this crate. Model APIs of chat nodes, webhooks, and what others send through it.
+//! The only HTTP client of this crate, for model APIs and webhooks.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -12,14 +12,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// How long a connection may take to come about.
+/// Timeout of connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Sends requests: `http://` and, with the public certificates, `https://`. Follows no redirect: a request with a key in it goes where
-/// it was sent. Limits of time are the caller's.
+/// The client for `http://` and `https://` with public root certificates. It follows no redirects, which could leak keys.
+/// Callers set timeouts.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// An error with what lies behind it: alone they say `client error (Connect)`.
+/// Formats an error with its causes; hyper's own message is only `client error (Connect)`.
 pub(crate) fn in_words(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut behind = error.source();
@@ -33,10 +33,10 @@ pub(crate) fn in_words(error: &dyn Error) -> String {
     words
 }
 
-/// Sends a request and reads its answer, `most` bytes of it: a longer one is an error. Limits of time are the caller's.
+/// Sends a request and reads at most `most` bytes of the response; more is an error. Callers set timeouts.
 ///
 /// # Errors
-/// What keeps us from the answer, for people.
+/// Why there is no response, for people.
 pub async fn send(request: Request<Bytes>, most: usize) -> Result<Response<Bytes>, String> {
     let answer = client().request(request.map(Full::new)).await.map_err(|error| in_words(&error))?;
     let (head, body) = answer.into_parts();
@@ -44,7 +44,7 @@ pub async fn send(request: Request<Bytes>, most: usize) -> Result<Response<Bytes
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
-/// The client that all requests go through: it keeps connections.
+/// Returns the shared client, which reuses connections.
 pub(crate) fn client() -> HttpClient {
     static CLIENT: OnceLock<HttpClient> = OnceLock::new();
     CLIENT

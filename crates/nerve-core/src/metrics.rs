@@ -1,5 +1,4 @@
-//! What an engine has done since it was made, in numbers: turns and output. Counting costs a lock that nobody holds for long, for each
-//! turn, and an addition for each piece of output.
+//! Counters of an engine: turns and output. Counting costs a short lock per turn and an addition per piece of output.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +11,12 @@ use crate::clock::Clock;
 use crate::command::Response;
 use crate::error::EngineError;
 
-/// Upper bounds of the classes that turns are counted in by how long they took, in seconds. Longer ones are in none.
+/// Upper bounds of the histogram buckets of turn durations, in seconds. Longer turns are in no bucket.
 pub const SECONDS: [f64; 12] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0];
-/// How a turn ended whose end nobody was told: its node was dropped in the middle of it.
+/// Outcome of a turn whose node was dropped before its end.
 const DROPPED: &str = "dropped";
 
-/// Counts. Cheap to clone; all clones count together.
+/// The counters of an engine. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Inner>);
 
@@ -30,30 +29,30 @@ struct Inner {
 /// Turns of one kind of node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turns {
-    /// All that began.
+    /// Turns started.
     pub started: u64,
-    /// Those that have ended, by how: `completed`, `interrupted`, `dropped` or an error's type.
+    /// Turns ended, by outcome: `completed`, `interrupted`, `dropped` or an error kind.
     pub ended: BTreeMap<&'static str, Times>,
 }
 
-/// How long turns took.
+/// Durations of turns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Times {
-    /// How many.
+    /// Number of turns.
     pub count: u64,
-    /// All together.
+    /// Sum of the durations.
     pub total: Duration,
-    /// How many took at most as long as each of [`SECONDS`], and longer than the bound before it.
+    /// Turns per bucket of [`SECONDS`]; each counts in one bucket only.
     pub classes: [u64; SECONDS.len()],
 }
 
 impl Meter {
-    /// Turns by kind of node.
+    /// Returns the turns by kind of node.
     pub fn turns(&self) -> BTreeMap<&'static str, Turns> {
         self.lock().clone()
     }
 
-    /// Bytes that programs have written, since this server drives them.
+    /// Returns the bytes that programs have written under this server.
     pub fn output(&self) -> u64 {
         self.0.output.load(Ordering::Relaxed)
     }
@@ -62,7 +61,7 @@ impl Meter {
         self.0.output.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A turn begins now.
+    /// Starts the timer of a turn.
     pub(crate) fn begin(&self, kind: &'static str, clock: Clock) -> Metered {
         self.lock().entry(kind).or_default().started += 1;
         Metered { meter: self.clone(), kind, clock, since: clock.now(), over: false }
@@ -73,7 +72,7 @@ impl Meter {
     }
 }
 
-/// A turn that is under way.
+/// Measures a running turn.
 #[derive(Debug)]
 pub(crate) struct Metered {
     meter: Meter,
@@ -84,7 +83,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// It has ended, the first time this is called.
+    /// Records the outcome. Later calls have no effect.
     pub(crate) fn end(&mut self, outcome: &Result<Response, EngineError>) {
         let how = match outcome {
             Ok(response) => match response.failure() {
@@ -134,7 +133,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         turn.end(&Err(EngineError::new(ErrorKind::Timeout, "late")));
         tokio::time::advance(Duration::from_secs(7200)).await;
-        // The end is told once more; it is the same end.
+        // A second end has no effect.
         turn.end(&Err(EngineError::new(ErrorKind::Interrupted, "at last")));
         drop(turn);
         drop(meter.begin("bash", clock));

@@ -1,4 +1,4 @@
-//! Reads the user's own profiles.
+//! Loads the user's own profiles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use nerve_term::profile::{Profile, ProfileError, Profiles};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// A profile file larger than this is none.
+/// Maximum size of a profile file in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// The built-in profiles with those of `folder` (`*.toml`, by name) over them. What could not be read or understood is told;
-/// the rest is used.
+/// Returns the built-in profiles, overridden by those in `folder` (`*.toml`, in the order of their names), and the errors of
+/// invalid files.
 pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     let mut errors = Vec::new();
     let mut files = Vec::new();
@@ -28,10 +28,10 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     (profiles, errors)
 }
 
-/// The profiles there are, and what could not be read.
+/// Profiles, and the errors of invalid files.
 pub(crate) struct Loaded {
     profiles: Profiles,
-    /// In words.
+    /// The error messages.
     pub(crate) broken: Vec<String>,
 }
 
@@ -42,10 +42,10 @@ impl Loaded {
         Loaded { profiles, broken: errors.iter().map(ToString::to_string).collect() }
     }
 
-    /// The profile of that name, else the one that fits the command.
+    /// Returns the profile of that name, otherwise the one for the command.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No profile has that name.
     pub(crate) fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
         let Loaded { profiles, broken } = self;
         let known = |profiles: &Profiles| profiles.names().join(", ");
@@ -67,7 +67,7 @@ impl Loaded {
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
-    // No such folder: the user has no profiles.
+    // A missing directory means no user profiles.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.path())

@@ -1,19 +1,19 @@
-//! How many files this process may have open. A server raises that for itself alone: programs that wait with `select` break where a
-//! descriptor's number is beyond 1023, so what it starts gets the limit back that was there before.
+//! The limit of open files. A server raises it for itself only: programs that use `select` break on descriptors above 1023, so
+//! children get the original limit.
 
 use std::io;
 use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More than a server needs at its limits; where the system would allow a billion, not all of it is asked for.
+/// Exceeds what a server needs; some systems allow a billion.
 const MAX_WANTED: u64 = 65_536;
 
 /// The limit before it was raised.
 static ORIGINAL: OnceLock<Rlimit> = OnceLock::new();
 
-/// Raises the soft limit as far as the hard one allows, up to 65536, and says what it is now. Programs on terminals, shells, panes and
-/// hosts are started with the old one.
+/// Raises the soft limit to the hard one, at most 65536, and returns the resulting limit. Children are started with the
+/// original one.
 pub fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(MAX_WANTED).min(MAX_WANTED);
@@ -27,7 +27,7 @@ pub fn raise() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Gives the calling process the limit back that was there before. For a child between fork and exec: a system call, no memory, no lock.
+/// Restores the original limit in a child between fork and exec: one system call, no allocation, no lock.
 pub(crate) fn restore() -> io::Result<()> {
     match ORIGINAL.get() {
         Some(before) => Ok(setrlimit(Resource::Nofile, *before)?),

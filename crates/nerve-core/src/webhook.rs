@@ -1,4 +1,4 @@
-//! Tells another program over HTTP: a POST with a JSON body, signed, tried again while it fails.
+//! Notifies another program over HTTP: a signed POST with a JSON body, retried on failure.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use crate::error::{EngineError, ErrorKind};
 use crate::http::client;
 use crate::telemetry::TraceContext;
 
-/// How often a delivery is tried again.
+/// Number of retries.
 const RETRIES: u32 = 5;
-/// How long it waits before the first time; twice as long before each that follows.
+/// Pause before the first retry; it doubles each time.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// How long one try may take, its answer included.
+/// Timeout of one attempt, including the response.
 const TRY: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read: what it says does not matter.
+/// Bytes of a response that are read; its content is ignored.
 const ANSWER: usize = 64 << 10;
-/// Bytes a URL may have.
+/// Maximum bytes of a URL.
 const MAX_URL: usize = 2048;
-/// Bytes a secret may have.
+/// Maximum bytes of a secret.
 const MAX_SECRET: usize = 4096;
 
-/// Where to tell, and the secret that proves who tells. Shows neither path nor secret when it is printed: both may open doors.
+/// A URL and the secret for signatures. `Debug` prints neither path nor secret.
 #[derive(Clone)]
 pub struct Webhook {
     url: Uri,
     secret: Option<String>,
 }
 
-/// A try to deliver.
+/// An attempt to deliver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it began: seconds since the Unix epoch.
+    /// Start of the attempt, in seconds since the Unix epoch.
     pub at: f64,
-    /// The status of the answer.
+    /// Status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there is none.
+    /// Why there is no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What is sent.
+/// A message to deliver.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    /// `X-Nerve-Event`.
+    /// Value of `X-Nerve-Event`.
     pub(crate) event: &'static str,
-    /// `X-Nerve-Delivery`: the same for all tries.
+    /// Value of `X-Nerve-Delivery`, the same for all attempts.
     pub(crate) id: String,
-    /// JSON.
+    /// The JSON body.
     pub(crate) body: Bytes,
-    /// What it is part of.
+    /// The trace that the message is part of.
     pub(crate) trace: Option<Arc<TraceContext>>,
 }
 
@@ -71,10 +71,10 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A webhook, looked at before anything is done.
+    /// Checks a URL and a secret.
     ///
     /// # Errors
-    /// InvalidRequest: a URL that is none, or not `http` or `https`, or has a user in it; a secret that is empty or endless.
+    /// InvalidRequest: the URL is invalid, not `http` or `https`, or contains a user; the secret is empty or too long.
     pub fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
         let invalid = |problem: &str| {
             EngineError::new(ErrorKind::InvalidRequest, format!("the webhook's {problem}"))
@@ -102,18 +102,18 @@ impl Webhook {
         }
     }
 
-    /// Scheme, host and port: what may be shown of its URL.
+    /// Returns scheme, host and port, the part of the URL that may be shown.
     pub fn origin(&self) -> String {
         let authority = self.url.authority().map(|authority| authority.as_str()).unwrap_or_default();
         format!("{}://{authority}", self.url.scheme_str().unwrap_or_default())
     }
 
-    /// There is a secret.
+    /// Returns true if requests are signed.
     pub fn is_signed(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// Tries until it is delivered or the tries are used up; `tried` is told each. `true`: delivered.
+    /// Sends until it succeeds or the retries are used up, and passes each attempt to `tried`. Returns true on success.
     pub(crate) async fn deliver(
         &self,
         delivery: &Delivery,
@@ -128,7 +128,7 @@ impl Webhook {
                 Ok(outcome) => outcome,
                 Err(_) => Err(format!("no answer within {} s", TRY.as_secs())),
             };
-            // Exact to well under a microsecond until the year 2100.
+            // Precise to less than a microsecond until the year 2100.
             let at = at as f64 / 1e9;
             let again = match outcome {
                 Ok(status) => {
@@ -171,13 +171,13 @@ impl Webhook {
         }
         let answer = client().request(request).await.map_err(|error| in_words(&error))?;
         let status = answer.status();
-        // To the end, where it is near: the connection can be used again then.
+        // A response that is read completely lets the connection be reused.
         let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
         Ok(status)
     }
 }
 
-/// `sha256=` and the HMAC-SHA256 of `timestamp.body`, in hexadecimal digits.
+/// Returns `sha256=` and the hexadecimal HMAC-SHA256 of `timestamp.body`.
 fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let mut context = hmac::Context::with_key(&key);
@@ -189,12 +189,12 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     })
 }
 
-/// It may be another answer the next time.
+/// Returns true for a status that may change on a retry.
 fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// An error with what led to it. Names of hosts may be in it, the rest of a URL is not.
+/// Formats an error with its causes. They contain at most the host of the URL.
 fn in_words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -263,13 +263,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_never_answers_is_tried_six_times_each_for_ten_seconds() {
-        // Taken into the backlog, and never accepted.
+        // Accepted into the backlog only.
         let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let began = tokio::time::Instant::now();
         let (done, all) = attempts(&format!("http://{}/", deaf.local_addr().unwrap())).await;
         assert!(!done && all.len() == 6, "{all:?}");
         assert!(all.iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()), "{all:?}");
-        // Six tries of ten seconds, and pauses of 1, 2, 4, 8 and 16.
+        // Six attempts of ten seconds, and pauses of 1, 2, 4, 8 and 16.
         let took = began.elapsed();
         assert!(took >= Duration::from_secs(90) && took < Duration::from_secs(93), "{took:?}");
     }

@@ -1,4 +1,4 @@
-//! The calls that Rust cannot check: what happens between fork and exec, and the promise that a descriptor stays open.
+//! Operating system calls without a safe form: code between fork and exec, and the registration of descriptors.
 #![expect(unsafe_code, reason = "they have no safe form; each says why it holds")]
 
 use std::io;
@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use crate::rlimit;
 
-/// Between fork and exec: a session of its own with the terminal (file descriptor 1) as its controlling one, and no other
-/// descriptor of ours; the limit of open files is the one we were started with.
+/// Gives the child its own session, with the terminal at descriptor 1 as controlling terminal. Other descriptors are closed and
+/// the original limit of open files is restored.
 pub(super) fn set_controlling_terminal(command: &mut Command) {
     // SAFETY: setsid, ioctl, setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
@@ -23,7 +23,7 @@ pub(super) fn set_controlling_terminal(command: &mut Command) {
     }
 }
 
-/// Between fork and exec: no descriptor of ours but the three standard ones, and the limit of open files that we were started with.
+/// Gives the child no descriptors except the three standard ones, and the original limit of open files.
 pub(crate) fn close_descriptors(command: &mut Command) {
     // SAFETY: setrlimit and close_range are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
@@ -34,9 +34,8 @@ pub(crate) fn close_descriptors(command: &mut Command) {
     }
 }
 
-/// Between fork and exec: it is killed when the thread that starts it ends, and that is one of the runtime's, which live as long as
-/// this process. So a command of ours does not go on beside the one that another server starts in its place. Its limit of open files is
-/// the one we were started with.
+/// Kills the child with this process, so that it cannot run next to its successor that another server starts. It is killed when
+/// the starting thread ends; runtime threads live as long as the process. Restores the original limit of open files.
 pub(crate) fn kill_with_parent(command: &mut Command) {
     let us = rustix::process::getpid();
     // SAFETY: setrlimit, prctl and getppid are async-signal-safe system calls; no memory is allocated, no lock is taken.
@@ -44,15 +43,15 @@ pub(crate) fn kill_with_parent(command: &mut Command) {
         command.pre_exec(move || {
             rlimit::restore()?;
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            // We may have ended before that was set.
+            // The parent may have ended before the signal was set.
             let orphan = rustix::process::getppid() != Some(us);
             if orphan { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
         });
     }
 }
 
-/// Between fork and exec: a session of its own, and no descriptor of ours but the three standard ones and these, as far as they are open.
-/// It outlives us and our terminal.
+/// Gives the child its own session, no descriptors except the standard ones and those in `keep`, and the original limit of open
+/// files. It outlives us and our terminal.
 pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
     // SAFETY: setsid, setrlimit, close_range and fcntl are async-signal-safe system calls; no memory is allocated, no lock is taken.
     unsafe {
@@ -61,7 +60,7 @@ pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
             rlimit::restore()?;
             set_cloexec()?;
             for descriptor in &keep {
-                // One that is not open is for the command to miss.
+                // The command itself detects a missing descriptor.
                 let _ = libc::fcntl(*descriptor, libc::F_SETFD, 0);
             }
             Ok(())
@@ -69,7 +68,7 @@ pub fn detach(command: &mut Command, keep: Vec<RawFd>) {
     }
 }
 
-/// Marked, not closed: the standard library still reports a failing exec through one of them.
+/// Marks instead of closing: the standard library reports a failed exec through one of them.
 fn set_cloexec() -> io::Result<()> {
     let flag = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: the call takes numbers only.
@@ -79,7 +78,7 @@ fn set_cloexec() -> io::Result<()> {
     }
 }
 
-/// Lets the runtime watch a non-blocking descriptor.
+/// Registers a non-blocking descriptor with the runtime.
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is valid and open until it is dropped, always returns the same descriptor, and is owned by the
     // `AsyncFd` from here on.

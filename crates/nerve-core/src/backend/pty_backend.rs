@@ -1,4 +1,4 @@
-//! A pseudo-terminal in this process: for library use and short-lived nodes. It ends with the process.
+//! A backend over a pseudo-terminal in this process, for library use and short-lived nodes. It ends with the process.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,12 +14,12 @@ use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::tap::Tap;
 
-/// How long output of a dead child is waited for: a grandchild may hold the terminal open.
+/// Time between exit and end of output: a grandchild may hold the terminal open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// A read of this size (the most that the kernel hands out at once) says that the child writes fast.
+/// A read of this size, the kernel's maximum, indicates a fast writer.
 const FAST_READ: usize = 4096;
 
-/// See the module.
+/// A terminal in this process.
 #[derive(Debug)]
 pub struct PtyBackend {
     pty: Pty,
@@ -28,12 +28,12 @@ pub struct PtyBackend {
     buffer: Vec<u8>,
     open: bool,
     exit: Option<ExitStatus>,
-    /// What happened and was not told yet.
+    /// Events that are not reported yet.
     events: VecDeque<BackendEvent>,
 }
 
 impl PtyBackend {
-    /// Starts a program. `taps` get every byte first.
+    /// Starts a program. `taps` receive every byte first.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
@@ -73,7 +73,7 @@ impl PtyBackend {
 
 impl Drop for PtyBackend {
     fn drop(&mut self) {
-        // Only now: a grandchild may have gone on writing.
+        // Last, because a grandchild may have kept writing.
         self.pump.exit(self.clock.now(), self.exit.unwrap_or(ExitStatus::Unknown));
     }
 }
@@ -98,7 +98,7 @@ impl Backend for PtyBackend {
                     self.exit = Some(exit);
                     return BackendEvent::Exited(exit);
                 }
-                // Closed and over: nothing happens any more.
+                // Closed and exited: there are no more events.
                 () = std::future::pending() => {}
             }
         }
@@ -147,7 +147,7 @@ impl Backend for PtyBackend {
         self.pty.control.hides_input()
     }
 
-    /// Nobody comes after us.
+    /// Does nothing: the terminal has no next driver.
     fn remember(&mut self, _memory: &Memory) {}
 
     fn release(&mut self) -> bool {

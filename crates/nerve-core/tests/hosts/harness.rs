@@ -1,4 +1,4 @@
-//! A host in this process, and connections to it.
+//! A host in this process, and clients of it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,30 +16,30 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) const SIZE: Size = Size { cols: 100, rows: 30 };
-const LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Stage {
+pub(crate) struct HostHarness {
     pub(crate) host: Host,
     pub(crate) folder: TempDir,
 }
 
-impl Stage {
-    /// A script in a shell whose terminal does not echo.
-    pub(crate) async fn new(script: &str) -> Stage {
-        Stage::with(script, false, false).await
+impl HostHarness {
+    /// Starts a script in a shell without echo.
+    pub(crate) async fn new(script: &str) -> HostHarness {
+        HostHarness::with(script, false, false).await
     }
 
-    /// The same, recorded.
-    pub(crate) async fn recorded(script: &str) -> Stage {
-        Stage::with(script, true, false).await
+    /// Like [`HostHarness::new`], with a recording.
+    pub(crate) async fn recorded(script: &str) -> HostHarness {
+        HostHarness::with(script, true, false).await
     }
 
-    /// One whose viewer is on its way.
-    pub(crate) async fn viewed(script: &str) -> Stage {
-        Stage::with(script, false, true).await
+    /// Like [`HostHarness::new`], with an announced viewer.
+    pub(crate) async fn with_announced_viewer(script: &str) -> HostHarness {
+        HostHarness::with(script, false, true).await
     }
 
-    async fn with(script: &str, record: bool, viewed: bool) -> Stage {
+    async fn with(script: &str, record: bool, viewed: bool) -> HostHarness {
         let folder = tempfile::tempdir().unwrap();
         let (id, session_id) = HostSpec::new_ids();
         let registry = folder.path().join("registry");
@@ -63,29 +63,29 @@ impl Stage {
             end: None,
             viewed,
         });
-        Stage { host: host.await.unwrap(), folder }
+        HostHarness { host: host.await.unwrap(), folder }
     }
 
-    /// One that hears everything from now on.
-    pub(crate) async fn link(&self) -> Link {
-        let mut link = Link::silent(&self.host).await.unwrap();
-        link.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
-        link
+    /// Connects a client that receives all output.
+    pub(crate) async fn client(&self) -> TestClient {
+        let mut client = TestClient::connect(&self.host).await.unwrap();
+        client.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+        client
     }
 
-    /// The same, and it is a viewer with this window.
-    pub(crate) async fn viewer(&self, window: Window) -> Link {
-        let mut link = self.link().await;
-        link.request(&HostRequest::View(window)).await;
-        link
+    /// Connects a client that is a viewer with this window.
+    pub(crate) async fn viewer(&self, window: Window) -> TestClient {
+        let mut client = self.client().await;
+        client.request(&HostRequest::View(window)).await;
+        client
     }
 
-    /// A viewer as it is one in earnest.
-    pub(crate) fn hosted(&self, window: Window) -> HostedBackend {
+    /// Connects a viewer as the application does.
+    pub(crate) fn backend(&self, window: Window) -> HostedBackend {
         HostedBackend::view(self.host.entry.clone(), self.folder.path().join("registry"), window)
     }
 
-    /// Takes a snapshot; returns when it is confirmed.
+    /// Takes a snapshot and waits for its confirmation.
     pub(crate) async fn snapshot(&self, id: u64) {
         let path = self.host.entry.runtime.join(SNAPSHOT);
         let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
@@ -95,41 +95,44 @@ impl Stage {
             if let Some(body) = decode_frame(&mut read, MAX_EVENT).unwrap() {
                 break body;
             }
-            assert_ne!(soon(stream.read_buf(&mut read)).await.unwrap(), 0);
+            assert_ne!(within_limit(stream.read_buf(&mut read)).await.unwrap(), 0);
         };
         assert!(matches!(Response::decode(&body).unwrap(), Response::Success { .. }));
     }
 }
 
-/// A connection to a host's socket.
-pub(crate) struct Link {
+/// A client of a host.
+pub(crate) struct TestClient {
     pub(crate) connection: Connection,
     output: Vec<u8>,
 }
 
-impl Link {
-    pub(crate) async fn silent(host: &Host) -> std::io::Result<Link> {
-        let connection = soon(Connection::open(&host.entry.runtime.join(CONTROL))).await?;
-        Ok(Link { connection, output: Vec::new() })
+impl TestClient {
+    pub(crate) async fn connect(host: &Host) -> std::io::Result<TestClient> {
+        let connection = within_limit(Connection::open(&host.entry.runtime.join(CONTROL))).await?;
+        Ok(TestClient { connection, output: Vec::new() })
     }
 
-    /// Over a stream that is open.
-    pub(crate) async fn of(stream: tokio::net::UnixStream) -> Link {
-        Link { connection: soon(Connection::greeted(stream)).await.unwrap(), output: Vec::new() }
+    /// Uses an open connection.
+    pub(crate) async fn of(stream: tokio::net::UnixStream) -> TestClient {
+        TestClient {
+            connection: within_limit(Connection::greeted(stream)).await.unwrap(),
+            output: Vec::new(),
+        }
     }
 
     pub(crate) async fn request(&mut self, request: &HostRequest) {
         self.connection.send(request).await.unwrap();
     }
 
-    pub(crate) async fn types(&mut self, text: &str) {
+    pub(crate) async fn send_input(&mut self, text: &str) {
         self.request(&HostRequest::Input { origin: Origin::User, bytes: text.into() }).await;
     }
 
-    /// Waits for a report that is told something by.
-    pub(crate) async fn until<T>(&mut self, mut look: impl FnMut(&HostEvent) -> Option<T>) -> T {
+    /// Waits for an event for which `look` returns a value.
+    pub(crate) async fn wait_for<T>(&mut self, mut look: impl FnMut(&HostEvent) -> Option<T>) -> T {
         loop {
-            let event = soon(self.connection.next()).await.unwrap().expect("the host is there");
+            let event = within_limit(self.connection.next()).await.unwrap().expect("the host is there");
             if let HostEvent::Output { bytes, .. } = &event {
                 self.output.extend_from_slice(bytes);
             }
@@ -140,20 +143,20 @@ impl Link {
     }
 
     /// Waits until the terminal has this size.
-    pub(crate) async fn resized(&mut self, cols: u16, rows: u16) {
+    pub(crate) async fn wait_size(&mut self, cols: u16, rows: u16) {
         let wanted = Size::new(cols, rows);
-        self.until(|event| (*event == HostEvent::Resized(wanted)).then_some(())).await;
+        self.wait_for(|event| (*event == HostEvent::Resized(wanted)).then_some(())).await;
     }
 
-    /// Waits until the program has written this, after what was waited for last.
-    pub(crate) async fn reads(&mut self, text: &str) {
-        while !self.has_read(text) {
-            self.until(|event| matches!(event, HostEvent::Output { .. }).then_some(())).await;
+    /// Waits until the program has written this text after the previously awaited one.
+    pub(crate) async fn wait_output(&mut self, text: &str) {
+        while !self.take_output(text) {
+            self.wait_for(|event| matches!(event, HostEvent::Output { .. }).then_some(())).await;
         }
     }
 
-    /// Whether the program has written this, after what was waited for last; what comes next is waited for after it.
-    pub(crate) fn has_read(&mut self, text: &str) -> bool {
+    /// Returns true if the program has written this text after the previously awaited one, and consumes it.
+    pub(crate) fn take_output(&mut self, text: &str) -> bool {
         let at = self.output.windows(text.len()).position(|bytes| bytes == text.as_bytes());
         if let Some(at) = at {
             self.output.drain(..at + text.len());
@@ -162,7 +165,7 @@ impl Link {
     }
 }
 
-/// Nothing takes so long, unless it hangs.
-pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future).await.expect("it hangs")
+/// Fails a test that hangs.
+pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("it hangs")
 }

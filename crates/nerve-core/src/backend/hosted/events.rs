@@ -1,4 +1,5 @@
-//! What a host reports, as what happens at a terminal: each byte and each snapshot once, however often it comes.
+//! Converts the events of a host into backend events. Each byte and each snapshot is reported once, even if it arrives again
+//! after a reconnect.
 
 use nerve_term::terminal::Snapshot;
 use tokio::time::Instant;
@@ -30,7 +31,7 @@ impl HostedBackend {
             self.off = off;
             let then = self.events.len();
             if let Some(output) = self.output_at(off, bytes) {
-                // Before what it brings about.
+                // Before the events that it causes.
                 self.events.insert(then, output);
             }
             return None;
@@ -89,7 +90,7 @@ impl HostedBackend {
         }
     }
 
-    /// Told once, however often it comes.
+    /// Reports a snapshot unless it has been reported already.
     pub(super) fn snapshot(&mut self, snapshot: Snapshot) -> Option<BackendEvent> {
         let new = snapshot.at > self.last_snapshot;
         self.last_snapshot = self.last_snapshot.max(snapshot.at);

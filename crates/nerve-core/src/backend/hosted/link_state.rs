@@ -1,4 +1,5 @@
-//! How a host is reached: a connection that is made, the recording that is read first, a connection that breaks, a host that is gone.
+//! The connection to a host: connecting, replaying the recording, live, and what follows when the connection or the host is
+//! gone.
 
 use std::io;
 use std::time::Duration;
@@ -15,21 +16,20 @@ use crate::host::connection::Connection;
 use crate::host::protocol::HostRequest;
 use crate::host::registry::{self, Entry};
 
-/// How long a host may take to greet before that is told.
+/// Time for connecting to a living host before a fault is reported.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a host that does not answer is asked again, and a program that is to end is looked for: it is nobody's child any more,
-/// so nobody is told.
+/// Pause between connection attempts, and between checks for the end of an orphaned program.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a host that takes no more connections is left alone before it is asked again.
+/// Pause before reconnecting to a host that accepts no more clients.
 const FULL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Since this version a host tells sizes and snapshots of the past too.
+/// Since this protocol version a host's backlog includes size changes and snapshots.
 const VERSION_WITH_MARKS: u32 = 2;
 
-/// See the module.
+/// How the host is reached.
 #[derive(Debug)]
 pub(super) enum LinkState {
     Connecting(AbortOnDropHandle<io::Result<Connection>>),
-    /// The recording is read, from an output byte on; then the connection goes on, if there is one.
+    /// Reads the recording from an output byte on, then continues with the connection, if there is one.
     Replaying(mpsc::Receiver<RecordedItem>, u64, Option<Connection>),
     Live(Connection),
     Closed,
@@ -45,11 +45,11 @@ impl HostedBackend {
         self.faults_reported = hello.faults.len();
         self.unreachable_reported = false;
         self.caught_up_at = Some(hello.off);
-        // Its window counts and its keys are heard while it reads what was before.
+        // The window and input take effect while the recording is still being read.
         if let Role::Viewer(window) = self.role {
             HostRequest::View(window).enqueue(&mut self.requests);
         }
-        // A recording has sizes and snapshots too; what an older host keeps in memory is output alone.
+        // The recording has size changes and snapshots; the backlog of an older host has only output.
         let backlog_suffices = self.role != Role::Driver && hello.version >= VERSION_WITH_MARKS;
         let past = self.catching_up && self.off == 0 && hello.off > 0 && !backlog_suffices;
         if (past || hello.oldest > self.off)
@@ -75,7 +75,7 @@ impl HostedBackend {
         self.check_caught_up();
     }
 
-    /// Nobody answers. A host that lives is waited for; of one that is gone, the recording tells what it could not.
+    /// Retries a living host. Reads what is missing from the recording of one that is gone.
     pub(super) fn on_connect_failed(&mut self, error: &io::Error) {
         if error.kind() == io::ErrorKind::QuotaExceeded && self.role != Role::Driver {
             self.link = LinkState::Closed;
@@ -95,7 +95,7 @@ impl HostedBackend {
             return;
         }
         if let Some(entry) = registry::entry(&self.registry, &self.entry.id) {
-            // It may say by now how the program ended.
+            // It may contain the exit status by now.
             self.entry = entry;
         }
         self.disconnect_reason = error.to_string();
@@ -108,13 +108,13 @@ impl HostedBackend {
         }
     }
 
-    /// There is no host any more.
+    /// Reports the end of a host that is gone.
     pub(super) fn on_host_gone(&mut self) {
         self.link = LinkState::Closed;
         if std::mem::take(&mut self.catching_up) {
             self.events.push_back(BackendEvent::CaughtUp);
         }
-        // With our descriptor gone, the program's terminal is.
+        // Closing our descriptor closes the program's terminal.
         self.terminal = None;
         if let (Some(exit), false) = (self.entry.exit, self.exited) {
             self.events.extend([BackendEvent::Exited(exit.into()), BackendEvent::Closed]);
@@ -132,7 +132,7 @@ impl HostedBackend {
         self.remove_entry();
     }
 
-    /// The connection broke.
+    /// Reconnects after the connection broke.
     pub(super) fn on_disconnect(&mut self, why: &str) {
         if self.exited && self.closed {
             self.link = LinkState::Closed;
@@ -142,13 +142,13 @@ impl HostedBackend {
         if !self.requests.is_empty() {
             let message = format!("{} bytes of requests to the host may be lost: {why}", self.requests.len());
             self.events.push_back(BackendEvent::Fault(message));
-            // What was sent of them is not known; half a frame must not be followed by another.
+            // Part of them may have been sent; a torn frame must not be followed by another.
             self.requests.clear();
         }
         self.link = LinkState::connecting(&self.entry, Duration::ZERO);
     }
 
-    /// Meanwhile more was written than the host keeps: the file has it.
+    /// Continues from the recording when the host's backlog no longer covers our position.
     pub(super) fn on_behind(&mut self, recorded: Option<u64>) {
         let LinkState::Live(connection) = std::mem::replace(&mut self.link, LinkState::Closed) else {
             return;
@@ -168,7 +168,7 @@ impl HostedBackend {
 }
 
 impl LinkState {
-    /// Begins after a pause.
+    /// Starts to connect after a pause.
     pub(super) fn connecting(entry: &Entry, pause: Duration) -> LinkState {
         let control = entry.runtime.join(crate::host::CONTROL);
         let entry = entry.clone();
@@ -178,7 +178,7 @@ impl LinkState {
             loop {
                 let opened = tokio::time::timeout_at(deadline, Connection::open(&control)).await;
                 match opened.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                    // Out of descriptors, or about to end: it is tried again for a while.
+                    // Out of descriptors, or about to end: retry until the deadline.
                     Err(error)
                         if error.kind() != io::ErrorKind::QuotaExceeded
                             && entry.is_alive()
@@ -193,7 +193,7 @@ impl LinkState {
     }
 }
 
-/// The host is gone and its program may not be: it lost its terminal, and may not care.
+/// Ends the program of a host that is gone. It has lost its terminal and may ignore that.
 async fn end_program(entry: Entry) {
     for (signal, pause) in ESCALATION {
         entry.signal_child(signal);

@@ -1,7 +1,7 @@
-//! A terminal in a host process: bytes come over its control socket, and from its recording what came before.
+//! A terminal in a host process, reached over the host's control socket.
 //!
-//! A host outlives us. Taking one over means reading its recording from the start and going on with the connection at that byte;
-//! a connection that breaks while the host lives is made again the same way.
+//! A host outlives its clients. A new client reads the recording from the start and continues with the connection at the byte
+//! where it ends. After a broken connection it reconnects in the same way.
 
 mod events;
 mod link_state;
@@ -24,28 +24,27 @@ use super::{Backend, BackendEvent, Lease, Memory};
 use crate::host::protocol::{CHUNK, HostRequest, Window};
 use crate::host::registry::Entry;
 
-/// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
-/// hangs.
+/// Time between exit and end of output. The host has a shorter limit of its own; this one is for a hanging disk.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Output that is read before what comes now is shown, to who wants to see that: bytes, about what a host has in memory.
+/// With `latest_only`: bytes of earlier output that are read before live output. About the size of a host's backlog.
 const MAX_CATCH_UP: u64 = 4 << 20;
-/// Of more than that, so much is read: many screens, and a moment's work.
+/// With `latest_only`: bytes that are read when more than [`MAX_CATCH_UP`] are missing.
 const KEPT_TAIL: u64 = 512 << 10;
-/// Who has typed within this time is at it.
+/// Input within this time counts as typing in progress.
 const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// A terminal in a host process.
 #[derive(Debug)]
 pub struct HostedBackend {
     entry: Entry,
     registry: PathBuf,
     link: LinkState,
     terminal: Option<Control>,
-    /// Orders on their way.
+    /// Encoded requests that are not sent yet.
     requests: VecDeque<u8>,
-    /// Output bytes handed out so far.
+    /// Output bytes reported so far.
     off: u64,
-    /// What came before we did is over at this byte; not known before the host has greeted.
+    /// Output up to this byte was written before we connected; `None` before the greeting.
     caught_up_at: Option<u64>,
     catching_up: bool,
     output: Vec<u8>,
@@ -54,60 +53,59 @@ pub struct HostedBackend {
     closed: bool,
     /// Why there is no connection.
     disconnect_reason: String,
-    /// It was told that a living host does not answer.
+    /// A fault that a living host does not answer was reported.
     unreachable_reported: bool,
-    /// The recording does not have what is missing.
+    /// The recording does not contain what is missing.
     replay_exhausted: bool,
-    /// How many of the host's faults were told.
+    /// Number of the host's faults reported so far.
     faults_reported: usize,
-    /// When the last snapshot that was told was taken: what comes twice is told once.
+    /// Time of the latest snapshot reported; earlier ones are duplicates.
     last_snapshot: TsNs,
     role: Role,
-    /// What is now counts more than what was.
+    /// Skip old output if there is too much of it.
     latest_only: bool,
-    /// When somebody else has typed last, and who.
+    /// Time and source of the latest input of another client.
     last_input: Option<(Instant, Origin)>,
 }
 
-/// What the host is to us.
+/// Our relation to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Ours: we see its program's end, and clear away what is left of it.
+    /// We drive the terminal: we acknowledge the exit and remove the entry of a host that is gone.
     Driver,
-    /// Somebody else's, which we look at through a window and type into.
+    /// We display a terminal that another client drives.
     Viewer(Window),
 }
 
 impl HostedBackend {
-    /// Drives a host that was just started.
+    /// Connects to a host that was just started.
     pub fn drive(entry: Entry, registry: PathBuf) -> HostedBackend {
         HostedBackend::new(entry, registry, false, Role::Driver)
     }
 
-    /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
-    /// first, and then [`BackendEvent::CaughtUp`].
+    /// Takes over a host, or what a host that is gone has left. Reports everything up to now first, then
+    /// [`BackendEvent::CaughtUp`].
     pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
         HostedBackend::new(entry, registry, true, Role::Driver)
     }
 
-    /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
-    /// [`BackendEvent::CaughtUp`].
+    /// Connects as a viewer. Reports everything up to now first, then [`BackendEvent::CaughtUp`].
     pub fn view(entry: Entry, registry: PathBuf, window: Window) -> HostedBackend {
         HostedBackend::new(entry, registry, true, Role::Viewer(window))
     }
 
-    /// Another window for a host that is looked at.
+    /// Changes the window of a viewer.
     pub fn set_window(&mut self, window: Window) {
         if self.role != Role::Viewer(window) && !matches!(self.link, LinkState::Closed) {
             self.role = Role::Viewer(window);
-            // Said with the next greeting otherwise.
+            // Otherwise it is sent when the connection is established.
             if matches!(self.link, LinkState::Live(_) | LinkState::Replaying(_, _, Some(_))) {
                 HostRequest::View(window).enqueue(&mut self.requests);
             }
         }
     }
 
-    /// Asks for the end of the program and of the host.
+    /// Stops the program and the host.
     pub fn stop(&mut self) {
         HostRequest::Stop.enqueue(&mut self.requests);
     }
@@ -137,19 +135,19 @@ impl HostedBackend {
         }
     }
 
-    /// For who looks at a flood: what is far behind is left out ([`BackendEvent::Skipped`]), so that what is shown is what there is now.
+    /// Skips output that is far behind ([`BackendEvent::Skipped`]), so that the display is current even after a flood.
     #[must_use]
     pub fn latest_only(self) -> HostedBackend {
         HostedBackend { latest_only: true, ..self }
     }
 
-    /// From where on the output is wanted, of which there are so many bytes; `None` if all of it is.
+    /// Returns the output offset to continue at if output has to be skipped. `written`: output bytes so far.
     fn skip_target(&self, written: u64) -> Option<u64> {
         let is_far_behind = self.latest_only && written.saturating_sub(self.off) > MAX_CATCH_UP;
         is_far_behind.then(|| written.saturating_sub(KEPT_TAIL))
     }
 
-    /// What is left of the host is ours to clear away.
+    /// Removes what is left of the host if we drive it.
     fn remove_entry(&self) {
         if self.role == Role::Driver {
             self.entry.forget(&self.registry);
@@ -190,7 +188,7 @@ impl Backend for HostedBackend {
                             }
                         }
                         Some(RecordedItem::Event(BackendEvent::Exited(exit))) => {
-                            // Told when all of it is read.
+                            // Reported after everything is read.
                             self.entry.exit.get_or_insert(exit.into());
                         }
                         Some(RecordedItem::Event(event)) => return event,
@@ -265,7 +263,7 @@ impl Backend for HostedBackend {
             Some(terminal) => terminal.signal(signal),
             None => {
                 self.entry.signal_child(signal);
-                // It stands still, and ends its program and itself when it goes on.
+                // The host is unresponsive; it ends its program and itself once it continues.
                 let _ = self.entry.signal(Signal::TERM);
             }
         }
@@ -288,7 +286,7 @@ impl Backend for HostedBackend {
     }
 
     fn remember(&mut self, memory: &Memory) {
-        // Plain fields: it cannot fail.
+        // Cannot fail: the fields are plain data.
         HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).enqueue(&mut self.requests);
     }
 

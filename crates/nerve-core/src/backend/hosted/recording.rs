@@ -1,4 +1,4 @@
-//! What a host's recording tells of the time before we came, read on a thread of its own.
+//! Reads the earlier output of a host from its recording, on a separate thread.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use tokio::sync::mpsc;
 use crate::backend::BackendEvent;
 use crate::host::connection::Connection;
 
-/// Blocks of a recording that are decompressed ahead of the terminal model.
+/// Items that are decoded ahead of the terminal model.
 const MAX_QUEUED: usize = 4;
 
-/// Something out of a recording.
+/// An item of a recording.
 #[derive(Debug)]
 pub(super) enum RecordedItem {
     Output { off: u64, bytes: Vec<u8> },
     Event(BackendEvent),
 }
 
-/// Reads a recording from an output byte on, up to another (else to its end), on a thread of its own.
+/// Reads a recording from output byte `from` up to `to`, or to its end, on a separate thread.
 pub(super) fn read_recording(path: PathBuf, from: u64, to: Option<u64>) -> mpsc::Receiver<RecordedItem> {
     let (items, receiver) = mpsc::channel(MAX_QUEUED);
     tokio::task::spawn_blocking(move || {
-        // A closed channel means that nobody wants it any more.
+        // Fails when the receiver is closed.
         let _ = send_recording(&path, from, to, &items);
     });
     receiver
 }
 
-/// The next piece of the recording. Orders need not wait until all of it is read.
+/// Returns the next item. Sends waiting requests meanwhile.
 pub(super) async fn next(
     items: &mut mpsc::Receiver<RecordedItem>,
     connection: Option<&mut Connection>,
@@ -81,7 +81,7 @@ fn send_recording(
                     let label = String::from_utf8_lossy(label);
                     RecordedItem::Event(BackendEvent::Snapshot(snapshot(record.at, id, anchor, &label)))
                 }
-                // Of a host that is gone this can be all that tells it.
+                // May be the only trace of the exit status if the host is gone.
                 Body::Mark(Mark::Exit(exit)) if to.is_none() => {
                     RecordedItem::Event(BackendEvent::Exited(exit))
                 }
@@ -92,7 +92,7 @@ fn send_recording(
     }
 }
 
-/// A snapshot as a terminal is told of it.
+/// Converts a snapshot for the terminal model.
 pub(super) fn snapshot(at: TsNs, id: u64, anchor: u64, label: &str) -> Snapshot {
     let label = Some(label.to_string()).filter(|label| !label.is_empty());
     Snapshot { id, label, at, offset: anchor, ..Snapshot::default() }

@@ -1,4 +1,4 @@
-//! How a connection to a pane is made: to a new one, to one that is there, to one that was ours.
+//! Attaches to panes: new ones, existing ones, and those of an earlier server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,30 +15,30 @@ use crate::backend::Program;
 use crate::backend::pane::PaneError;
 use crate::host::registry::start_ticks;
 
-/// What is asked of a pane to know whose it is.
+/// The fields of [`PaneDetails`], in the order in which they are parsed.
 const DETAILS: &str = concat!(
     "#{pane_id}\u{1f}#{pane_pid}\u{1f}#{pane_tty}\u{1f}#{pid}\u{1f}#{pane_width}\u{1f}#{pane_height}\u{1f}#{session_id}\u{1f}",
     "#{session_name}\u{1f}#{pane_current_path}\u{1f}#{socket_path}"
 );
-/// Runs in a pane until its own program does; a minute is long for that.
+/// Runs in a new pane until the real program is started.
 const PLACEHOLDER: [&str; 2] = ["sleep", "60"];
-/// How long servers and sessions may come and go between two looks.
+/// Time for retries while sessions and servers appear and disappear.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What is known of a pane.
+/// What identifies a pane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PaneDetails {
     pub(super) pane: String,
     /// The pane's number: 3 of `%3`.
     pub(super) number: u32,
-    /// The program that it was made for.
+    /// The program in the pane.
     pub(super) pid: Option<i32>,
     pub(super) tty: Option<PathBuf>,
-    /// tmux's own process, and when it was started: another one gives the same numbers to other panes.
+    /// Process id and start time of tmux's server: another server reuses pane ids.
     pub(super) server: Option<(u32, u64)>,
     pub(super) size: Size,
-    /// An id, `$1`.
+    /// Id of the session, such as `$1`.
     session_id: String,
     pub(super) session: String,
     pub(super) cwd: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) struct PaneDetails {
 pub(super) struct Attachment {
     pub(super) control: ControlConnection,
     pub(super) details: PaneDetails,
-    /// What it showed before; nothing of a new one.
+    /// The screen before we attached; empty for a new pane.
     pub(super) screen: Vec<u8>,
 }
 
@@ -76,7 +76,7 @@ impl PaneDetails {
         })
     }
 
-    /// Of a pane, by whatever name tmux has for it.
+    /// Queries a pane by any name that tmux accepts.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -87,7 +87,7 @@ impl PaneDetails {
     }
 }
 
-/// A connection to the session of a pane that is there, with what it shows.
+/// Attaches to an existing pane and captures its screen.
 ///
 /// # Errors
 /// [`PaneError`].
@@ -97,19 +97,19 @@ pub(super) async fn attach_pane(tmux: &Tmux, details: PaneDetails) -> Result<Att
     Ok(Attachment { control, details: PaneDetails { size: screen.1, ..details }, screen: screen.0 })
 }
 
-/// Looks at a session without a size of its own and without changing its environment.
+/// Attaches without affecting the session's size or environment.
 async fn attach_session(tmux: &Tmux, session: &str) -> Result<ControlConnection, PaneError> {
     let args = ["attach-session", "-E", "-f", "ignore-size", "-t", session];
     Ok(ControlConnection::open(tmux.command(), &args).await?.0)
 }
 
-/// Bytes that make what a pane shows now, and its size. What it wrote before is in them and is not told again.
+/// Returns the bytes that reproduce a pane's screen, and its size. Discards queued output, which the screen already includes.
 pub(super) async fn capture(
     control: &mut ControlConnection,
     details: &PaneDetails,
 ) -> Result<(Vec<u8>, Size), PaneError> {
     let pane = details.pane.as_str();
-    // In one line, so that nothing comes between.
+    // One command line, so that nothing happens in between.
     let replies = control.run_all(&screen::queries(pane)).await?;
     control.discard_queued(
         |message| matches!(message, ControlMessage::Output { pane, .. } if *pane == details.number),
@@ -121,7 +121,7 @@ pub(super) async fn capture(
     Ok((state.repaint(text, Some(below)), Size::new(cols, rows)))
 }
 
-/// Where a new pane is to be.
+/// The settings of a new pane.
 pub(super) struct NewPaneSpec<'a> {
     pub(super) session: &'a str,
     pub(super) name: &'a str,
@@ -129,10 +129,10 @@ pub(super) struct NewPaneSpec<'a> {
     pub(super) cwd: &'a Path,
 }
 
-/// Makes a pane and starts a program in it. The connection is there before the program is, so that no byte is missed.
+/// Creates a pane and starts a program in it. The connection exists before the program starts, so that no output is missed.
 ///
 /// # Errors
-/// [`PaneError`]: nothing was started, or it was ended again.
+/// [`PaneError`]: nothing is left running.
 pub(super) async fn create_pane(
     tmux: &Tmux,
     new: &NewPaneSpec<'_>,
@@ -143,14 +143,14 @@ pub(super) async fn create_pane(
     match start_program(&mut control, &pane, new, run).await {
         Ok(details) => Ok(Attachment { control, details, screen: Vec::new() }),
         Err(error) => {
-            // It goes with the stand-in at the latest.
+            // Otherwise it closes when the placeholder ends.
             let _ = control.run(&["kill-pane", "-t", &pane]).await;
             Err(error)
         }
     }
 }
 
-/// A window in a session that is there, or a session.
+/// Creates a window in an existing session, or a new session.
 async fn create_placeholder(
     tmux: &Tmux,
     new: &NewPaneSpec<'_>,
@@ -162,9 +162,9 @@ async fn create_placeholder(
             false => new_session(tmux, new).await,
         };
         let should_retry = match &created {
-            // It has just ended, or is not there yet.
+            // The session just ended, or does not exist yet.
             Err(PaneError::NoPane(_) | PaneError::NoServer(_)) => true,
-            // Somebody else was faster.
+            // Another process created it first.
             Err(PaneError::Refused(message)) => message.contains("duplicate session"),
             _ => false,
         };
@@ -193,23 +193,23 @@ async fn new_session(tmux: &Tmux, new: &NewPaneSpec<'_>) -> Result<(ControlConne
     Ok((control, pane.trim().to_string()))
 }
 
-/// Puts the program in the stand-in's place.
+/// Replaces the placeholder by the program.
 async fn start_program(
     control: &mut ControlConnection,
     pane: &str,
     new: &NewPaneSpec<'_>,
     run: &Program,
 ) -> Result<PaneDetails, PaneError> {
-    // Its end and its last words are to be seen.
+    // Keeps the exit status and the final screen.
     control.run(&["set-option", "-p", "-t", pane, "remain-on-exit", "on"]).await?;
-    // Nothing is to be written over them. Older ones cannot be told so.
+    // Suppresses the text that tmux would write over the screen. Older versions lack the option.
     control.run(&["set-option", "-p", "-q", "-t", pane, "remain-on-exit-format", ""]).await?;
     let before = details(control, pane).await?;
     if before.size != new.size && !has_interactive_client(control, &before.session_id).await? {
         let (cols, rows) = (new.size.cols.to_string(), new.size.rows.to_string());
         control.run(&["resize-window", "-t", pane, "-x", &cols, "-y", &rows]).await?;
     }
-    // Formats are expanded in folders.
+    // tmux expands formats in the directory.
     let cwd = new.cwd.display().to_string().replace('#', "##");
     let mut args = vec!["respawn-pane".into(), "-k".into(), "-t".into(), pane.to_string(), "-c".into(), cwd];
     args.extend(program_args(&run.argv, &run.env, &run.env_remove));
@@ -222,7 +222,7 @@ async fn details(control: &mut ControlConnection, pane: &str) -> Result<PaneDeta
     PaneDetails::parse(&text).ok_or_else(|| PaneError::NoPane(pane.to_string()))
 }
 
-/// A person looks at the session: its size is theirs.
+/// Returns true if a person is attached to the session and so determines its size.
 async fn has_interactive_client(control: &mut ControlConnection, session: &str) -> Result<bool, PaneError> {
     let clients = control.run(&["list-clients", "-t", session, "-F", "#{client_control_mode}"]).await?;
     Ok(clients.lines().any(|control| control != "1"))

@@ -1,4 +1,4 @@
-//! The command line of tmux: one short process for every call, with a deadline.
+//! The command line of tmux: one short-lived process per call, with a timeout.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -12,28 +12,28 @@ use super::{quoting, version};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, close_descriptors};
 
-/// tmux answers from memory: one that takes longer hangs.
+/// tmux answers from memory: a slower one hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// More of an answer is not read: a scrollback of fifty thousand long lines is half of it.
+/// Limit of the output that is read, twice that of a scrollback of fifty thousand long lines.
 const OUTPUT_LIMIT: u64 = 64 << 20;
-/// More of a complaint is not read.
+/// Limit of the standard error that is read.
 const STDERR_LIMIT: u64 = 16 << 10;
-/// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`, all of which are used.
+/// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`.
 pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
 
-/// Which of a pane's rows.
+/// Rows of a pane to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
-    /// Those that are visible.
+    /// The visible rows.
     Screen,
-    /// The last so many of scrollback and screen.
+    /// The last rows of scrollback and screen.
     Last(usize),
     /// Scrollback and screen.
     All,
 }
 
-/// tmux's command line. Cheap to clone; holds nothing open.
+/// tmux's command line for one server. Cheap to clone; holds no resources.
 #[derive(Debug, Clone, Default)]
 pub struct Tmux {
     socket: Option<String>,
@@ -41,23 +41,23 @@ pub struct Tmux {
 }
 
 impl Tmux {
-    /// For the server at `socket`: a path (with a `/` in it), or a name as `tmux -L` takes it. `None` is the one that the tmux
-    /// command line would take.
+    /// Uses the server at `socket`: a path (containing `/`), or a name as for `tmux -L`. `None` is the default of tmux's
+    /// command line.
     pub fn new(socket: Option<&str>) -> Tmux {
         let socket = socket.filter(|socket| !socket.is_empty()).map(str::to_string);
         Tmux { socket, program: None }
     }
 
-    /// The same with another program than the `tmux` in PATH.
+    /// Uses another program instead of the `tmux` in PATH.
     #[must_use]
     pub fn with_program(self, program: Option<PathBuf>) -> Tmux {
         Tmux { program, ..self }
     }
 
-    /// What `tmux -V` says, without the name: `3.3a`. Needs no server.
+    /// Returns the version, such as `3.3a`. Needs no server.
     ///
     /// # Errors
-    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`] with what was found, [`PaneError::NoAnswer`].
+    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`], [`PaneError::NoAnswer`].
     pub async fn version(&self) -> Result<String, PaneError> {
         let mut command = self.program();
         command.arg("-V");
@@ -68,7 +68,7 @@ impl Tmux {
         Ok(message.strip_prefix("tmux ").unwrap_or(&message).to_string())
     }
 
-    /// All panes of the server.
+    /// Lists all panes of the server.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -77,19 +77,19 @@ impl Tmux {
         Ok(formats::panes(&String::from_utf8_lossy(&text)))
     }
 
-    /// One pane, by its id or as tmux's targets name it (`session:window.pane`).
+    /// Queries a pane by its id or a tmux target (`session:window.pane`).
     ///
     /// # Errors
-    /// [`PaneError`]; [`PaneError::NoPane`] if there is none.
+    /// [`PaneError`]; [`PaneError::NoPane`] if it does not exist.
     pub async fn pane(&self, target: &str) -> Result<PaneInfo, PaneError> {
         check_target(target)?;
-        // It answers with nothing, not with an error, where there is no such pane.
+        // tmux prints nothing instead of an error if the pane does not exist.
         let text = self.call(&["display-message", "-p", "-t", target, PANES], &[]).await?;
         let found = formats::panes(&String::from_utf8_lossy(&text)).pop();
         found.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 
-    /// Makes a pane in a window of its own, in a new or an existing session (`nerve` if none is named), and says which. The window
+    /// Creates a pane in its own window, in an existing or new session [default: `nerve`], and returns its id. The window
     /// closes with its program.
     ///
     /// # Errors
@@ -98,14 +98,14 @@ impl Tmux {
         self.version().await?;
         let session = new.session.as_deref().unwrap_or(quoting::SESSION);
         quoting::check_session(session)?;
-        // tmux would make a pane of it all the same, which is gone before anybody looks.
+        // tmux would create a pane that closes at once.
         if !new.argv.is_empty() {
             let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
             let program = Program { argv, cwd, env, env_remove: Vec::new() };
             program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
         }
         let mut error = None;
-        // Between the question and the deed, somebody else may make the session, or end it.
+        // Another process may create or end the session between check and command.
         for _ in 0..3 {
             let exists = self.has_session(session).await?;
             match self.call(&quoting::create_command(new, session, exists), &[]).await {
@@ -120,10 +120,10 @@ impl Tmux {
         Err(error.unwrap_or(PaneError::NoServer(NAME)))
     }
 
-    /// Is there a session of exactly this name?
+    /// Returns true if a session of exactly this name exists.
     ///
     /// # Errors
-    /// [`PaneError`], but none where there is no server.
+    /// [`PaneError`]; a missing server is not an error.
     pub async fn has_session(&self, name: &str) -> Result<bool, PaneError> {
         match self.call(&["has-session", "-t", &format!("={name}")], &[]).await {
             Ok(_) => Ok(true),
@@ -132,7 +132,7 @@ impl Tmux {
         }
     }
 
-    /// Types text as a paste: byte for byte, in brackets if the program asks for them.
+    /// Types text as a paste, bracketed if the program has enabled that.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -145,13 +145,13 @@ impl Tmux {
         self.call(&["load-buffer", "-b", &buffer, "-"], bytes).await?;
         let pasted = self.call(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", pane], &[]).await;
         if pasted.is_err() {
-            // It would stay for ever; that this fails too is no more news.
+            // It would stay otherwise; a second failure adds nothing.
             let _ = self.call(&["delete-buffer", "-b", &buffer], &[]).await;
         }
         pasted.map(drop)
     }
 
-    /// Types bytes exactly. Those of a pane in copy mode go to copy mode.
+    /// Types exact bytes. In copy mode, tmux interprets them.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -166,7 +166,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// Text of a pane: rows with their trailing blanks cut, rows that the terminal wrapped joined, empty rows at the end dropped.
+    /// Returns the text of a pane: wrapped rows joined, trailing blanks and empty rows at the end removed.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -185,7 +185,7 @@ impl Tmux {
         Ok(rows[from..].join("\n"))
     }
 
-    /// Closes a pane, and ends its program with it.
+    /// Closes a pane and ends its program.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -194,7 +194,7 @@ impl Tmux {
         self.call(&["kill-pane", "-t", pane], &[]).await.map(drop)
     }
 
-    /// Runs tmux with these words and gives what it printed.
+    /// Runs tmux and returns its standard output.
     pub(super) async fn call<S: AsRef<str>>(&self, words: &[S], input: &[u8]) -> Result<Vec<u8>, PaneError> {
         let mut command = self.command();
         command.args(words.iter().map(|word| quoting::escape_argument(word.as_ref())));
@@ -208,10 +208,10 @@ impl Tmux {
         }
     }
 
-    /// tmux for this server, in an environment where it does not think of itself as nested.
+    /// Returns a tmux command for this server, in an environment where tmux does not consider itself nested.
     pub(super) fn command(&self) -> Command {
         let mut command = self.program();
-        // What it prints is UTF-8, whatever the locale says.
+        // UTF-8 output regardless of the locale.
         command.arg("-u");
         match &self.socket {
             Some(path) if path.contains('/') => drop(command.args(["-S", path])),
@@ -228,7 +228,7 @@ impl Tmux {
     }
 }
 
-/// For no name, tmux takes the pane that somebody looks at, or that we run in.
+/// Rejects an empty target, which tmux would resolve to the current pane.
 fn check_target(target: &str) -> Result<(), PaneError> {
     match target.trim().is_empty() {
         true => Err(PaneError::NoPane("it has an empty name".to_string())),
@@ -236,18 +236,18 @@ fn check_target(target: &str) -> Result<(), PaneError> {
     }
 }
 
-/// The server whose pane we run in: the one that the command line would take.
+/// Returns the socket of the tmux server whose pane we run in.
 fn enclosing_socket() -> Option<PathBuf> {
     let value = std::env::var("TMUX").ok()?;
     value.split(',').next().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// A buffer that nobody else uses.
+/// Returns a unique buffer name.
 pub(super) fn buffer_name() -> String {
     format!("nerve-{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Runs a command and gives what it printed on its standard output.
+/// Runs a command and returns its standard output.
 async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -259,7 +259,7 @@ async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
     let exchange = async {
         let write = async {
             if let Some(mut stdin) = stdin {
-                // One that reads no more says why on its standard error.
+                // If it stops reading, its standard error has the reason.
                 let _ = stdin.write_all(input).await;
             }
         };
@@ -281,7 +281,7 @@ async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read before an error is what there is.
+        // The bytes before an error are kept.
         let _ = from.take(limit).read_to_end(&mut bytes).await;
     }
     bytes
@@ -296,7 +296,7 @@ fn stderr_error(message: &str, status: ExitStatus) -> PaneError {
     }
 }
 
-/// What tmux's words mean.
+/// Interprets an error message of tmux.
 pub(super) fn parse_error(message: &str) -> PaneError {
     let no_server = ["no server running", "error connecting to", "lost server", "server exited"];
     if no_server.iter().any(|words| message.contains(words)) {

@@ -1,4 +1,4 @@
-//! A connection in control mode: lines to tmux, what it says back.
+//! A connection to tmux in control mode.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,41 +14,41 @@ use super::parser::{ControlMessage, ControlParser};
 use super::quoting;
 use crate::backend::pane::PaneError;
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_SIZE: usize = 64 << 10;
-/// How long an answer may take while a connection is made.
+/// Timeout of each reply while the connection is set up.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
-/// What tmux may say before its first answer is waited for no more.
+/// Messages queued while a reply is awaited.
 const MAX_QUEUED: usize = 4096;
 
-/// See the module. Ends with its process, which ends when this is dropped.
+/// A tmux client in control mode. Dropping it ends the client process.
 #[derive(Debug)]
 pub(super) struct ControlConnection {
-    /// Its drop ends it.
+    /// Killed on drop.
     _client: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
     stderr: Option<ChildStderr>,
     parser: ControlParser,
-    /// Not written yet.
+    /// Commands that are not written yet.
     outgoing: VecDeque<u8>,
-    /// ControlMessage while an answer was awaited.
+    /// Messages received while a reply was awaited.
     queued: VecDeque<ControlMessage>,
     over: bool,
 }
 
 impl ControlConnection {
-    /// Starts `tmux -C` with a first command, and gives what that prints.
+    /// Starts `tmux -C` with a first command and returns the command's output.
     ///
     /// # Errors
-    /// [`PaneError`]: tmux is missing, or refused the command.
+    /// [`PaneError`]: tmux is missing or refused the command.
     pub(super) async fn open(
         mut command: Command,
         args: &[&str],
     ) -> Result<(ControlConnection, String), PaneError> {
         command.arg("-C").args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Keys typed where we were started are not meant for it.
+        // Keeps terminal signals away from it.
         command.process_group(0);
         let mut client = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
@@ -73,24 +73,24 @@ impl ControlConnection {
         Ok((control, String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Queues a command. [`ControlMessage::Reply`] comes for each, in their order.
+    /// Queues a command. A [`ControlMessage::Reply`] follows for each, in order.
     pub(super) fn send<S: AsRef<[u8]>>(&mut self, args: &[S]) {
         self.outgoing.extend(quoting::command_line(args));
     }
 
-    /// Gives a command and waits for its answer. Only where none is awaited.
+    /// Runs a command and waits for its reply. No other reply may be pending.
     ///
     /// # Errors
-    /// [`PaneError`]: it was refused, or nobody answers.
+    /// [`PaneError`]: the command was refused or timed out.
     pub(super) async fn run<S: AsRef<[u8]>>(&mut self, args: &[S]) -> Result<String, PaneError> {
         self.send(args);
         Ok(String::from_utf8_lossy(&self.wait_reply(true).await?).into_owned())
     }
 
-    /// Gives several commands, which are carried out with nothing between them, and waits for their answers.
+    /// Runs several commands with nothing in between and waits for their replies.
     ///
     /// # Errors
-    /// As [`Control::ask`], of the first that was refused.
+    /// See [`ControlConnection::run`]; the first error counts.
     pub(super) async fn run_all(&mut self, commands: &[CommandArgs]) -> Result<Vec<Vec<u8>>, PaneError> {
         self.outgoing.extend(quoting::join_commands(commands));
         let mut replies = Vec::new();
@@ -100,7 +100,7 @@ impl ControlConnection {
         Ok(replies)
     }
 
-    /// Forgets what was said early and fits.
+    /// Discards queued messages that match.
     pub(super) fn discard_queued(&mut self, fits: impl Fn(&ControlMessage) -> bool) {
         self.queued.retain(|message| !fits(message));
     }
@@ -124,12 +124,12 @@ impl ControlConnection {
         }
     }
 
-    /// Why a client ended that was to start: what it complained of.
+    /// Returns the error of a client that ended instead of starting.
     async fn exit_error(&mut self, why: &str) -> PaneError {
         let mut message = Vec::new();
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(4096);
-            // What there is tells enough.
+            // Partial text suffices.
             let _ = tokio::time::timeout(REPLY_TIMEOUT, stderr.read_to_end(&mut message)).await;
         }
         let message = String::from_utf8_lossy(&message).trim().to_string();
@@ -140,10 +140,10 @@ impl ControlConnection {
         }
     }
 
-    /// The next thing that tmux says; writes what waits meanwhile. May be dropped and called again.
+    /// Returns the next message and meanwhile writes queued commands. Cancel-safe.
     ///
     /// # Errors
-    /// UnexpectedEof at the end, and what the system says.
+    /// UnexpectedEof at the end, or an I/O error.
     pub(super) async fn next(&mut self) -> io::Result<ControlMessage> {
         match self.queued.pop_front() {
             Some(message) => Ok(message),
@@ -151,16 +151,16 @@ impl ControlConnection {
         }
     }
 
-    /// What has come already and can be had without waiting.
+    /// Returns the next message if one is already buffered.
     pub(super) fn try_next(&mut self) -> Option<ControlMessage> {
         match self.queued.pop_front() {
             Some(message) => Some(message),
-            // An error shows at the next call of [`Control::next`] again.
+            // The error occurs again at the next call of [`ControlConnection::next`].
             None => self.parser.next().unwrap_or_default(),
         }
     }
 
-    /// Takes back what was not for whoever asked for it.
+    /// Puts a message back.
     pub(super) fn push_front(&mut self, message: ControlMessage) {
         self.queued.push_front(message);
     }
@@ -180,7 +180,7 @@ impl ControlConnection {
                 written = self.stdin.write(self.outgoing.as_slices().0), if !self.outgoing.is_empty() => {
                     match written {
                         Ok(written) => drop(self.outgoing.drain(..written)),
-                        // It says why on the other end.
+                        // The read side reports the reason.
                         Err(_) => self.outgoing.clear(),
                     }
                 }

@@ -1,4 +1,4 @@
-//! How a pane's program ended, as far as tmux tells. No I/O.
+//! Determines how a pane's program ended, as far as tmux knows. No I/O.
 
 use std::time::Duration;
 
@@ -10,44 +10,44 @@ use super::input::CommandArgs;
 
 const STATE: &str =
     "#{pane_id}\u{1f}#{pane_dead}\u{1f}#{pane_dead_status}\u{1f}#{pane_dead_signal}\u{1f}#{pane_pid}";
-/// How long the program's end may be known to the system and not to tmux.
+/// Time that tmux gets to report the status after the process is gone.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long something that the program has left behind may keep the terminal open.
+/// Time that other processes may hold the terminal open.
 const DRAIN: Duration = Duration::from_millis(500);
-/// How often tmux is asked meanwhile.
+/// Pause between queries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is known of the end.
+/// Tracks the end of a program.
 #[derive(Debug, Default)]
 pub(super) struct ExitTracker {
     exit: Option<ExitStatus>,
-    /// Since when the system says that the program is gone.
+    /// When the system first reported that the process is gone.
     exited_since: Option<Instant>,
     retry_at: Option<Instant>,
 }
 
-/// What an answer means.
+/// The meaning of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It runs, or that is not known yet and is to be asked again.
+    /// The program runs, or its status is not known yet.
     Alive,
-    /// tmux has not noticed: 3.3 misses the end of a child now and then, until another one ends.
+    /// tmux has not noticed: version 3.3 sometimes misses the exit of a child until another one exits.
     Nudge,
-    /// It ended.
+    /// The program ended.
     Ended(ExitStatus),
-    /// Somebody has started another program in its place.
+    /// Another program was started in the pane.
     Replaced,
-    /// There is no such pane.
+    /// The pane does not exist.
     Gone,
 }
 
-/// Asks for it.
+/// Returns the command that queries the status.
 pub(super) fn query(pane: &str) -> CommandArgs {
     super::quoting::command(&["display-message", "-p", "-t", pane, STATE])
 }
 
 impl ExitTracker {
-    /// The system says that the program is gone.
+    /// Records that the system reports the process as gone.
     pub(super) fn on_process_exit(&mut self, now: Instant) {
         self.exited_since.get_or_insert(now);
     }
@@ -56,7 +56,7 @@ impl ExitTracker {
         self.exited_since.is_some()
     }
 
-    /// When to ask tmux again.
+    /// Returns when to query tmux again.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -65,7 +65,7 @@ impl ExitTracker {
         self.retry_at = None;
     }
 
-    /// It was told, or needs not be.
+    /// Records that the exit was reported.
     pub(super) fn report(&mut self, exit: ExitStatus) {
         self.exit.get_or_insert(exit);
         self.retry_at = None;
@@ -79,7 +79,7 @@ impl ExitTracker {
         self.exit
     }
 
-    /// Weighs tmux's answer about the pane of a program.
+    /// Evaluates a reply about the pane of the program `pid`.
     pub(super) fn evaluate(
         &mut self,
         now: Instant,
@@ -113,7 +113,7 @@ impl ExitTracker {
     }
 }
 
-/// tmux has a signal's name or its number.
+/// Parses a signal's name or number.
 fn signal_number(message: &str) -> Option<i32> {
     const NAMES: [(&str, i32); 12] = [
         ("HUP", 1),

@@ -1,35 +1,35 @@
-//! Bytes on their way into a pane: cut into commands that tmux carries out one after the other. No I/O.
+//! Splits input for a pane into tmux commands that run one after the other. No I/O.
 //!
-//! Nothing goes into copy mode: each command looks for it first, within tmux, so that nobody can enter it in between. What was held
-//! back so is given again when the mode has ended.
+//! Input never reaches copy mode: each command checks for a mode within tmux, so nothing can happen in between. Blocked input
+//! is sent again when the mode ends.
 
 use std::collections::VecDeque;
 
 use crate::backend::pty::WRITE_LIMIT;
 
-/// Up to so many bytes are typed as keys; more goes as a paste, which costs less.
+/// Up to this many bytes are typed as keys; more are pasted, which is cheaper.
 const MAX_KEY_BYTES: usize = 256;
-/// Bytes of one piece of a buffer.
+/// Bytes per chunk of a paste buffer.
 const CHUNK: usize = 32 << 10;
-/// What a command prints that found the pane in a mode.
+/// Printed by a command that found the pane in a mode.
 pub(super) const BLOCKED: &str = "held";
-/// How a program is told of a paste, and of its end.
+/// The markers of a bracketed paste.
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
-/// The words of a command.
+/// The arguments of a command.
 pub(super) type CommandArgs = Vec<Vec<u8>>;
 
-/// See the module.
+/// The input queue of a pane.
 #[derive(Debug)]
 pub(super) struct Input {
     pane: String,
-    /// Holds what is pasted.
+    /// Name of the paste buffer.
     buffer: String,
-    /// Whether a program wants its pastes in brackets is known to tmux alone: it was asked for before we came.
+    /// tmux adds the paste brackets: whether the program enabled them is unknown to us.
     tmux_brackets: bool,
     queue: VecDeque<Piece>,
     waiting: usize,
-    /// So many of the first bytes were given to tmux.
+    /// Bytes of the queue that were sent to tmux.
     in_flight: Option<usize>,
     /// The pane is in a mode.
     blocked: bool,
@@ -37,9 +37,9 @@ pub(super) struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    /// Bytes as they are.
+    /// Exact bytes.
     Raw(VecDeque<u8>),
-    /// A paste, which tmux puts in brackets.
+    /// A paste, which tmux brackets.
     Paste(Vec<u8>),
 }
 
@@ -56,12 +56,12 @@ impl Input {
         }
     }
 
-    /// From now on, brackets of pastes are left to tmux: it knows whether the program wants them, and we do not.
+    /// Leaves paste brackets to tmux from now on, because only tmux knows whether the program enabled them.
     pub(super) fn unwrap_pastes(&mut self) {
         self.tmux_brackets = true;
     }
 
-    /// Queues bytes. `false` if too much waits: nothing was taken.
+    /// Queues bytes. Returns false and takes nothing if too much is queued.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.waiting + bytes.len() > WRITE_LIMIT {
@@ -86,17 +86,17 @@ impl Input {
         }
     }
 
-    /// Bytes that tmux has not taken.
+    /// Returns the bytes that tmux has not taken yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The pane has entered or left a mode, or may have.
+    /// Records that the pane may have left its mode.
     pub(super) fn unblock(&mut self) {
         self.blocked = false;
     }
 
-    /// Commands for what is next; none while others are on their way.
+    /// Returns the commands for the next bytes; `None` while others are in flight.
     pub(super) fn next_commands(&mut self) -> Option<Vec<CommandArgs>> {
         if self.in_flight.is_some() || self.blocked {
             return None;
@@ -106,7 +106,7 @@ impl Input {
             Piece::Raw(bytes) => {
                 let few =
                     bytes.len() <= MAX_KEY_BYTES || bytes.iter().take(MAX_KEY_BYTES).any(|byte| *byte == 0);
-                // tmux's strings end at a zero byte: those go as keys.
+                // tmux's strings end at a zero byte, so such bytes are sent as keys.
                 let limit = if few { MAX_KEY_BYTES } else { CHUNK };
                 let chunk: Vec<u8> = bytes.iter().take(limit).copied().collect();
                 let size = if few { chunk.len() } else { upto_zero(&chunk) };
@@ -114,7 +114,7 @@ impl Input {
                 (size, if few { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
             }
             Piece::Paste(bytes) => {
-                // A prompt has no zero bytes; one that has loses them.
+                // Zero bytes cannot be pasted.
                 let text: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
                 (bytes.len() + PASTE.0.len() + PASTE.1.len(), self.paste(&text, "-p -r", &mut commands))
             }
@@ -130,7 +130,7 @@ impl Input {
         format!("send-keys -t {} -H {}", self.pane, hex.join(" "))
     }
 
-    /// Fills the buffer; the command that pastes it.
+    /// Appends the commands that fill the buffer and returns the one that pastes it.
     fn paste(&self, bytes: &[u8], how: &str, commands: &mut Vec<CommandArgs>) -> String {
         let mut add: &[&str] = &[];
         for piece in bytes.chunks(CHUNK) {
@@ -142,13 +142,13 @@ impl Input {
             add = &["-a"];
         }
         match bytes.is_empty() {
-            // There is no empty buffer. Brackets around nothing say nothing.
+            // tmux has no empty buffers, and an empty paste has no effect.
             true => "display-message -p nothing".into(),
             false => format!("paste-buffer {how} -d -b {} -t {}", self.buffer, self.pane),
         }
     }
 
-    /// What was given has been done, or was held back.
+    /// Records that the commands in flight were carried out or blocked.
     pub(super) fn on_done(&mut self, blocked: bool) {
         self.blocked = blocked;
         let Some(size) = self.in_flight.take().filter(|_| !blocked) else { return };
@@ -165,7 +165,7 @@ impl Input {
         }
     }
 
-    /// Nobody is there to read; or nobody knows what became of what was given.
+    /// Clears the queue and returns the number of lost bytes.
     pub(super) fn clear(&mut self) -> usize {
         self.queue.clear();
         self.in_flight = None;
@@ -181,7 +181,7 @@ fn command<S: AsRef<[u8]>>(words: &[S]) -> CommandArgs {
     words.iter().map(|word| word.as_ref().to_vec()).collect()
 }
 
-/// Bytes before a paste, in it, and after it.
+/// Splits bytes at the first bracketed paste: before, inside, after.
 fn paste_in(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
     let start = find(bytes, PASTE.0)?;

@@ -1,4 +1,4 @@
-//! Who else types into a pane: theirs goes first. No I/O.
+//! Determines whether a person is typing into a pane. No I/O.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use super::formats::SEPARATOR;
 use super::input::CommandArgs;
 use crate::backend::Lease;
 
-/// Who has typed within this time is at it.
+/// Input within this time counts as typing in progress.
 const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
-/// tmux tells whole seconds.
+/// tmux reports activity in whole seconds.
 const ACTIVITY_RESOLUTION: Duration = Duration::from_secs(1);
-/// What was known so long ago says nothing any more.
+/// Age from which a reply is stale.
 const MAX_AGE: Duration = Duration::from_millis(300);
 
-/// Clients, and the pane that each of them types into.
+/// Clients, each with the pane that has its focus.
 const CLIENTS: &str = "#{client_control_mode}\u{1f}#{client_activity}\u{1f}#{pane_id}\u{1f}#{client_name}";
 
-/// What tmux said last.
+/// The result of the latest queries.
 #[derive(Debug, Default)]
 pub(super) struct InputLease {
     known: Option<(TsNs, Lease)>,
 }
 
-/// Asks for it.
+/// Returns the commands that query it.
 pub(super) fn queries(pane: &str) -> [CommandArgs; 2] {
     [
         super::quoting::command(&["display-message", "-p", "-t", pane, "#{pane_in_mode}"]),
@@ -33,13 +33,13 @@ pub(super) fn queries(pane: &str) -> [CommandArgs; 2] {
 }
 
 impl InputLease {
-    /// What was asked for, once.
+    /// Returns the result once, unless it is stale.
     pub(super) fn take(&mut self, now: TsNs) -> Option<Lease> {
         let (at, lease) = self.known.take()?;
         (now.since(at) < MAX_AGE).then_some(lease)
     }
 
-    /// tmux has answered.
+    /// Stores the result of replies.
     pub(super) fn update(&mut self, now: TsNs, replies: &[Result<String, String>], pane: &str) {
         let text = |at: usize| replies.get(at).and_then(|answer| answer.as_deref().ok()).unwrap_or_default();
         self.known = Some((now, lease(now, text(0), text(1), pane)));
@@ -50,7 +50,7 @@ fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
     let ours = clients.lines().filter_map(|line| {
         let fields: Vec<&str> = line.splitn(4, SEPARATOR).collect();
         let [control, activity, active, name] = fields.as_slice() else { return None };
-        // One in control mode is a program, as we are.
+        // A client in control mode is a program.
         (*control != "1" && *active == pane).then_some((activity.parse::<u64>().ok()?, *name))
     });
     let latest = ours.max();
@@ -59,13 +59,13 @@ fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
             Some((_, name)) => format!("somebody at {name} reads back in it (copy mode), and"),
             None => "somebody has left it in copy mode, which".to_string(),
         };
-        // Its end is told; this is for one that is not.
+        // The end of the mode is reported; this is a fallback.
         return Lease::Held { by, until: now + TYPING_TIMEOUT };
     }
     match latest {
         Some((activity, name)) => {
             let until = TsNs(activity.saturating_mul(1_000_000_000)) + TYPING_TIMEOUT + ACTIVITY_RESOLUTION;
-            // A clock that was set back must not hold us up for ever.
+            // Limits the wait if the clock was set back.
             let until = until.min(now + TYPING_TIMEOUT + ACTIVITY_RESOLUTION);
             match until > now {
                 true => Lease::Held { by: format!("somebody at {name}"), until },

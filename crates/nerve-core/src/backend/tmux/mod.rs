@@ -1,12 +1,12 @@
 //! Panes of tmux, over its control mode.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `client`, `formats`, `version` | the command line, a process for each call; for whoever has no node |
-//! | `control`, `lines`, `words` | a connection in control mode, what it says, how it is spoken to |
-//! | `joining` | making a pane, and connecting to one that is there |
-//! | `screen` | what a pane shows, as bytes |
-//! | `pane` | a pane as a terminal: `input`, `typing` (who else does), `death` |
+//! | `client`, `formats`, `version` | the command line, one process per call; for callers without a node |
+//! | `control`, `parser`, `quoting` | a connection in control mode |
+//! | `attach` | creating panes and attaching to existing ones |
+//! | `screen` | a pane's screen as bytes |
+//! | `pane` | a pane as a backend, with `input`, `input_lease`, `exit_status` |
 
 mod attach;
 mod client;
@@ -41,9 +41,9 @@ use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
 
-/// How long a server that goes may take to leave its panes to the next one.
+/// Time that an ending server gets to release its panes and recordings.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often that is looked at.
+/// Pause between attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl From<PaneError> for SpawnError {
@@ -55,7 +55,7 @@ impl From<PaneError> for SpawnError {
     }
 }
 
-/// Makes a pane, or takes one over that is there.
+/// Creates a pane or takes over an existing one.
 ///
 /// # Errors
 /// Nothing was started.
@@ -70,13 +70,13 @@ pub(crate) async fn start(
     let (attachment, claim, hooks, ours) = match &context.place.pane {
         Some(target) => {
             let details = PaneDetails::of(&tmux, target).await?;
-            // First of all: two must not type into one pane.
+            // First, so that two processes never type into one pane.
             let claim = claim(context.panes, &details, context.label)?;
             (attach_pane(&tmux, details).await?, claim, None, false)
         }
         None => {
             let mut run = spec.program.clone();
-            // As we would find it: tmux may have been started with another PATH.
+            // Resolved here: tmux may have another PATH.
             let program = run.find()?.display().to_string();
             run.argv[0] = program;
             let hooks = HookSocket::attach_if_able(&spec, context.relay, &mut run.argv, hooks_dir.as_deref());
@@ -91,7 +91,7 @@ pub(crate) async fn start(
             let claim = match claim(context.panes, &attachment.details, context.label) {
                 Ok(claim) => claim,
                 Err(error) => {
-                    // Nobody else can have it; what failed is a folder, and the pane is not to stay.
+                    // The claim file failed; no other process can have a new pane.
                     let _ = tmux.kill(&attachment.details.pane).await;
                     remove_hooks(hooks_dir.as_ref());
                     return Err(error);
@@ -102,7 +102,7 @@ pub(crate) async fn start(
     };
     let details = &attachment.details;
     spec.size = details.size;
-    // What was there before us works where it works.
+    // An existing pane keeps its own working directory.
     spec.program.cwd = spec.program.cwd.take().or_else(|| details.cwd.clone());
     let mut entry = PaneEntry {
         id,
@@ -136,15 +136,14 @@ pub(crate) async fn start(
     }
     let outside = location(&entry);
     let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
-    // By its path: whatever the environment says later, it is the same server.
+    // The socket's path does not depend on the environment.
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(context.panes.tmux.clone());
     let parts = PaneParts { tmux, panes: context.panes.clone(), entry };
     let backend = TmuxPane::live(parts, attachment, Resources { claim, pump, flusher, faults });
     Ok(TerminalNode::over(spec, backend, hooks, outside))
 }
 
-/// Takes the pane of a server that is gone. What comes of it is told as the backend's happenings: that it is gone too, or that somebody
-/// else has it.
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
 pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, entry: PaneEntry) -> TerminalNode {
     let hooks = panes.hooks_dir(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
     let outside = location(&entry);
@@ -177,13 +176,13 @@ async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attache
     Ok(Attached { attachment, resources: Some(Resources { claim, pump, flusher, faults }) })
 }
 
-/// Goes on with a recording: reading where it ends takes a thread.
+/// Continues a recording. Blocking, because it reads the end of the file.
 async fn resume(path: PathBuf) -> Result<Option<(Recorder, u64)>, String> {
     let resume = move || {
         let deadline = std::time::Instant::now() + HANDOVER_TIMEOUT;
         loop {
             match Recorder::resume(&path, QUALITY) {
-                // Whoever wrote it finishes it.
+                // The previous writer is still finishing it.
                 Err(AhrError::Busy { .. }) if std::time::Instant::now() < deadline => {
                     std::thread::sleep(POLL_INTERVAL);
                 }
@@ -194,7 +193,7 @@ async fn resume(path: PathBuf) -> Result<Option<(Recorder, u64)>, String> {
     tokio::task::spawn_blocking(resume).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// Tries until it works, for as long as one who goes may need.
+/// Retries during a handover.
 async fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let deadline = tokio::time::Instant::now() + HANDOVER_TIMEOUT;
     loop {
@@ -215,7 +214,7 @@ fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<super::p
 
 fn remove_hooks(folder: Option<&PathBuf>) {
     if let Some(folder) = folder {
-        // Of a program that was not started.
+        // The program was not started.
         let _ = std::fs::remove_dir_all(folder);
     }
 }

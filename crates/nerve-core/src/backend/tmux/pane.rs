@@ -1,7 +1,7 @@
-//! A pane of tmux as a terminal: its program's bytes come over control mode, ours go there.
+//! A pane of tmux as a backend, connected through control mode.
 //!
-//! tmux owns the terminal and outlives us. When the connection breaks, it is made again; what was missed meanwhile is a gap in the
-//! recording, and the screen is taken over as it is.
+//! tmux owns the terminal and outlives us. A broken connection is re-established: missed output becomes a gap in the recording,
+//! and the current screen is taken over.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -34,20 +34,20 @@ use crate::host::registry::start_ticks;
 use crate::pump::Pump;
 use crate::recorder::Flusher;
 
-/// A grandchild may hold the terminal open; and tmux is asked how the program ended.
+/// Time between exit and end of output: a grandchild may hold the terminal open, and tmux is queried for the status.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often tmux is asked whether the program has ended, where the system does not tell.
+/// Interval of status queries if the system cannot report the exit.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Panes of other people whose output was sent to us before they were silenced; more than anybody has.
+/// Limit of muted panes.
 const MAX_MUTED: usize = 10_000;
-/// How often a connection that breaks at once is made again.
+/// Limit of reconnects in quick succession.
 const MAX_RECONNECTS: u32 = 5;
-/// A connection that held for so long was a good one.
+/// A connection that lasted this long resets the count of reconnects.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// Answers of one group of commands are short.
+/// Replies kept per query.
 const MAX_REPLIES: usize = 64;
 
-/// See the module.
+/// A pane of tmux.
 #[derive(Debug)]
 pub(super) struct TmuxPane {
     clock: Clock,
@@ -58,7 +58,7 @@ pub(super) struct TmuxPane {
     target: PaneTarget,
     pump: Pump,
     flusher: Option<Flusher>,
-    /// Nobody else's while we have it.
+    /// Exclusive right to drive the pane.
     claim: Option<Claim>,
     size: Size,
     output: Vec<u8>,
@@ -69,9 +69,9 @@ pub(super) struct TmuxPane {
     input_lease: InputLease,
     muted: HashSet<u32>,
     exit_tracker: ExitTracker,
-    /// Bytes that make the screen that the program has left.
+    /// Bytes that reproduce the final screen.
     final_screen: Vec<u8>,
-    /// It is only left, at a stop.
+    /// A stop has detached us from a pane that is not ours.
     detached: bool,
 }
 
@@ -80,33 +80,33 @@ pub(super) struct TmuxPane {
 enum LinkState {
     Connecting(AbortOnDropHandle<Result<Attached, AttachError>>),
     Live(Box<ControlConnection>),
-    /// The recording is finished; then the last word is told.
+    /// The recording is being completed; then the last event is reported.
     Closing(JoinHandle<Option<String>>, Option<BackendEvent>),
     Closed,
 }
 
-/// What is known of the pane and its program, once there has been a connection.
+/// What is known of the pane after the first connection.
 #[derive(Debug, Default)]
 struct PaneTarget {
     number: u32,
     tty: Option<PathBuf>,
-    /// Tells the program's end.
+    /// Becomes readable when the program exits.
     exit_fd: Option<AsyncFd<OwnedFd>>,
-    /// When the program was started: tells it from a later one of the same number.
+    /// Start time of the program; distinguishes it from a later process with the same id.
     started: Option<u64>,
     connected_at: Option<Instant>,
     attempts: u32,
 }
 
-/// A connection made again, or by a new server.
+/// A new connection to the pane.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) attachment: Attachment,
-    /// With what a new server begins.
+    /// Set when a server attaches for the first time.
     pub(super) resources: Option<Resources>,
 }
 
-/// What one who takes a pane over has of it.
+/// What a server holds for a pane.
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) claim: Claim,
@@ -115,16 +115,16 @@ pub(super) struct Resources {
     pub(super) faults: Vec<String>,
 }
 
-/// Why there is none.
+/// Why attaching failed.
 #[derive(Debug)]
 pub(super) struct AttachError {
-    /// In words.
+    /// The message.
     pub(super) reason: String,
-    /// The pane is not there any more: its entry goes.
+    /// The pane no longer exists, so its entry is removed.
     pub(super) gone: bool,
 }
 
-/// A group of commands whose answers are awaited.
+/// A group of commands whose replies are awaited.
 #[derive(Debug)]
 struct PendingReply {
     number: u64,
@@ -136,18 +136,18 @@ struct PendingReply {
 enum Query {
     Input,
     InputLease,
-    /// Its size; somebody waits to hear of it.
+    /// The pane's size. `requested`: a caller waits for it.
     Size {
         requested: bool,
     },
     ExitStatus,
-    /// The screen at its end.
+    /// The final screen.
     FinalScreen,
     Kill,
     Ignored,
 }
 
-/// What a pane is made from.
+/// The parts from which a backend is created.
 pub(super) struct PaneParts {
     pub(super) tmux: Tmux,
     pub(super) panes: Panes,
@@ -155,14 +155,14 @@ pub(super) struct PaneParts {
 }
 
 impl TmuxPane {
-    /// Over a connection that is there.
+    /// Creates the backend over an open connection.
     pub(super) fn live(parts: PaneParts, attachment: Attachment, resources: Resources) -> TmuxPane {
         let mut pane = TmuxPane::new(parts, LinkState::Closed);
         pane.on_attached(Attached { attachment, resources: Some(resources) }, false);
         pane
     }
 
-    /// Of a server that is gone.
+    /// Creates the backend for the pane of a server that is gone.
     pub(super) fn adopted(
         parts: PaneParts,
         connecting: impl Future<Output = Result<Attached, AttachError>> + Send + 'static,
@@ -197,7 +197,7 @@ impl TmuxPane {
         }
     }
 
-    /// Goes on with a connection. What was missed before it is a gap, and the screen comes as output.
+    /// Continues with a new connection. `missed`: output before it is lost; the screen is reported as output.
     fn on_attached(&mut self, attached: Attached, missed: bool) {
         let Attachment { control, details, screen } = attached.attachment;
         let now = self.clock.now();
@@ -235,7 +235,7 @@ impl TmuxPane {
         }
         self.link = LinkState::Live(Box::new(control));
         self.input.unblock();
-        // Who asked before can ask again.
+        // Waiters may query again.
         self.events.push_back(BackendEvent::LeaseChanged);
         if self.target.exit_fd.is_none() {
             self.query_exit();
@@ -248,7 +248,7 @@ impl TmuxPane {
         self.events.push_back(BackendEvent::Resized(size));
     }
 
-    /// Gives tmux commands; `what` hears of their answers together, for how many there are is not always known.
+    /// Sends commands. Their replies are handled together, because their number is not always known.
     fn query(&mut self, query: Query, commands: &[CommandArgs]) {
         let LinkState::Live(control) = &mut self.link else { return };
         self.last_query += 1;
@@ -291,7 +291,7 @@ impl TmuxPane {
                     if size != self.size {
                         self.on_resize(size);
                     }
-                    // Borders with a title take a row of what the layout says.
+                    // Borders with a title take a row from the size in the layout.
                     self.query_size(false);
                 }
                 None => self.query_exit(),
@@ -301,7 +301,7 @@ impl TmuxPane {
         }
     }
 
-    /// Others' output is not sent to us again. Their programs are not held up by that: `off` would do so where nobody else looks.
+    /// Stops the output of another pane. `pause` does not block its program; `off` would if no client is attached.
     fn mute(&mut self, pane: u32) {
         if self.muted.len() < MAX_MUTED && self.muted.insert(pane) {
             let args = ["refresh-client", "-A", &format!("%{pane}:pause")];
@@ -356,7 +356,7 @@ impl TmuxPane {
         }
         match known {
             Some(size) if size != self.size => self.on_resize(size),
-            // Whoever asked for it is told what it is.
+            // The requester gets an answer in any case.
             _ if requested => self.events.push_back(BackendEvent::Resized(self.size)),
             _ => {}
         }
@@ -372,18 +372,18 @@ impl TmuxPane {
         }
     }
 
-    /// Somebody has started another program in the pane: it is theirs now.
+    /// Hands the pane over: another program was started in it.
     fn on_replaced(&mut self) {
         self.entry.ours = false;
         self.on_exit(ExitStatus::Unknown);
     }
 
-    /// The program is gone; the pane of ours goes too.
+    /// Reports the exit and closes a pane of ours.
     fn on_exit(&mut self, exit: ExitStatus) {
         self.exit_tracker.report(exit);
         self.forget();
         if self.entry.ours && matches!(self.link, LinkState::Live(_)) {
-            // tmux throws away what it has not sent when a program ends, and shows it all the same.
+            // tmux drops unsent output when a program ends, but its screen includes it.
             self.query(Query::FinalScreen, &screen::queries(&self.entry.pane));
         } else {
             self.events.push_back(BackendEvent::Exited(exit));
@@ -391,7 +391,7 @@ impl TmuxPane {
         }
     }
 
-    /// Tells the end and closes the pane.
+    /// Reports the final screen and the exit, then closes the pane.
     fn on_final_screen(&mut self, replies: &[Result<Vec<u8>, String>]) {
         if let [Ok(state), Ok(text), below] = replies
             && let Some(state) = PaneState::parse(&String::from_utf8_lossy(state))
@@ -408,7 +408,7 @@ impl TmuxPane {
         self.finish(BackendEvent::Closed);
     }
 
-    /// Nothing comes any more; the last word is told when the recording is whole.
+    /// Completes the recording, then reports the last event.
     fn finish(&mut self, last: BackendEvent) {
         let (pump, entry, ended) = (std::mem::take(&mut self.pump), self.entry.clone(), self.clock.now());
         let (panes, exit) = (self.panes.clone(), self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown));
@@ -416,12 +416,12 @@ impl TmuxPane {
         self.link = LinkState::Closing(closing, Some(last));
     }
 
-    /// The pane is gone, whatever became of its program.
+    /// Reports that the pane is gone.
     fn on_gone(&mut self, why: String) {
         if self.exit_tracker.is_reported() {
             return self.on_closed();
         }
-        // Its program lost its terminal, and may not care.
+        // The program has lost its terminal and may ignore that.
         self.signal(Signal::HUP);
         self.exit_tracker.report(ExitStatus::Unknown);
         self.forget();
@@ -439,11 +439,11 @@ impl TmuxPane {
         self.claim = None;
     }
 
-    /// The connection is over: the pane may not be.
+    /// Reconnects after the connection ended.
     fn on_disconnect(&mut self, why: &str) {
         if self.exit_tracker.is_reported() {
             if self.entry.ours {
-                // Nobody else closes it.
+                // No one else closes it.
                 let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
                 tokio::spawn(async move { kill(&tmux, &entry).await });
             }
@@ -486,7 +486,7 @@ impl TmuxPane {
         self.finish(BackendEvent::Lost(attach_error.reason.clone()));
     }
 
-    /// All output that is at hand, in one piece; what came with it and is something else is told after it.
+    /// Collects buffered output into one event; other messages follow later.
     fn gather_output(&mut self) {
         while self.events.is_empty() && self.output.len() < READ_LIMIT {
             let LinkState::Live(control) = &mut self.link else { return };
@@ -500,7 +500,7 @@ impl TmuxPane {
         }
     }
 
-    /// Gives tmux what waits to be typed.
+    /// Sends queued input to tmux.
     fn send_input(&mut self) {
         if matches!(self.link, LinkState::Live(_))
             && let Some(commands) = self.input.next_commands()
@@ -510,7 +510,7 @@ impl TmuxPane {
     }
 }
 
-/// A connection to a pane that is the same as before.
+/// Connects to a pane again if it is still the same.
 pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachment, AttachError> {
     let pane = &entry.pane;
     let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
@@ -529,7 +529,7 @@ pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachmen
     attach_pane(tmux, details).await.map_err(attach_error)
 }
 
-/// Why a pane is not the one that it was.
+/// Returns why a pane is no longer the same.
 fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'static str> {
     if entry.server.is_some() && details.server != entry.server {
         return Some("there is another tmux server now");
@@ -537,9 +537,9 @@ fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'stat
     (entry.pid.is_some() && details.pid != entry.pid).then_some("another program runs in it")
 }
 
-/// Closes a pane, unless its number belongs to another one by now.
+/// Closes a pane unless its id now belongs to another one.
 async fn kill(tmux: &Tmux, entry: &PaneEntry) {
-    // Who cannot be asked has no pane to close.
+    // An unreachable server has no pane to close.
     if PaneDetails::of(tmux, &entry.pane)
         .await
         .is_ok_and(|details| replacement_reason(&details, entry).is_none())
@@ -552,7 +552,7 @@ fn text_of(text: &[u8]) -> String {
     String::from_utf8_lossy(text).trim_end().to_string()
 }
 
-/// What tmux prints behind the answers of a group of commands.
+/// Returns the text that marks the end of a group's replies.
 fn end_marker(number: u64) -> String {
     format!("nerve-{number}")
 }
@@ -652,7 +652,7 @@ impl Backend for TmuxPane {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.entry.pid.filter(|_| self.entry.ours) {
-            // The number may be another's by now; a group's number is not given away while it has members.
+            // The process id may be reused; a group id is not while the group has members.
             let now = start_ticks(pid.cast_unsigned());
             if now.is_none() || now == self.target.started {
                 tty::signal(pid, signal);
@@ -701,7 +701,7 @@ impl Backend for TmuxPane {
 
     fn lease(&mut self, now: TsNs) -> Lease {
         if !matches!(self.link, LinkState::Live(_)) {
-            // A new connection tells.
+            // A new connection reports it.
             return Lease::Pending;
         }
         if let Some(lease) = self.input_lease.take(now) {
@@ -718,7 +718,7 @@ impl Backend for TmuxPane {
         if self.entry.ours {
             self.signal(signal);
             if signal == Signal::KILL && self.claim.is_some() && !matches!(self.link, LinkState::Closed) {
-                // Whatever hangs in it, it is closed.
+                // Closes the pane even if its program hangs.
                 let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
                 tokio::spawn(async move { kill(&tmux, &entry).await });
             }
@@ -735,13 +735,13 @@ impl Drop for TmuxPane {
     fn drop(&mut self) {
         let pump = std::mem::take(&mut self.pump);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // Waits for the disk.
+            // It waits for the disk.
             runtime.spawn_blocking(|| drop(pump));
         }
     }
 }
 
-/// Writes the end of a recording; what failed.
+/// Completes a recording and its metadata. Returns an error message.
 fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> Option<String> {
     pump.exit(ended, exit);
     drop(pump);
@@ -758,10 +758,10 @@ async fn wait_for_disk(on_disk: Option<&Flusher>) {
     }
 }
 
-/// Waits for a process to end.
+/// Waits for a process to exit.
 async fn wait_exit(process: Option<&AsyncFd<OwnedFd>>) {
     match process {
-        // An error would come again and again: tmux is asked, as if it had ended.
+        // On an error, tmux is queried as after an exit.
         Some(process) => drop(process.readable().await),
         None => std::future::pending().await,
     }

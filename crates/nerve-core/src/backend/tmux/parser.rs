@@ -1,25 +1,25 @@
-//! What tmux says in control mode (tmux(1), CONTROL MODE), taken apart. No I/O.
+//! Parses tmux's control mode (tmux(1), CONTROL MODE). No I/O.
 
-/// A longer line is not tmux's.
+/// Limit of a line in bytes.
 const LINE_LIMIT: usize = 32 << 20;
-/// More in one answer was not asked for.
+/// Limit of a reply in bytes.
 const REPLY_LIMIT: usize = 128 << 20;
 
-/// One thing that tmux said.
+/// A message of tmux.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ControlMessage {
-    /// A pane's program wrote.
+    /// Output of a pane's program.
     Output {
         /// The pane's number: 3 of `%3`.
         pane: u32,
-        /// What it wrote.
+        /// The output.
         bytes: Vec<u8>,
     },
-    /// A command has been carried out, or refused.
+    /// The result of a command.
     Reply {
-        /// It was a command of this connection, not one of a hook or of tmux's own command line.
+        /// The command was sent by this connection, not by a hook or tmux itself.
         ours: bool,
-        /// The lines that it printed, each with its line feed, or why not.
+        /// The printed lines with their line feeds, or the error message.
         text: Result<Vec<u8>, String>,
     },
     /// A pane has entered or left a mode.
@@ -27,43 +27,43 @@ pub(super) enum ControlMessage {
         /// The pane's number.
         pane: u32,
     },
-    /// A window's panes have other sizes or are others.
+    /// The sizes or panes of a window have changed.
     LayoutChanged {
-        /// What is visible of it, in tmux's notation.
+        /// The visible layout in tmux's notation.
         visible: String,
     },
-    /// Windows have come or gone, or this connection is in another session: panes may be gone.
+    /// Windows appeared or closed, or the session changed: panes may be gone.
     PanesChanged,
-    /// The connection is over; why, if that was told.
+    /// The connection is over; the reason, if given.
     Exit(String),
 }
 
-/// What came is not tmux's.
+/// The input exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("tmux sent a control-mode line or reply that exceeds the size limit")]
 pub(super) struct TooLong;
 
-/// Takes apart what comes from tmux, in whatever pieces.
+/// Parses input that arrives in arbitrary pieces.
 #[derive(Debug, Default)]
 pub(super) struct ControlParser {
     buffer: Vec<u8>,
-    /// So much of it is done with.
+    /// Bytes already parsed.
     done: usize,
-    /// So much has no line feed, counted from the start.
+    /// Position up to which there is no line feed.
     searched: usize,
     block: Option<Block>,
 }
 
-/// An answer that is not over.
+/// An unfinished reply.
 #[derive(Debug)]
 struct Block {
-    /// What its first line has after the word, and its last one must have too: a pane's text may look like a last line.
+    /// The rest of its first line, which its last line has to repeat: a pane's text may look like a last line.
     guard: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl ControlParser {
-    /// Where what comes next goes.
+    /// Returns the buffer to append input to.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.done > 0 {
             self.buffer.drain(..self.done);
@@ -73,10 +73,10 @@ impl ControlParser {
         &mut self.buffer
     }
 
-    /// The next thing that is whole and means something here.
+    /// Returns the next complete message.
     ///
     /// # Errors
-    /// A line or an answer has no end.
+    /// A line or reply exceeds the limit.
     pub(super) fn next(&mut self) -> Result<Option<ControlMessage>, TooLong> {
         loop {
             let Some(length) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
@@ -120,7 +120,7 @@ fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>
         }
         b"%output" => output(rest),
         b"%pane-mode-changed" => pane_of(rest_text().trim()).map(|pane| ControlMessage::ModeChanged { pane }),
-        // Window, layout, what is visible, flags.
+        // Window, layout, visible layout, flags.
         b"%layout-change" => {
             let text = rest_text();
             let words: Vec<&str> = text.split(' ').collect();
@@ -137,7 +137,7 @@ fn read(line: &[u8], block: &mut Option<Block>) -> Result<Option<ControlMessage>
     })
 }
 
-/// ` %3 text`, where bytes below 32 and backslashes are `\ooo`.
+/// Parses ` %3 text`, where backslashes and bytes below 32 are written as `\ooo`.
 fn output(rest: &[u8]) -> Option<ControlMessage> {
     let rest = rest.strip_prefix(b" ")?;
     let (id, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ')?);
@@ -155,7 +155,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
         let number = digits.map(|digits| digits.iter().fold(0_u16, |n, d| n * 8 + u16::from(d - b'0')));
         let (byte, length) = match number.and_then(|number| u8::try_from(number).ok()) {
             Some(byte) => (byte, 4),
-            // Not what tmux writes: kept as it is.
+            // Not written by tmux: kept as is.
             None => (b'\\', 1),
         };
         bytes.push(byte);
@@ -165,15 +165,15 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The number of a pane's id.
+/// Parses a pane id.
 pub(super) fn pane_of(id: &str) -> Option<u32> {
     id.strip_prefix('%')?.parse().ok()
 }
 
-/// The size of a pane in a layout (`b25d,80x24,0,0{40x24,0,0,1,39x24,41,0,2}`): columns and rows.
+/// Returns columns and rows of a pane in a layout (`b25d,80x24,0,0{40x24,0,0,1,39x24,41,0,2}`).
 pub(super) fn size_in(layout: &str, pane: u32) -> Option<(u16, u16)> {
     let (_, cells) = layout.split_once(',')?;
-    // Each cell is WxH,X,Y and then its pane, or its own cells in brackets.
+    // Each cell is WxH,X,Y and its pane, or its own cells in brackets.
     let mut words = cells.split([',', '{', '}', '[', ']']).filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
         let Some((cols, rows)) = word.split_once('x') else { continue };

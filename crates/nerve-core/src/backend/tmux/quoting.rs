@@ -1,19 +1,19 @@
-//! Words for tmux: of commands that make panes, and quoted for the ways in which it reads them.
+//! Builds and quotes tmux commands.
 
 use std::collections::BTreeMap;
 
 use super::input::CommandArgs;
 use crate::backend::pane::{NewPane, PaneError};
 
-/// The session for panes where nobody names one.
+/// Default session for panes.
 pub(super) const SESSION: &str = "nerve";
 
-/// Words as the connection takes them.
+/// Converts the arguments of a command.
 pub(super) fn command(args: &[&str]) -> CommandArgs {
     args.iter().map(|arg| arg.as_bytes().to_vec()).collect()
 }
 
-/// The words of the command that makes a pane, and prints its id: a window in a session that is `there`, or a new session.
+/// Returns the command that creates a pane and prints its id: a window if the session `exists`, otherwise a session.
 pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<String> {
     let mut args: Vec<String> = match exists {
         true => vec!["new-window".into(), "-t".into(), format!("={session}:")],
@@ -23,7 +23,7 @@ pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<
             args.map(str::to_string).to_vec()
         }
     };
-    // A person who looks at the session goes on looking at what they look at.
+    // Detached, so that attached clients keep their window.
     args.extend(["-d", "-P", "-F", "#{pane_id}"].map(str::to_string));
     for (option, value) in
         [("-n", new.name.clone()), ("-c", new.cwd.as_ref().map(|cwd| cwd.display().to_string()))]
@@ -36,12 +36,12 @@ pub(super) fn create_command(new: &NewPane, session: &str, exists: bool) -> Vec<
     args
 }
 
-/// Variables that tmux sets itself for a program, whatever it was told: for these the program is started by `env`.
+/// Variables that tmux sets itself for every program; they are set through `env` instead.
 const TMUX_VARS: [&str; 7] =
     ["PATH", "SHELL", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE"];
 
-/// The environment of a program, as options, and the program as words that tmux runs without a shell, which it does for two and more.
-/// Values are not among the words of any process: everybody on the machine can read those.
+/// Returns options for a program's environment, and the program as two or more words, which tmux runs without a shell. Secrets
+/// do not appear in the arguments of a process.
 pub(super) fn program_args(
     argv: &[String],
     env: &BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub(super) fn program_args(
     let set = |(name, value): (&String, &String)| format!("{name}={value}");
     let mut args: Vec<String> = plain.into_iter().flat_map(|pair| ["-e".to_string(), set(pair)]).collect();
     args.push("env".to_string());
-    // tmux sets none of these, but may have been started where they were.
+    // tmux may have inherited these.
     for name in remove.iter().map(String::as_str).chain(["LINES", "COLUMNS"]) {
         args.extend(["-u".to_string(), name.to_string()]);
     }
@@ -61,10 +61,10 @@ pub(super) fn program_args(
     args
 }
 
-/// A name as tmux keeps it: it would change others without a word, and look for something else.
+/// Checks a session name, because tmux silently changes invalid ones.
 ///
 /// # Errors
-/// [`PaneError::Refused`], with what is wrong.
+/// [`PaneError::Refused`] with the reason.
 pub(super) fn check_session(name: &str) -> Result<(), PaneError> {
     let wrong = match name {
         "" => "is empty",
@@ -78,12 +78,12 @@ pub(super) fn check_session(name: &str) -> Result<(), PaneError> {
     Err(PaneError::Refused(format!("tmux has no session of the name '{name}': it {wrong}")))
 }
 
-/// A value that tmux expands as a format, as it is.
+/// Escapes a value that tmux expands as a format.
 fn escape_format(value: &str) -> String {
     value.replace('#', "##")
 }
 
-/// A word as an argument of the tmux program, where one that ends in `;` ends a command.
+/// Escapes an argument of the tmux program, where a trailing `;` ends a command.
 pub(super) fn escape_argument(arg: &str) -> String {
     match arg.strip_suffix(';') {
         Some(start) => format!("{start}\\;"),
@@ -91,7 +91,7 @@ pub(super) fn escape_argument(arg: &str) -> String {
     }
 }
 
-/// Commands in one line for control mode, carried out with nothing between them.
+/// Joins commands into one line for control mode, which runs them with nothing in between.
 pub(super) fn join_commands<S: AsRef<[u8]>>(commands: &[Vec<S>]) -> Vec<u8> {
     let lines: Vec<Vec<u8>> = commands.iter().map(|args| command_line(args)).collect();
     let mut attachment = Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn join_commands<S: AsRef<[u8]>>(commands: &[Vec<S>]) -> Vec<u8> {
     attachment
 }
 
-/// A line for control mode. Whatever could mean something to the reader of commands is written as octal numbers.
+/// Returns a line for control mode. Special characters are written as octal numbers.
 pub(super) fn command_line<S: AsRef<[u8]>>(args: &[S]) -> Vec<u8> {
     let mut line = Vec::new();
     for arg in args {
@@ -118,7 +118,7 @@ pub(super) fn command_line<S: AsRef<[u8]>>(args: &[S]) -> Vec<u8> {
     line
 }
 
-/// Appends a word in quotes. No zero bytes: tmux's strings end there.
+/// Appends a quoted argument. It must not contain zero bytes, which end tmux's strings.
 pub(super) fn quote(arg: &[u8], line: &mut Vec<u8>) {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_=%@/.,:+".contains(byte);
     line.push(b'"');

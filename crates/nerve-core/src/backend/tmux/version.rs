@@ -1,9 +1,9 @@
-//! Versions of tmux: `tmux 3.3a`, `tmux next-3.5`, `tmux master`.
+//! Parses versions of tmux: `tmux 3.3a`, `tmux next-3.5`, `tmux master`.
 
-/// Major and minor of what `tmux -V` says; `None` where it has no number, as development versions do: those are new.
+/// Returns major and minor version from the output of `tmux -V`; `None` for development versions without a number.
 pub(super) fn parse(message: &str) -> Option<(u32, u32)> {
     let word = message.split_whitespace().nth(1)?;
-    // OpenBSD's own has the system's number.
+    // OpenBSD's tmux has the system's version.
     if word.starts_with("openbsd") {
         return None;
     }

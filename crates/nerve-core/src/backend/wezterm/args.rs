@@ -1,6 +1,6 @@
-//! What is asked of the command line, in values that cannot ask for what takes its server down.
+//! Arguments of `wezterm cli`, as types that exclude values which crash its server.
 
-/// A range of a pane's text that ends on its last row: there is none that ends before it starts.
+/// A range of rows that ends at the bottom of the screen, so it cannot end before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// Rows of the scrollback.
@@ -10,12 +10,12 @@ pub struct Range {
 }
 
 impl Range {
-    /// The screen of a pane of so many rows.
+    /// Returns the screen of a pane with this many rows.
     pub fn screen(rows: u16) -> Range {
         Range::with_scrollback(rows, 0)
     }
 
-    /// The screen and up to `back` rows above it. There may be fewer.
+    /// Returns the screen and up to `back` rows above it.
     pub fn with_scrollback(rows: u16, back: u32) -> Range {
         Range { back, rows: rows.max(1) }
     }
@@ -29,15 +29,15 @@ impl Range {
     }
 }
 
-/// A few exact bytes: Enter, Escape, an arrow.
+/// A few exact bytes: Enter, Escape, an arrow key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys(String);
 
 impl Keys {
-    /// The most there can be.
+    /// Maximum bytes.
     pub const MAX: usize = 64;
 
-    /// `None` if they are more than [`Keys::MAX`] bytes, or no UTF-8, which the command line does not take.
+    /// Returns `None` for more than [`Keys::MAX`] bytes, and for invalid UTF-8, which the command line rejects.
     pub fn new(bytes: &[u8]) -> Option<Keys> {
         let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= Keys::MAX)?;
         Some(Keys(text.to_string()))

@@ -1,4 +1,4 @@
-//! One call of the command line: fed, read, limited, and its refusals understood.
+//! Runs one call of the command line and interprets its errors.
 
 use std::io;
 use std::process::{Output, Stdio};
@@ -9,15 +9,15 @@ use tokio::process::{Child, Command};
 
 use crate::backend::pane::PaneError;
 
-/// As in messages.
+/// Name in messages.
 pub(super) const NAME: &str = "wezterm";
-/// How much of an answer is read: far more than a whole scrollback.
+/// Limit of the output that is read, far above a full scrollback.
 const OUTPUT_LIMIT: u64 = 32 * 1024 * 1024;
 
-/// Runs `command` to its end, at most for `limit`; gives what it printed. `what` it does is for errors of the system.
+/// Runs `command` for at most `timeout` and returns its output. `what` names the action in errors.
 ///
 /// # Errors
-/// NotInstalled, NoAnswer, and what it says itself.
+/// NotInstalled, NoAnswer, and errors of the program.
 pub(super) async fn run(
     what: &'static str,
     mut command: Command,
@@ -40,7 +40,7 @@ async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async {
         if let (Some(mut input), Some(bytes)) = (input, stdin) {
-            // It says in its own words why it does not read.
+            // If it stops reading, its standard error has the reason.
             let _ = input.write_all(bytes).await;
             let _ = input.shutdown().await;
         }
@@ -63,7 +63,7 @@ async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
     Ok(Output { status: child.wait().await?, stdout, stderr })
 }
 
-/// What a failed call says: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
+/// Parses an error: `HH:MM:SS.mmm  ERROR  wezterm > no such pane 999; terminating`.
 fn parse_error(stderr: &[u8]) -> PaneError {
     let stderr = String::from_utf8_lossy(stderr);
     let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());

@@ -1,4 +1,4 @@
-//! What is to be typed into a pane, as the calls that do it.
+//! Splits input for a pane into calls of the command line.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum InputCall {
-    /// Text as a paste. WezTerm brackets it where the program asks for that.
+    /// A paste. WezTerm brackets it if the program enabled that.
     Paste(Vec<u8>),
     /// A few exact bytes.
     Keys(Keys),
@@ -24,8 +24,8 @@ impl InputCall {
     }
 }
 
-/// Takes bytes for a program apart: a bracketed paste becomes a paste without its brackets, long text a paste too, and everything else
-/// few exact bytes at a time. `None`: there is something in it that is no UTF-8, which WezTerm does not take.
+/// Splits bytes: bracketed pastes without their markers and long text become pastes, everything else short exact bytes. `None`
+/// for invalid UTF-8, which WezTerm rejects.
 pub(super) fn input_calls(bytes: &[u8]) -> Option<VecDeque<InputCall>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut input_calls = VecDeque::new();
@@ -41,7 +41,7 @@ pub(super) fn input_calls(bytes: &[u8]) -> Option<VecDeque<InputCall>> {
     Some(input_calls)
 }
 
-/// What comes before the next bracketed paste, its inside, and what follows it.
+/// Splits text at the next bracketed paste: before, inside, after.
 fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
     let marks = (std::str::from_utf8(PASTE.0), std::str::from_utf8(PASTE.1));
     if let (Ok(begin), Ok(end)) = marks
@@ -53,7 +53,8 @@ fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
     (text, None, "")
 }
 
-/// Text that a person would type. What is long is pasted as far as it holds no control characters: those mean other things in a paste.
+/// Adds calls for plain text. Long runs without control characters are pasted; control characters would mean something else in
+/// a paste.
 fn plain(text: &str, input_calls: &mut VecDeque<InputCall>) {
     if text.len() <= Keys::MAX {
         input_calls.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(InputCall::Keys));
@@ -67,7 +68,7 @@ fn plain(text: &str, input_calls: &mut VecDeque<InputCall>) {
             rest = &rest[end..];
             continue;
         }
-        // Up to where text begins that is long enough to be pasted.
+        // Up to the next run that is long enough to be pasted.
         let mut cut = 0;
         for (at, c) in rest.char_indices() {
             let next = at + c.len_utf8();

@@ -1,4 +1,4 @@
-//! What `wezterm cli list --format json` tells.
+//! Parses the output of `wezterm cli list --format json`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::backend::pane::PaneInfo;
 
-/// A pane. There is more in it than is read; what may be missing is not needed.
+/// A pane. Unused fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct ListedPane {
     pub(super) pane_id: u64,
@@ -17,7 +17,7 @@ pub(super) struct ListedPane {
     pub(super) size: PaneSize,
     #[serde(default)]
     pub(super) title: String,
-    /// A percent-encoded `file://` URL, or nothing.
+    /// A percent-encoded `file://` URL, or empty.
     #[serde(default)]
     cwd: String,
     #[serde(default)]
@@ -26,13 +26,13 @@ pub(super) struct ListedPane {
     pub(super) cursor_y: u16,
     #[serde(default)]
     pub(super) is_active: bool,
-    /// `null` where the program could not be started.
+    /// `null` if the program could not be started.
     #[serde(default, rename = "tty_name")]
     pub(super) tty: Option<PathBuf>,
-    /// `Hidden`, or another word.
+    /// `Hidden` or another value.
     #[serde(default)]
     cursor_visibility: String,
-    /// The program has ended, and its pane is kept. Newer versions tell it, and how it ended.
+    /// The program has ended and its pane is kept. Only newer versions report this and the exit code.
     #[serde(default)]
     pub(super) is_dead: bool,
     #[serde(default)]
@@ -54,7 +54,7 @@ impl ListedPane {
         self.cursor_visibility != "Hidden"
     }
 
-    /// Nothing tells that its text is another one.
+    /// Returns true if nothing in the listing indicates a changed screen.
     pub(super) fn has_same_screen(&self, other: &ListedPane) -> bool {
         let looks = |of: &ListedPane| {
             (of.size, of.cursor_x, of.cursor_y, of.cursor_visibility.clone(), of.title.clone())
@@ -62,7 +62,7 @@ impl ListedPane {
         looks(self) == looks(other)
     }
 
-    /// Where it is, as told in a node's info.
+    /// Returns the location for the node's info.
     pub(super) fn place(&self) -> Vec<(&'static str, String)> {
         vec![
             ("pane_id", self.id()),
@@ -90,14 +90,14 @@ impl ListedPane {
     }
 }
 
-/// Reads the list; it comes in another order each time, and is sorted here.
+/// Parses the list, which has no stable order, and sorts it.
 pub(super) fn parse(json: &[u8]) -> Result<Vec<ListedPane>, serde_json::Error> {
     let mut panes: Vec<ListedPane> = serde_json::from_slice(json)?;
     panes.sort_by_key(|pane| pane.pane_id);
     Ok(panes)
 }
 
-/// The path of a `file://HOST/PATH` URL.
+/// Returns the path of a `file://HOST/PATH` URL.
 fn path_of(url: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let rest = url.strip_prefix("file://")?;

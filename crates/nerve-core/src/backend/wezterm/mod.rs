@@ -1,8 +1,8 @@
 //! Panes of WezTerm, over its command line.
 //!
-//! There is no stream of bytes: the command line tells what a pane shows. So a pane is looked at (`eye`), and what has changed becomes
-//! the bytes that repaint it (`repaint`); those are modelled and recorded, and marked as states of a screen. What is typed goes call by
-//! call (`hand`).
+//! The command line has no output stream, so a pane is polled (`poller`) and changes are converted into the bytes that repaint
+//! it (`repaint`). These bytes are modelled and recorded, and the recording is marked as screen states. Input is sent call by
+//! call (`writer`).
 
 mod args;
 mod client;
@@ -46,10 +46,10 @@ use crate::tap::Tap;
 pub use args::{Keys, Range};
 pub use client::Wezterm;
 
-/// Looks that may wait to be told.
+/// Pane events that may be queued.
 const MAX_QUEUED_EVENTS: usize = 8;
 
-/// Makes a pane, or takes one over that is there.
+/// Creates a pane or takes over an existing one.
 ///
 /// # Errors
 /// Nothing was started.
@@ -71,7 +71,7 @@ pub(crate) async fn start(
             let hooks = HookSocket::attach_if_able(&spec, context.relay, &mut argv, folder.as_deref());
             std::mem::swap(&mut argv, &mut spec.program.argv);
             let listed = create_pane(&server, &spec, &context).await;
-            // The command as it was asked for is what is told of it.
+            // The node's info shows the command as requested.
             spec.program.argv = argv;
             let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
             let claim = claim(context.panes, &server, &listed.id(), context.label);
@@ -103,7 +103,7 @@ pub(crate) async fn start(
         true => context.panes.start_recording(&entry, spec.size, context.now, true),
         false => Ok(None),
     };
-    // Without a recording the node does its work all the same.
+    // The node works without a recording too.
     let recorder = recorder.unwrap_or_else(|error| {
         events.push_back(BackendEvent::Fault(error));
         None
@@ -121,13 +121,12 @@ pub(crate) async fn start(
     Ok(TerminalNode::over(spec, pane, hooks, location))
 }
 
-/// Takes the pane of a server that is gone. What comes of it is told as the backend's happenings: that it is gone too, or that somebody
-/// else has it.
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
 pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> TerminalNode {
     let server = server_of(panes, entry.socket.clone());
     let mut events = VecDeque::new();
     let claim = claim(panes, &server, &entry.pane, &entry.label);
-    // Another program in a pane of that number: the one that was there is gone.
+    // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
@@ -153,7 +152,7 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
     TerminalNode::over(spec, pane, hooks, location)
 }
 
-/// What a pane's backend is made of.
+/// The parts of a backend.
 struct PaneBuilder {
     server: Arc<WeztermServer>,
     panes: Panes,
@@ -164,7 +163,7 @@ struct PaneBuilder {
 }
 
 impl PaneBuilder {
-    /// Somebody looks at it and somebody types from now on, if it is ours.
+    /// Creates the backend, and starts its poller and writer if we have the claim.
     fn build(self, pump: Pump, repainter: Repainter, adopted: bool) -> WeztermPane {
         let PaneBuilder { server, panes, entry, process, claim, events } = self;
         let (sender, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
@@ -233,8 +232,8 @@ async fn create_pane(
     server.wezterm.find(&id).await.map_err(spawn_error)
 }
 
-/// Programs that draw their own screen may do so on the other one, which has to be known: of others it does not matter, and a shell's
-/// `clear` empties the scrollback.
+/// Returns true for programs that may use the alternate screen, which then has to be detected. A shell's `clear` empties the
+/// scrollback too, but does not matter.
 fn uses_alt_screen(spec: &TerminalSpec) -> bool {
     spec.profile.composer.is_some()
 }
@@ -263,7 +262,7 @@ fn spawn_error(error: PaneError) -> SpawnError {
 
 fn remove_hooks(folder: Option<&Path>) {
     if let Some(folder) = folder {
-        // It may not have been made.
+        // It may not exist.
         let _ = std::fs::remove_dir_all(folder);
     }
 }

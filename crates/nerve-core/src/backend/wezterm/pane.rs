@@ -1,4 +1,4 @@
-//! A pane of WezTerm as a node's terminal.
+//! A pane of WezTerm as a backend.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,10 +23,10 @@ use crate::backend::{Backend, BackendEvent, BoxFuture, Memory, tty};
 use crate::clock::Clock;
 use crate::pump::Pump;
 
-/// More than any scrollback: a start that is too far back is moved to the first row.
+/// Exceeds any scrollback; WezTerm clips the range.
 const ALL_ROWS: u32 = 1_000_000;
 
-/// See the module.
+/// A pane of WezTerm.
 pub(super) struct WeztermPane {
     pub(super) server: Arc<WeztermServer>,
     pub(super) entry: PaneEntry,
@@ -38,18 +38,18 @@ pub(super) struct WeztermPane {
     pub(super) pane_events: mpsc::Receiver<PaneEvent>,
     pub(super) batches: mpsc::UnboundedSender<Batch>,
     pub(super) waiting: Arc<AtomicUsize>,
-    /// Somebody has driven it before us.
+    /// An earlier server drove the pane.
     pub(super) adopted: bool,
-    /// Nobody else drives the pane.
+    /// Exclusive right to drive the pane.
     pub(super) _claim: Option<Claim>,
     pub(super) tasks: Vec<AbortOnDropHandle<()>>,
     pub(super) output: Vec<u8>,
     pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
-    /// The pane is gone, or left.
+    /// The pane is gone, or we have detached from it.
     pub(super) over: bool,
     pub(super) exit: ExitStatus,
-    /// The node is left, and the pane waits for the next one.
+    /// The pane is left for the next driver.
     pub(super) released: bool,
 }
 
@@ -85,7 +85,7 @@ impl WeztermPane {
             return;
         }
         if self.adopted {
-            // It may not have been seen at all.
+            // The pane may never have been polled.
             self.events.push_back(BackendEvent::CaughtUp);
         }
         self.exit = exit;
@@ -97,7 +97,7 @@ impl WeztermPane {
     fn finish_recording(&mut self) {
         let now = self.clock.now();
         self.pump.exit(now, self.exit);
-        // What it lacks then is its end alone.
+        // Only the exit is missing then.
         let _ = self.panes.finish_recording(&self.entry, self.exit, now);
     }
 }
@@ -119,7 +119,7 @@ impl Backend for WeztermPane {
             }
             match self.pane_events.recv().await {
                 Some(event) => self.on_pane_event(event),
-                // Over: nothing happens any more.
+                // There are no more events.
                 None => std::future::pending().await,
             }
         }
@@ -151,7 +151,7 @@ impl Backend for WeztermPane {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// A pane has the size of its window.
+    /// Fails: a pane has the size of its window.
     fn resize(&mut self, _now: TsNs, _size: Size) -> io::Result<()> {
         let message =
             "a WezTerm pane has the size it was made with: make another node, or resize WezTerm's window";
@@ -166,7 +166,7 @@ impl Backend for WeztermPane {
 
     fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
         if self.waiting() > 0 {
-            // It has yet to get what was typed: its silence means nothing.
+            // Pending input means that silence is no sign of idleness.
             return Foreground::Awake;
         }
         let process = self.process.filter(|process| process.is_alive());
@@ -193,14 +193,14 @@ impl Backend for WeztermPane {
         self.process.map(|process| process.pid)
     }
 
-    /// Panes live without us. One that we made and nobody would find again is ours to end.
+    /// Leaves the pane running, unless it is ours and could not be found again.
     fn release(&mut self) -> bool {
         let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
         self.released |= released;
         released
     }
 
-    /// The pane's own text, however old what we saw last is.
+    /// Reads the pane's own text, which may be newer than the last poll.
     fn live_text(&self, lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
         if self.over {
             return None;
@@ -221,16 +221,16 @@ impl Backend for WeztermPane {
         if self.over {
             self.signal_after_end(signal);
         } else if !self.entry.ours {
-            // It was there before us.
+            // It is not our pane.
             self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
         } else if self.shared.closing.swap(true, Ordering::Relaxed) {
-            // Closing was not enough.
+            // Closing the pane was not enough.
             self.signal(signal);
         } else {
             let (server, pane) = (self.server.clone(), self.entry.pane.clone());
             let shared = self.shared.clone();
             tokio::spawn(async move {
-                // Gone already is what it is to be; else signals follow.
+                // If this fails, signals follow.
                 let _ = server.wezterm.kill(&pane).await;
                 shared.wake.notify_one();
             });
@@ -259,7 +259,7 @@ impl Backend for WeztermPane {
 }
 
 impl WeztermPane {
-    /// What its group left behind must not outlive a pane that was ours to end.
+    /// Signals processes that outlive a pane of ours.
     fn signal_after_end(&self, signal: Signal) {
         if self.entry.ours && !self.released {
             self.signal(signal);

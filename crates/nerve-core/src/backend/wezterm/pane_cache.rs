@@ -1,4 +1,4 @@
-//! One list of panes for all nodes of a WezTerm server: a list costs the same for one pane as for a hundred.
+//! A list of panes shared by all nodes of a WezTerm server: listing costs the same for one pane as for a hundred.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use super::exec::NAME;
 use super::listing::ListedPane;
 use crate::backend::pane::PaneError;
 
-/// Looks that may run at once: more only make each other wait, and what is typed with them.
+/// Limit of concurrent polls: more only delay each other and the input.
 const MAX_CONCURRENT_POLLS: usize = 4;
 
-/// What nodes of one server share.
+/// State shared by the nodes of one server.
 #[derive(Debug)]
 pub(super) struct WeztermServer {
     pub(super) wezterm: Wezterm,
@@ -24,7 +24,7 @@ pub(super) struct WeztermServer {
     pub(super) poll_permits: Semaphore,
 }
 
-/// The last list, or how it failed, and when it was asked for.
+/// The latest list or its failure, with the time of the call.
 #[derive(Debug, Default)]
 enum CachedList {
     #[default]
@@ -37,7 +37,7 @@ enum CachedList {
 type Servers = HashMap<(PathBuf, Option<String>), Weak<WeztermServer>>;
 
 impl WeztermServer {
-    /// The one that others of this process use already, or a new one.
+    /// Returns the instance of this process for the server, creating it if needed.
     pub(super) fn shared(wezterm: Wezterm) -> Arc<WeztermServer> {
         static SERVERS: OnceLock<Mutex<Servers>> = OnceLock::new();
         let servers = SERVERS.get_or_init(Mutex::default);
@@ -56,7 +56,7 @@ impl WeztermServer {
         server
     }
 
-    /// A list that was asked for at `since` or later. Whoever waits for another's call gets its answer, or its failure.
+    /// Returns a list obtained at `since` or later. Concurrent callers share one call and its failure.
     pub(super) async fn list(&self, since: Instant) -> Result<Arc<Vec<ListedPane>>, PaneError> {
         let mut last = self.last.lock().await;
         match &*last {

@@ -1,8 +1,8 @@
-//! Looks at a pane: often while something happens on it, seldom while it rests.
+//! Polls a pane: often while it changes, rarely while it is idle.
 //!
-//! A look is a list and a text, some 20 ms of work each. Whether one is worth it is mostly known before: a program that has written
-//! nothing since the last look (the system counts, for nothing) has not changed its screen. That count only hastens looks; without it,
-//! and for what others write on the same terminal, they come by time.
+//! A poll reads the list and the text, about 20 ms of work each. The kernel counts the bytes a process has written, which costs
+//! nothing to check: a program that has written nothing has not changed its screen. The counter only brings polls forward;
+//! polls also come by time, because other processes may write to the terminal.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -21,72 +21,72 @@ use super::rows::rows_of;
 use crate::backend::pane::PaneError;
 use crate::backend::tty;
 
-/// Rows above the screen that are looked at, and what comes next when more than that has scrolled away.
+/// Rows above the screen that are read; the next step if more has scrolled away.
 const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
-/// Between looks at a screen that changes, where nobody tells that it has.
+/// Interval while the screen changes and there is no byte counter.
 const FAST_INTERVAL: Duration = Duration::from_millis(30);
-/// Between looks while a turn may end, or what was typed may show.
+/// Interval while a turn may end or input may be echoed.
 const WATCHFUL_INTERVAL: Duration = Duration::from_millis(100);
-/// The same when nothing was written for so long that it will be told, and how long that is.
+/// Interval while a turn has been silent for [`SLOW_AFTER`].
 const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 const SLOW_AFTER: Duration = Duration::from_secs(30);
-/// Between looks at a list while nothing happens; it may be this much older, for one list does for all panes.
+/// Interval of list-only polls while idle; the shared list may be [`IDLE_LIST_AGE`] old.
 const IDLE_INTERVAL: Duration = Duration::from_secs(4);
 const IDLE_LIST_AGE: Duration = Duration::from_secs(3);
-/// A text is looked at when it is that old, whatever the list says.
+/// Maximum age of the text, even if the list is unchanged.
 const MAX_TEXT_AGE: Duration = Duration::from_secs(12);
-/// How long after something was typed, or has changed, more of it is looked for.
+/// Time after input, and after a change, during which more changes are expected.
 const AFTER_INPUT: Duration = Duration::from_secs(1);
 const AFTER_CHANGE: Duration = Duration::from_millis(400);
-/// How often the count of bytes is looked at, while a turn may end and at rest.
+/// Interval of checks of the byte counter, during a turn and while idle.
 const COUNTER_INTERVAL: Duration = Duration::from_millis(15);
 const IDLE_COUNTER_INTERVAL: Duration = Duration::from_millis(200);
-/// From one look to the next at least; the longer one while a screen goes on changing.
+/// Minimum pause between polls; longer while the screen keeps changing.
 const MIN_GAP: Duration = Duration::from_millis(15);
 const BUSY_GAP: Duration = Duration::from_millis(90);
-/// Looks that saw a change one after the other, from which on it goes on changing.
+/// Consecutive changes after which the screen counts as busy.
 const BUSY_STREAK: u32 = 5;
-/// Looks for nothing, from which on a count says nothing any more.
+/// After this many fruitless polls the byte counter is no longer trusted.
 const MAX_FRUITLESS_POLLS: u32 = 9;
-/// A server that does not answer is asked again so often.
+/// Pause after a failed call.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// A server that is not there is looked for so often before it is gone.
+/// Failed connections after which the server counts as gone.
 const MAX_CONNECT_FAILURES: u32 = 4;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
-/// How long a program may outlive its closed pane before it is given up.
+/// Time that a program may outlive its closed pane.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What was seen.
+/// An event observed on a pane.
 #[derive(Debug)]
 pub(super) enum PaneEvent {
-    /// The pane has this size from here on.
+    /// The size of the pane from here on.
     Size(Size),
-    /// It shows something else.
+    /// Bytes that repaint what has changed.
     Output(Vec<u8>),
-    /// It is somewhere else, or has the focus or has it no more.
+    /// The pane was moved, or its focus has changed.
     Place(Vec<(&'static str, String)>),
-    /// What it showed before we came is told.
+    /// The initial content has been reported.
     FirstPoll,
-    /// Something failed that the node outlives.
+    /// A non-fatal failure.
     Fault(String),
-    /// The program has ended, and its pane is still there.
+    /// The program ended; its pane still exists.
     Exited(ExitStatus),
-    /// The pane is gone; in words.
+    /// The pane is gone; the reason.
     Gone(String),
 }
 
-/// What the node says to those who look and type for it.
+/// State shared by backend, poller and writer.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
-    /// Look now: something was typed.
+    /// Poll now: input was sent.
     pub(super) wake: Notify,
     /// A turn may end at any moment.
     pub(super) watchful: AtomicBool,
-    /// The pane is being closed by us: it is gone when its program is.
+    /// We are closing the pane: it counts as gone when its program is.
     pub(super) closing: AtomicBool,
     /// Rows of the pane.
     pub(super) rows: AtomicU16,
-    /// Its device.
+    /// Device of its terminal.
     pub(super) tty: OnceLock<PathBuf>,
 }
 
@@ -94,12 +94,12 @@ pub(super) struct SharedState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
-    /// Tells it from a later one with the same number.
+    /// Start time; distinguishes it from a later process with the same id.
     pub(super) started: u64,
 }
 
 impl Process {
-    /// The one that leads the terminal of a pane.
+    /// Returns the session leader of the pane's terminal.
     pub(super) fn of(listed: &ListedPane) -> Option<Process> {
         let pid = tty::leader(listed.tty.as_deref()?)?;
         Some(Process { pid, started: tty::stat(pid)?.started })
@@ -110,49 +110,48 @@ impl Process {
     }
 }
 
-/// See the module.
+/// Polls one pane.
 pub(super) struct Poller {
     server: Arc<WeztermServer>,
     pane: String,
     shared: Arc<SharedState>,
     process: Option<Process>,
-    /// The program that was in the pane when somebody drove it before us.
+    /// Process id of the program under the previous driver.
     expected: Option<i32>,
     events: mpsc::Sender<PaneEvent>,
     repainter: Repainter,
     listed: Option<ListedPane>,
-    /// Its text at the last look that read it.
+    /// Text of the last poll that read it.
     text: Option<String>,
     place: Vec<(&'static str, String)>,
-    /// Bytes the program had written before the last look.
+    /// Bytes written by the program before the last poll.
     counter: Option<u64>,
-    /// When the last look began, ended, saw a change, saw the text; when something was typed.
+    /// Start and end of the last poll, last change, last read of the text, last input.
     poll_started: Instant,
     poll_ended: Instant,
     last_change: Instant,
     text_read_at: Option<Instant>,
     last_input: Option<Instant>,
     streak: u32,
-    /// Looks that saw no change one after the other, though something was written: elsewhere, it seems.
+    /// Consecutive polls without a change although something was written, probably elsewhere.
     fruitless: u32,
     connect_failures: u32,
-    /// It was told that the server does not answer.
+    /// The current failure has been reported.
     fault_reported: bool,
 }
 
-/// How a look failed.
+/// Why a poll failed.
 enum PollError {
     Exited(ExitStatus),
     Gone(String),
     Unavailable(PaneError),
     NoServer,
-    /// Nobody wants to know any more.
+    /// The receiver of events is closed.
     ReceiverClosed,
 }
 
 impl Poller {
-    /// For a pane of a server, of which `picture` is known. `process` is the program in it, and the id of the one that was in it when
-    /// somebody drove it before us.
+    /// Creates a poller. `process`: the program in the pane; `expected`: its process id under the previous driver.
     pub(super) fn new(
         (server, pane): (Arc<WeztermServer>, String),
         repainter: Repainter,
@@ -185,7 +184,7 @@ impl Poller {
         }
     }
 
-    /// Looks until the pane is gone, or nobody listens.
+    /// Polls until the pane is gone or the receiver is closed.
     pub(super) async fn run(mut self) {
         let mut first = true;
         loop {
@@ -226,7 +225,7 @@ impl Poller {
         self.events.send(event).await.is_ok()
     }
 
-    /// A pane that we close is gone when its program is; it is ended by signals meanwhile.
+    /// Reports the pane as gone. If we are closing it, waits for its program, which is ended by signals.
     async fn report_gone(&self, how: String) {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         while self.shared.closing.load(Ordering::Relaxed)
@@ -238,7 +237,7 @@ impl Poller {
         self.send(PaneEvent::Gone(how)).await;
     }
 
-    /// Waits for the time of the next look.
+    /// Waits until the next poll is due.
     async fn wait_for_next_poll(&mut self) {
         loop {
             let now = Instant::now();
@@ -265,7 +264,7 @@ impl Poller {
         self.shared.watchful.load(Ordering::Relaxed)
     }
 
-    /// Something was typed or changed just now.
+    /// Returns true shortly after input or a change.
     fn is_recent(&self, now: Instant) -> bool {
         self.last_input.is_some_and(|typed| now < typed + AFTER_INPUT)
             || now < self.last_change + AFTER_CHANGE
@@ -281,7 +280,7 @@ impl Poller {
         }
     }
 
-    /// How long to the next look at least, whatever was written.
+    /// Returns the minimum pause before the next poll.
     fn min_gap(&self) -> Duration {
         let base = if self.streak > BUSY_STREAK { BUSY_GAP } else { MIN_GAP };
         base.saturating_mul(1 << self.fruitless.min(MAX_FRUITLESS_POLLS)).min(IDLE_INTERVAL)
@@ -310,13 +309,13 @@ impl Poller {
                 return self.on_listed(listed).await;
             }
         }
-        // The list after the text: its cursor is never the older one of the two.
+        // The list is read after the text, so its cursor is never older.
         let early = match &self.listed {
             Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[0]).await?),
             None => None,
         };
         let unchanged = early.is_some() && early == self.text;
-        // Where nothing has changed, one list does for all panes.
+        // If nothing has changed, the shared list suffices.
         let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
         let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
         let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
@@ -328,7 +327,7 @@ impl Poller {
         if let (None, Some(expected)) = (&self.listed, self.expected)
             && Process::of(&listed).is_some_and(|process| process.pid != expected)
         {
-            // Another server gave its number to another pane.
+            // Another server has reused the pane id.
             return Err(PollError::Gone(self.gone_message()));
         }
         let dead = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
@@ -366,7 +365,7 @@ impl Poller {
         if self.send(PaneEvent::Output(bytes)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
     }
 
-    /// Tells where the pane is, if that is another place than before.
+    /// Stores the listing and reports a changed location.
     async fn on_listed(&mut self, listed: ListedPane) -> Result<(), PollError> {
         let place = listed.place();
         if let Some(tty) = listed.tty.clone() {
@@ -409,7 +408,7 @@ fn poll_error(error: PaneError) -> PollError {
     }
 }
 
-/// `text` is the screen and up to `above` rows above it.
+/// Converts a listing and a text with up to `scrollback` rows above the screen.
 fn capture(listed: &ListedPane, text: &str, scrollback: u32) -> Capture {
     let size = Size::new(listed.size.cols, listed.size.rows);
     let mut all = rows_of(text);

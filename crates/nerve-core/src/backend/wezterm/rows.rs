@@ -1,22 +1,22 @@
-//! Text of a pane, as its owner tells it, taken apart into rows.
+//! Splits the text of a pane into rows.
 
-/// Sequences that a row can begin with; beyond it something is wrong with them, and the older ones are dropped.
+/// Bytes of styles that a row can begin with; older ones beyond that are dropped.
 const STYLE_LIMIT: usize = 1024;
 
 /// A row of a pane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Row {
-    /// Its text and styles, as bytes for a terminal whose style is the default one, and is so again after them.
+    /// Text and styles for a terminal in the default style, which is restored at the end.
     pub(super) ansi: String,
-    /// Its text alone, trailing blanks cut.
+    /// Text alone, without trailing blanks.
     pub(super) text: String,
-    /// It takes at most so many columns, with the blanks at its end. Which characters are wide is the terminal's affair.
+    /// Upper bound of its columns, including trailing blanks. The exact width depends on the terminal.
     pub(super) columns: usize,
-    /// The terminal wrapped it: it goes on in the next row.
+    /// The row wraps into the next one.
     pub(super) wraps: bool,
 }
 
-/// The style in force. It goes on over the end of a row.
+/// The current style, which continues across rows.
 #[derive(Debug, Default)]
 struct Style {
     /// SGR sequences since the last reset.
@@ -40,7 +40,7 @@ impl Style {
         }
     }
 
-    /// `params` of an SGR sequence (ECMA-48 §8.3.117).
+    /// Adds an SGR sequence (ECMA-48 §8.3.117).
     fn add_sgr(&mut self, params: &str, row: &mut Row) {
         let sequence = format!("\x1b[{params}m");
         row.ansi.push_str(&sequence);
@@ -61,10 +61,10 @@ impl Style {
     }
 }
 
-/// Takes text with escape sequences apart. What is neither text nor style is left out: nothing in it can move a cursor.
+/// Parses text with escape sequences. Everything but text and styles is dropped, so the result cannot move the cursor.
 ///
-/// Rows of plain text end with LF. With escape sequences they end with CR LF, and a last line with LF alone, which has nothing but the
-/// reset of the style, is no row.
+/// Rows of plain text end with LF. With escape sequences they end with CR LF; a last line with LF alone that only resets the
+/// style is not a row.
 pub(super) fn rows_of(text: &str) -> Vec<Row> {
     let (mut rows, mut style, mut row) = (Vec::new(), Style::default(), Row::default());
     let (mut returned, mut bare) = (false, false);
@@ -88,7 +88,7 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
             }
         }
     }
-    // What follows the last end of a line is no row, if it shows nothing.
+    // A remainder without text after the last line end is not a row.
     if !row.text.is_empty() || rows.is_empty() {
         finish(&mut row, &style);
         rows.push(row);
@@ -106,7 +106,7 @@ fn finish(row: &mut Row, style: &Style) {
     }
 }
 
-/// Reads a sequence after its ESC; gives what follows it.
+/// Parses a sequence after its ESC and returns the rest.
 fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
     let mut chars = rest.chars();
     match chars.next() {
@@ -117,7 +117,7 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
             let plain = params.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'));
             match body.as_bytes()[end] {
                 b'm' if plain => style.add_sgr(params, row),
-                // The rest of the row in the colour of its background.
+                // Fills the rest of the row with the background colour.
                 b'K' if matches!(params, "" | "0") => row.ansi.push_str("\x1b[K"),
                 _ => {}
             }
@@ -133,7 +133,7 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
             let after = &body[end..];
             after.strip_prefix("\x1b\\").unwrap_or_else(|| after.strip_prefix('\x07').unwrap_or(after))
         }
-        // A character set, and the like: one more character.
+        // Character sets and similar: one more character.
         Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
             chars.next();
             chars.as_str()

@@ -1,4 +1,4 @@
-//! Types into a pane, one call after the other.
+//! Sends input to a pane, one call at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use super::pane_cache::WeztermServer;
 use super::poller::{PaneEvent, SharedState};
 use crate::backend::pane::PaneError;
 
-/// What was written at once.
+/// The calls for one write.
 pub(super) type Batch = VecDeque<InputCall>;
 
-/// See the module.
+/// The task that sends the input of a pane.
 pub(super) struct InputWriter {
     pub(super) server: Arc<WeztermServer>,
     pub(super) pane: String,
     pub(super) shared: Arc<SharedState>,
     pub(super) batches: mpsc::UnboundedReceiver<Batch>,
-    /// Bytes that wait here.
+    /// Bytes queued here.
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) events: mpsc::Sender<PaneEvent>,
 }
 
 impl InputWriter {
-    /// Types until nobody asks for it any more.
+    /// Runs until the backend is dropped.
     pub(super) async fn run(mut self) {
         while let Some(mut batch) = self.batches.recv().await {
             while let Some(call) = batch.pop_front() {
@@ -34,12 +34,12 @@ impl InputWriter {
                 self.waiting.fetch_sub(call.size(), Ordering::Relaxed);
                 self.shared.wake.notify_one();
                 let Err(error) = sent else { continue };
-                // Half of it must not be followed by its Enter.
+                // A partial input must not be followed by its Enter.
                 let rest: usize = batch.iter().map(InputCall::size).sum();
                 batch.clear();
                 self.waiting.fetch_sub(rest, Ordering::Relaxed);
                 let gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
-                // That the pane is gone is seen, and told.
+                // The poller reports that the pane is gone.
                 if !gone
                     && self.events.send(PaneEvent::Fault(fault_message(&call, rest, &error))).await.is_err()
                 {

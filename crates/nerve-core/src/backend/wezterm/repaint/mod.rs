@@ -1,9 +1,9 @@
-//! What was on a pane's screen and what is now, as the bytes that a terminal needs to go from one to the other.
+//! Computes the bytes that bring a terminal from one captured screen to the next.
 //!
-//! The bytes are what is recorded and modelled of a pane whose own bytes nobody sees: a keyframe first, then repaints. Rows that
-//! scrolled away are known by what stands above the screen: they are pushed into the scrollback by scrolling, so that line numbers mean
-//! the same as for a program's own bytes. Of a program that does not draw its own screen, rows that are full count as wrapped: nothing else
-//! tells a long line from several.
+//! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then repaints. Rows
+//! that scrolled away are detected from the rows above the screen and pushed into the scrollback by scrolling, so that line
+//! numbers mean the same as for real output. For programs without a full-screen interface, a full row counts as wrapped,
+//! because nothing else distinguishes a long line from several.
 
 use std::fmt::Write;
 
@@ -11,59 +11,59 @@ use nerve_term::event::Size;
 
 use super::rows::Row;
 
-/// Rows above the screen that are remembered, to find them again.
+/// Rows above the screen that are remembered for matching.
 const REMEMBERED_ROWS: usize = 64;
-/// So many of them have to be found again.
+/// Rows that have to match.
 const MIN_MATCHING_ROWS: usize = 8;
 
 /// A pane at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Capture {
     pub(super) size: Size,
-    /// What stands above the screen, as far as it was asked for; the last one next to the screen.
+    /// Rows above the screen, as far as requested; the last one is next to the screen.
     pub(super) scrollback: Vec<Row>,
-    /// There may be more above.
+    /// There may be more rows above.
     pub(super) truncated: bool,
     /// The screen.
     pub(super) rows: Vec<Row>,
-    /// Column and row, from 0.
+    /// Column and row, 0-based.
     pub(super) cursor: (u16, u16),
     pub(super) shows_cursor: bool,
     pub(super) title: String,
 }
 
-/// So much scrolled away that a capture does not tell how much: one with more above is needed.
+/// The capture has too few rows above the screen to tell how far it scrolled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsMore;
 
-/// What a terminal that got all the bytes so far shows.
+/// The state of a terminal that has received all bytes so far.
 #[derive(Debug, Default)]
 pub(super) struct Repainter {
     size: Option<Size>,
     rows: Vec<Row>,
     /// The last rows above the screen.
     scrollback: Vec<String>,
-    /// How many there are above, where all of them were seen.
+    /// Number of rows above the screen, if all were seen.
     count: Option<usize>,
     cursor: (u16, u16),
     shows_cursor: bool,
     title: String,
-    /// Nothing above any more means the other screen, not a scrollback that was cleared.
+    /// An empty scrollback means the alternate screen, not a cleared scrollback.
     tracks_alt_screen: bool,
-    /// The other screen is shown: there is nothing above it, and below is what the main one had.
+    /// The main screen while the alternate one is shown.
     saved_main: Option<Vec<Row>>,
 }
 
 impl Repainter {
-    /// Of a program that may draw on the other screen. With `primed`, a row stood above the screen before it began: where there is none,
-    /// the other screen is shown.
+    /// Creates the state for a program that may use the alternate screen. `primed`: the scrollback had a row before the program
+    /// started, so an empty one means the alternate screen.
     pub(super) fn for_full_screen(primed: bool) -> Repainter {
         let scrollback = if primed { vec![String::new()] } else { Vec::new() };
         Repainter { tracks_alt_screen: true, scrollback, ..Repainter::default() }
     }
 
-    /// The bytes that make the terminal show `capture`; none if it does already. After another size they are for a terminal that has
-    /// been given it. With `whatever`, what scrolled away unseen is given up.
+    /// Returns the bytes that make the terminal show `capture`; empty if it already does. After a size change, the terminal
+    /// must be resized first. `force` accepts that scrolled rows may be missing.
     pub(super) fn update(&mut self, mut capture: Capture, force: bool) -> Result<Vec<u8>, NeedsMore> {
         if !self.tracks_alt_screen {
             mark_wrapped_rows(&mut capture);
@@ -89,7 +89,7 @@ impl Repainter {
                 self.saved_main = Some(std::mem::replace(&mut self.rows, blank(capture.size)));
             }
         } else {
-            // Nothing on it moves by itself: long rows are cut, and pastes are taken as such by whoever owns the pane.
+            // Wrapping off: rows are cut. Bracketed paste on: the pane's owner handles pastes.
             paint.raw("\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?7l\x1b[?2004h\x1b[H\x1b[2J");
             self.rows = blank(capture.size);
             self.saved_main = None;
@@ -136,10 +136,10 @@ impl Repainter {
         }
     }
 
-    /// How many of the rows above have come there since; `None` if that cannot be told.
+    /// Returns how many rows have scrolled above the screen since the last capture; `None` if unknown.
     fn scrolled(&self, capture: &Capture) -> Option<usize> {
         let scrollback = &capture.scrollback;
-        // Where all that is there is seen, it can be counted.
+        // Rows can be counted if all of them are visible.
         if let (Some(before), false) = (self.count, capture.truncated)
             && let Some(more) = scrollback.len().checked_sub(before)
             && self.fits(scrollback, more, false)
@@ -150,17 +150,17 @@ impl Repainter {
             return (!capture.truncated).then_some(scrollback.len());
         }
         let fits = (0..=scrollback.len()).filter(|more| self.fits(scrollback, *more, capture.truncated));
-        // Rows that look the same fit in several places: most of the old screen has only moved.
+        // Equal rows match in several places: prefer the one where most of the old screen has moved along.
         fits.max_by_key(|more| (self.matching_rows(capture, *more), std::cmp::Reverse(*more)))
     }
 
-    /// How many rows of the old screen stand where they would, if `more` rows have scrolled away.
+    /// Returns how many rows of the old screen are where they should be if `more` rows have scrolled away.
     fn matching_rows(&self, capture: &Capture, more: usize) -> usize {
         let is = capture.scrollback[capture.scrollback.len() - more..].iter().chain(&capture.rows);
         self.rows.iter().zip(is).filter(|(was, is)| was.text == is.text && !was.text.is_empty()).count()
     }
 
-    /// Do the rows known from before stand above the last `more` ones? Of those beyond a cut, nobody knows.
+    /// Returns true if the remembered rows are above the last `more` ones. Rows beyond a truncation are unknown.
     fn fits(&self, scrollback: &[Row], more: usize, truncated: bool) -> bool {
         let old = &scrollback[..scrollback.len() - more];
         let both = old.len().min(self.scrollback.len());
@@ -173,9 +173,9 @@ impl Repainter {
         enough && old.iter().rev().zip(known).all(|(row, text)| row.text == *text)
     }
 
-    /// Lets rows leave the screen at its top. `next` is the row that follows them.
+    /// Scrolls rows out of the top of the screen. `next` is the row after them.
     fn scroll_out(&mut self, paint: &mut PaintBuffer, rows: &[Row], next: Option<&Row>) {
-        // One row less than there are, so that the one behind them has a place too.
+        // One row fewer than the screen, to leave room for the row after them.
         let most = self.rows.len().saturating_sub(1).max(1);
         for (nth, chunk) in rows.chunks(most).enumerate() {
             let behind = rows.get(nth * most + chunk.len()).or(next);
@@ -188,11 +188,11 @@ impl Repainter {
         }
     }
 
-    /// Puts rows at the top of the screen, as far as they are not there.
+    /// Paints rows from the top of the screen unless they are already there.
     fn paint(&mut self, paint: &mut PaintBuffer, rows: &[&Row]) {
         let mut at = 0;
         while at < rows.len().min(self.rows.len()) {
-            // Rows that go on are painted in one go: that is what makes them one line.
+            // Wrapped rows are painted together, which makes them one line.
             let mut end = at + 1;
             while end < rows.len().min(self.rows.len()) && rows[end - 1].wraps {
                 end += 1;
@@ -208,8 +208,7 @@ impl Repainter {
     }
 }
 
-/// Finds rows that the terminal wrapped: they are full, and something follows that surely has a place in its own row: painted in one
-/// go with them, what is too long would move the screen.
+/// Marks wrapped rows: they are full, and the next row surely fits. Painting a row that is too long would move the screen.
 fn mark_wrapped_rows(capture: &mut Capture) {
     let (cols, scrollback) = (usize::from(capture.size.cols), capture.scrollback.len());
     let mut follows = false;
@@ -225,7 +224,7 @@ fn blank(size: Size) -> Vec<Row> {
     vec![Row::default(); usize::from(size.rows)]
 }
 
-/// Bytes for a terminal, shown all at once (synchronized update, `?2026`).
+/// Bytes for a terminal, displayed at once (synchronized update, `?2026`).
 #[derive(Debug, Default)]
 struct PaintBuffer {
     bytes: String,
@@ -236,7 +235,7 @@ impl PaintBuffer {
         self.bytes.push_str(sequence);
     }
 
-    /// Rows one below the other, from row `at` on; all but the last go on in the next.
+    /// Writes rows from row `at` on; all but the last wrap.
     fn line(&mut self, at: usize, rows: &[&Row]) {
         // Writing to memory cannot fail.
         for at in (at..at + rows.len()).rev() {

@@ -1,4 +1,4 @@
-//! A terminal that gets a program's bytes, seen as the command line shows it, and one that gets our repaints: fixture show the same.
+//! Compares a terminal that receives a program's bytes with one that receives our repaints.
 
 use nerve_term::event::TsNs;
 use nerve_term::screen::{Screen, Style, StyleRun};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::rows::rows_of;
 use super::*;
 
-/// A pane, and what is made of looks at it.
+/// A pane and the model built from its captures.
 struct Fixture {
     pane: TerminalState,
     model: TerminalState,
@@ -22,7 +22,7 @@ impl Fixture {
         Fixture { pane, model, repainter: Repainter::for_full_screen(false), rows_above }
     }
 
-    /// Of a program that does not draw its own screen.
+    /// Creates the fixture for a program without a full-screen interface.
     fn of_shell(size: Size, rows_above: u64) -> Fixture {
         Fixture { repainter: Repainter::default(), ..Fixture::new(size, rows_above) }
     }
@@ -33,7 +33,7 @@ impl Fixture {
 
     fn capture(&self, rows_above: u64) -> Capture {
         let screen = self.pane.screen();
-        // There is nothing above the other screen.
+        // The alternate screen has no scrollback.
         let rows_above = if screen.modes.alternate { 0 } else { rows_above };
         let first = screen.first_line.saturating_sub(rows_above).max(self.pane.first_kept_line().0);
         let text: Vec<String> = (first..screen.first_line)
@@ -53,7 +53,7 @@ impl Fixture {
         }
     }
 
-    /// Looks, with more if it has to; gives how many bytes that took.
+    /// Captures and repaints, with more rows if needed. Returns the number of bytes.
     fn look(&mut self) -> usize {
         let fresh = self.repainter.size != Some(self.pane.size());
         let bytes = match self.repainter.update(self.capture(self.rows_above), false) {
@@ -83,7 +83,7 @@ impl Fixture {
     }
 }
 
-/// A row's text and the looks of it. How blanks behind it look is not told.
+/// Returns the text and styles of a row. Styles of trailing blanks are not captured.
 fn looks(row: &nerve_term::screen::Row) -> (String, Vec<StyleRun>) {
     let cols = (0..=u16::MAX).find(|cols| row.to_text(*cols).len() == row.text.len()).unwrap();
     let runs = row.runs.iter().filter(|run| run.start < cols && run.style != Style::default());
@@ -107,7 +107,7 @@ fn rows_that_scroll_away_are_in_the_scrollback() {
     fixture.look();
     for at in 0..200 {
         fixture.write(format!("line {at}\r\n").as_bytes());
-        // Now and then, after more rows than a screen has, and than are asked for.
+        // Sometimes after more rows than the screen has, and more than are requested.
         if [3, 4, 17, 18, 60, 130].contains(&at) {
             fixture.look();
         }
@@ -269,7 +269,7 @@ fn a_row_that_is_too_long_moves_nothing_however_full_the_one_before_is() {
     stays_in_its_rows("0123456789     \nnext", 2);
 }
 
-/// Of a pane of ten columns, whatever it says that it shows.
+/// Checks a pane of ten columns with arbitrary text.
 fn stays_in_its_rows(text: &str, rows: u16) {
     let size = Size::new(10, rows);
     let mut rows_shown = rows_of(text);
