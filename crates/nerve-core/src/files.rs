@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_had_by_one_and_passed_on() {
+    fn lock_is_exclusive_until_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let held = Lock::take(&path, Duration::ZERO).unwrap();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_private() {
+    fn replaces_file_atomically_with_private_mode() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
         private_folder(&inner).unwrap();

@@ -126,7 +126,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[tokio::test(start_paused = true)]
-    async fn turns_are_counted_once_by_how_they_ended_and_how_long_they_took() {
+    async fn turns_are_counted_once_by_outcome_and_duration() {
         let (meter, clock) = (Meter::default(), Clock::start());
         let mut turn = meter.begin("pty", clock);
         assert_eq!(meter.turns()["pty"], Turns { started: 1, ended: BTreeMap::new() });

@@ -56,7 +56,7 @@ impl Loaded {
             Some(name) => profiles.get(name).ok_or_else(|| {
                 let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
                 error.hint(format!(
-                    "there are: {}{}{}",
+                    "profiles: {}{}{}",
                     known(profiles),
                     if broken.is_empty() { "" } else { "; not loaded: " },
                     broken.join("; ")
@@ -80,7 +80,7 @@ fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
 fn read(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > FILE_LIMIT {
-        return Err(format!("{size} bytes: a profile has at most {FILE_LIMIT}"));
+        return Err(format!("the file has {size} bytes, the limit is {FILE_LIMIT}"));
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }

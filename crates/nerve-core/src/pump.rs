@@ -91,7 +91,7 @@ impl Pump {
         self.taps.retain_mut(|tap| match tap.event(&event) {
             Ok(()) => true,
             Err(error) => {
-                failed.push(format!("tap '{}' failed and is off: {error}", tap.name()));
+                failed.push(format!("tap '{}' failed and was removed: {error}", tap.name()));
                 false
             }
         });
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_unseen_leaves_only_its_length() {
+    fn hidden_input_is_redacted_to_its_length() {
         let seen = Arc::default();
         let mut pump = Pump::new(vec![Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.input(TsNs(1), b"seen", Origin::Api, false);
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_tap_is_dropped_and_reported_once() {
+    fn failing_tap_is_dropped_and_reported_once() {
         let seen = Arc::default();
         let mut pump =
             Pump::new(vec![Box::new(Collect(Arc::default(), 1)), Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.output(TsNs(1), b"a");
         pump.output(TsNs(2), b"b");
         pump.output(TsNs(3), b"c");
-        assert_eq!(pump.take_failures(), vec!["tap 'collect' failed and is off: full".to_string()]);
-        assert_eq!(seen.lock().unwrap().len(), 3, "the others go on");
+        assert_eq!(pump.take_failures(), vec!["tap 'collect' failed and was removed: full".to_string()]);
+        assert_eq!(seen.lock().unwrap().len(), 3, "the other tap continues");
     }
 }

@@ -247,7 +247,7 @@ impl Shared {
 
     /// Ends a recording whose disk hangs, and discards what is queued.
     fn give_up(&self, state: &mut State) -> String {
-        let message = format!("{} takes nothing any more", self.path.display());
+        let message = format!("{}: the disk does not respond", self.path.display());
         state.full.clear();
         state.failed.get_or_insert(message).clone()
     }
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_idle_session_wrote_is_on_disk_by_the_timer() {
+    fn timer_writes_output_of_idle_session() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flush_waits_for_the_disk_and_a_fast_writer_loses_nothing() {
+    async fn flush_writes_all_output_of_fast_writer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_goes_on_where_it_ended_and_what_was_torn_is_cut_off() {
+    fn resume_truncates_torn_tail_and_continues() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_recorder_of_a_file_is_refused() {
+    fn existing_recording_is_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let first = Recorder::create(&path, 4).unwrap();

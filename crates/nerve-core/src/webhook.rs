@@ -83,7 +83,7 @@ impl Webhook {
         if url.len() > MAX_URL {
             return Err(invalid(&format!("URL is longer than {MAX_URL} bytes")));
         }
-        let uri: Uri = url.parse().map_err(|_| invalid("URL is none"))?;
+        let uri: Uri = url.parse().map_err(|_| invalid("URL is invalid"))?;
         if !uri.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
             return Err(invalid("URL must begin with http:// or https://"));
         }
@@ -91,7 +91,7 @@ impl Webhook {
             return Err(invalid("URL has a user or a password in it, which is not sent"));
         }
         if uri.host().is_none_or(str::is_empty) {
-            return Err(invalid("URL names no host"));
+            return Err(invalid("URL has no host"));
         }
         match &secret {
             Some(secret) if secret.is_empty() => Err(invalid("secret is empty")),
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_looked_at_first() {
+    fn invalid_urls_and_secrets_are_rejected() {
         let good = ["http://127.0.0.1:8080/x?y=1", "https://example.com", "http://[::1]:9/"];
         for url in good {
             assert!(Webhook::new(url, None).is_ok(), "{url}");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_secret_nor_path_is_shown() {
+    fn debug_hides_secret_and_path() {
         let hook = Webhook::new("https://example.com:1/T0KEN?k=v", Some("hush".to_string())).unwrap();
         let shown = format!("{hook:?}");
         assert!(shown.contains("https://example.com:1"), "{shown}");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_is_that_of_other_programs() {
+    fn signature_matches_openssl() {
         // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret
         let expected = "sha256=49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686";
         assert_eq!(signature("secret", 1_700_000_000, br#"{"a":1}"#), expected);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_answers_is_tried_six_times_each_for_ten_seconds() {
+    async fn silent_server_gets_six_attempts_of_ten_seconds() {
         // Accepted into the backlog only.
         let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let began = tokio::time::Instant::now();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_there_is_tried_again_with_pauses() {
+    async fn refused_connection_is_retried_with_pauses() {
         let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/secret-path", gone.local_addr().unwrap());
         drop(gone);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
+    fn only_temporary_statuses_are_retried() {
         for (status, again) in [
             (500, true),
             (503, true),

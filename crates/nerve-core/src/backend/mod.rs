@@ -49,7 +49,7 @@ pub trait Backend: Send + 'static {
     /// Signals the program's process group and the foreground process group.
     fn signal(&self, signal: Signal);
     /// Returns who has the foreground; see [`pty::Control::foreground`].
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground;
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground;
     /// Returns true if the terminal does not echo input, as at a password prompt.
     fn hides_input(&self) -> bool;
     /// Stores state for the next driver of this terminal.

@@ -174,7 +174,7 @@ impl Panes {
             screens,
             ..Meta::default()
         };
-        meta.store(&path).map_err(|error| format!("no metadata is kept: {error}"))?;
+        meta.store(&path).map_err(|error| format!("cannot write the metadata: {error}"))?;
         Ok(Some(recorder))
     }
 
@@ -225,11 +225,8 @@ impl Panes {
                 file.rewind()?;
                 // The holder only improves the message.
                 let _ = (&mut file).take(1000).read_to_string(&mut holder);
-                let holder = if holder.is_empty() { "another nerve".to_string() } else { holder };
-                Err(io::Error::new(
-                    io::ErrorKind::ResourceBusy,
-                    format!("pane {pane} is driven by {holder} already"),
-                ))
+                let holder = if holder.is_empty() { "another nerve process".to_string() } else { holder };
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("pane {pane} is driven by {holder}")))
             }
             Err(TryLockError::Error(error)) => Err(error),
         }

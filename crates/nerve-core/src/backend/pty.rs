@@ -290,12 +290,12 @@ impl Control {
         hides_typing(&*self.master)
     }
 
-    /// Returns who has the foreground. A foreground process named in `kin` counts as the child itself, such as a shell in a
-    /// shell. `closely` also distinguishes whether it sleeps, which reads /proc; otherwise a child in the foreground counts as
+    /// Returns who has the foreground. A foreground process named in `shells` counts as the child itself, such as a shell in a
+    /// shell. `detailed` also distinguishes whether it sleeps, which reads /proc; otherwise a child in the foreground counts as
     /// idle.
-    pub fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+    pub fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         match (self.pid, tcgetpgrp(&*self.master)) {
-            (Some(child), Ok(pid)) => foreground_of(child, pid, closely, kin),
+            (Some(child), Ok(pid)) => foreground_of(child, pid, detailed, shells),
             _ => Foreground::Unknown,
         }
     }
@@ -322,11 +322,11 @@ pub(super) fn hides_typing(terminal: impl std::os::fd::AsFd) -> bool {
 }
 
 /// See [`Control::foreground`]: `child` was started on the terminal, `pid` leads its foreground group.
-pub(super) fn foreground_of(child: Pid, pid: Pid, closely: bool, kin: &[String]) -> Foreground {
-    if pid != child && !process_name(pid).is_some_and(|name| kin.contains(&name)) {
+pub(super) fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) -> Foreground {
+    if pid != child && !process_name(pid).is_some_and(|name| shells.contains(&name)) {
         return Foreground::Other;
     }
-    if !closely {
+    if !detailed {
         return Foreground::Idle;
     }
     match process_state(pid) {

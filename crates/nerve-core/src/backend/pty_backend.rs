@@ -131,8 +131,8 @@ impl Backend for PtyBackend {
         self.pty.control.signal(signal);
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        self.pty.control.foreground(closely, kin)
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.pty.control.foreground(detailed, shells)
     }
 
     fn drain_time(&self) -> Duration {

@@ -51,7 +51,7 @@ pub enum SpawnError {
     #[error("working directory '{0}' is not a directory")]
     NoDirectory(PathBuf),
     /// An argument contains a zero byte.
-    #[error("the command holds a zero byte")]
+    #[error("the command contains a zero byte")]
     ZeroByte,
     /// A terminal multiplexer is missing or refuses; the message.
     #[error("{0}")]

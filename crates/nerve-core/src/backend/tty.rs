@@ -69,11 +69,11 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
 }
 
 /// See [`pty::Control::foreground`].
-pub(super) fn foreground(pid: i32, closely: bool, kin: &[String]) -> Foreground {
+pub(super) fn foreground(pid: i32, detailed: bool, shells: &[String]) -> Foreground {
     let (Some(child), Some(stat)) = (Pid::from_raw(pid), stat(pid)) else { return Foreground::Unknown };
     // -1 without a foreground group.
     match Pid::from_raw(stat.foreground.max(0)) {
-        Some(group) => pty::foreground_of(child, group, closely, kin),
+        Some(group) => pty::foreground_of(child, group, detailed, shells),
         None => Foreground::Unknown,
     }
 }

@@ -95,7 +95,7 @@ mod tests {
 
     const SIZE: Size = Size { cols: 80, rows: 24 };
 
-    fn told(backlog: &Backlog, off: u64) -> Vec<HostEvent> {
+    fn events_since(backlog: &Backlog, off: u64) -> Vec<HostEvent> {
         let mut frames = Frames::default();
         frames.read_buffer().extend(backlog.frames_since(off, TsNs(0)));
         let mut events = Vec::new();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_snapshots_come_where_they_were() {
+    fn sizes_and_snapshots_keep_their_positions() {
         let mut backlog = Backlog::new(SIZE);
         backlog.push(b"abc");
         backlog.mark(HostEvent::Resized(Size::new(60, 10)));
@@ -122,22 +122,26 @@ mod tests {
         backlog.mark(snapshot(1, 5));
         let [small, mark] = [HostEvent::Resized(Size::new(60, 10)), snapshot(1, 5)];
         assert_eq!(
-            told(&backlog, 0),
+            events_since(&backlog, 0),
             [HostEvent::Resized(SIZE), output(0, b"abc"), small.clone(), output(3, b"de"), mark.clone()]
         );
-        assert_eq!(told(&backlog, 4), [small.clone(), output(4, b"e"), mark.clone()]);
-        assert_eq!(told(&backlog, 5), [small, mark], "nothing tells whether it was seen: told again");
+        assert_eq!(events_since(&backlog, 4), [small.clone(), output(4, b"e"), mark.clone()]);
+        assert_eq!(
+            events_since(&backlog, 5),
+            [small, mark],
+            "events at this offset are repeated, because the client may not have them"
+        );
     }
 
     #[test]
-    fn what_was_before_the_first_byte_kept_is_forgotten_but_its_size() {
+    fn dropped_bytes_leave_only_the_latest_size() {
         let mut backlog = Backlog::new(SIZE);
         backlog.push(b"x");
         backlog.mark(HostEvent::Resized(Size::new(60, 10)));
         backlog.mark(snapshot(1, 1));
         backlog.push(&vec![b'y'; BACKLOG + 1]);
         assert_eq!(backlog.oldest, 2);
-        let events = told(&backlog, 2);
+        let events = events_since(&backlog, 2);
         assert_eq!(events[0], HostEvent::Resized(Size::new(60, 10)));
         assert!(events[1..].iter().all(|event| matches!(event, HostEvent::Output { .. })));
         for id in 0..=MARKS as u64 {

@@ -293,7 +293,5 @@ fn reject(mut stream: UnixStream, why: Vec<u8>) {
 }
 
 fn too_many(others: usize) -> String {
-    format!(
-        "{others} others are connected to this host already, and it takes no more; 'nerve attach' ends with ctrl+] d"
-    )
+    format!("host is full: {others} clients are connected; end a 'nerve attach' with ctrl+] d")
 }

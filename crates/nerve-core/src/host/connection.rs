@@ -55,7 +55,7 @@ impl Connection {
                     Ok(Connection { stream, frames, write_closed: false, hello: *hello, terminal })
                 }
                 Some(HostEvent::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
-                _ => Err(bad("it does not greet as a host does".to_string())),
+                _ => Err(bad("the peer did not send a host's greeting".to_string())),
             };
         }
     }

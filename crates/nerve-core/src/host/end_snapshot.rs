@@ -84,7 +84,7 @@ impl PendingEndSnapshot {
             let _ = done.send(self.store_blocking(&stopped));
         });
         if let Err(error) = thread {
-            return Some(format!("no thread could be started: {error}"));
+            return Some(format!("cannot start a thread: {error}"));
         }
         if let Ok(result) = tokio::time::timeout(timeout, &mut result).await {
             return result.ok()?.err();
@@ -107,7 +107,7 @@ impl PendingEndSnapshot {
             anchor_byte: self.anchor,
             files: None,
         };
-        let noted = |error: std::io::Error| format!("the list of snapshots cannot be written: {error}");
+        let noted = |error: std::io::Error| format!("cannot write the list of snapshots: {error}");
         snapshots::append(&self.recording, &line).map_err(noted)?;
         let (Some(store), Some(cwd)) = (&self.store, &self.cwd) else { return Ok(()) };
         let keep = || {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_take_too_long_leave_a_note_and_no_half_copy() {
+    async fn slow_copy_leaves_a_note_and_no_partial_files() {
         let dir = tempfile::tempdir().unwrap();
         let [work, store] = ["work", "store"].map(|name| dir.path().join(name));
         std::fs::create_dir(&work).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_others_have_left_in_the_making_goes_with_the_next_end_unless_they_are_at_it() {
+    async fn abandoned_copies_are_removed_unless_locked() {
         let dir = tempfile::tempdir().unwrap();
         let [work, store] = ["work", "store"].map(|name| dir.path().join(name));
         std::fs::create_dir(&work).unwrap();

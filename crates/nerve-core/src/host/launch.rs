@@ -48,14 +48,14 @@ pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let handshake = async {
         let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
-            return Err(io::Error::other("it has no pipes"));
+            return Err(io::Error::other("no pipes to the host"));
         };
         stdin.write_all(&serde_json::to_vec(spec)?).await?;
         drop(stdin);
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).await?;
         if line.is_empty() {
-            return Err(io::Error::other("it ended without a word"));
+            return Err(io::Error::other("the host exited without reporting its start"));
         }
         Ok(serde_json::from_str::<StartReport>(&line)?)
     };

@@ -105,12 +105,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_that_a_grandchild_keeps_open_is_waited_for_while_it_is_read() {
+    fn drain_timeout_counts_only_while_reading() {
         let (mut lifecycle, now) = (Lifecycle::new(), Instant::now());
         assert_eq!((lifecycle.deadline(), lifecycle.next_action(now)), (None, None));
         lifecycle.on_exit(ExitStatus::Code(0), now);
         lifecycle.on_reading_paused(now + DRAIN);
-        assert_eq!(lifecycle.next_action(now + DRAIN), None, "nobody read it");
+        assert_eq!(lifecycle.next_action(now + DRAIN), None, "the output was not read");
         assert_eq!(lifecycle.deadline(), Some(now + 2 * DRAIN));
         assert_eq!(lifecycle.next_action(now + 2 * DRAIN), Some(Action::Drain));
         assert!(!lifecycle.is_finished());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_is_waited_for_no_more() {
+    fn closed_output_cancels_the_drain() {
         let (mut lifecycle, now) = (Lifecycle::new(), Instant::now());
         lifecycle.on_exit(ExitStatus::Code(0), now);
         lifecycle.on_output_closed();
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_goes_from_signal_to_signal_and_ends_whatever_the_program_does() {
+    fn stop_escalates_signals_and_gives_up() {
         let (mut lifecycle, mut now) = (Lifecycle::new(), Instant::now());
         lifecycle.begin_stop(now);
         lifecycle.begin_stop(now + DRAIN);
         for (signal, pause) in ESCALATION {
             assert_eq!(lifecycle.next_action(now), Some(Action::Signal(signal)));
-            assert_eq!(lifecycle.next_action(now), None, "each in its time");
+            assert_eq!(lifecycle.next_action(now), None, "the next signal comes after a pause");
             now += pause;
         }
         assert_eq!(lifecycle.next_action(now), Some(Action::GiveUp));

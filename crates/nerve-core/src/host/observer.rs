@@ -93,9 +93,12 @@ impl Observer {
     /// Returns why the agent's tools do not run in their own terminals; `None` if they do.
     pub fn untraced(&self) -> Option<String> {
         match &self.hooks {
-            None => Some("that is for Claude Code, started without -p and without --settings".to_string()),
+            None => Some(
+                "only Claude Code, started without -p and --settings, can run tools in their own terminals"
+                    .to_string(),
+            ),
             Some(hooks) if hooks.traces() => None,
-            Some(_) => Some(format!("{} is set to something else: unset it", trace::PREFIX)),
+            Some(_) => Some(format!("{} is already set: unset it", trace::PREFIX)),
         }
     }
 

@@ -57,7 +57,7 @@ impl Host {
         spec: HostSpec,
         stdin: Option<OwnedFd>,
     ) -> Result<(Host, UnixStream), SpawnError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("make a connection"))?;
+        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("create a connection"))?;
         Ok((Host::begin_in_directory(spec, stdin, Some(theirs)).await?, ours))
     }
 
@@ -66,7 +66,7 @@ impl Host {
         stdin: Option<OwnedFd>,
         client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
-        make_private_directory(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
+        make_private_directory(&spec.runtime).map_err(SpawnError::system("create the host's directory"))?;
         let runtime = spec.runtime.clone();
         Host::begin(spec, stdin, client).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
     }
@@ -101,7 +101,7 @@ impl Host {
         let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
         let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
         let unrecorded = unrecorded.unwrap_or_else(|error| {
-            faults.push(format!("what it runs is not listed: {error}"));
+            faults.push(format!("executions are not listed: {error}"));
             None
         });
         set_environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
@@ -130,7 +130,7 @@ impl Host {
         })?;
         if let Some(path) = entry.session_file() {
             let stored = spec.meta(started).store(path);
-            faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
+            faults.extend(stored.err().map(|error| format!("cannot write the metadata: {error}")));
         }
         let (clients, client_events) = Clients::new();
         let (connections, connected) = mpsc::channel(4);
@@ -199,7 +199,7 @@ fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_sock
 fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        made.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_for_a_recording_names_its_host() {
+    fn stand_in_path_contains_host_id() {
         let folder = tempfile::tempdir().unwrap();
         let file = make_unrecorded(folder.path(), "aa11").unwrap();
         assert_eq!(host_of_unrecorded(&file), Some("aa11"));

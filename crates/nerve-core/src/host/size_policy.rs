@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_columns_and_rows_of_all_count_and_it_grows_again() {
+    fn shared_size_is_the_minimum_of_all_windows() {
         let mut size_policy = SizePolicy::default();
         assert_eq!(size_policy.size(), None);
         size_policy.set(1, Window::Shares(size(100, 20)));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_over_counts_alone_and_of_several_the_one_that_chose_last() {
+    fn latest_exclusive_window_wins() {
         let mut size_policy = SizePolicy::default();
         size_policy.set(1, Window::Shares(size(10, 10)));
         size_policy.set(2, Window::Sets(size(100, 50)));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_no_size_leaves_a_terminal_that_can_be() {
+    fn size_is_clamped() {
         let mut size_policy = SizePolicy::default();
         size_policy.set(1, Window::Shares(size(0, 0)));
         assert_eq!(size_policy.size(), Some(MIN_SIZE));

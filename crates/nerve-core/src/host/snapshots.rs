@@ -52,7 +52,7 @@ pub(super) async fn listen_tcp(
     requests: mpsc::Sender<SnapshotRequest>,
 ) -> io::Result<String> {
     if !addr.ip().is_loopback() {
-        let message = format!("{addr} is not on loopback: anybody could take part");
+        let message = format!("cannot listen on {addr}: not a loopback address");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let listener = TcpListener::bind(addr).await?;
@@ -110,7 +110,7 @@ async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Respon
     };
     let (reply, answer) = oneshot::channel();
     let label = String::from_utf8_lossy(&label).into_owned();
-    let over = || Response::Error { message: "the session is over".to_string() };
+    let over = || Response::Error { message: "the session has ended".to_string() };
     if requests.send(SnapshotRequest { id, label, reply }).await.is_err() {
         return over();
     }
@@ -134,7 +134,7 @@ impl SnapshotStore {
         let (path, limit) = match self {
             SnapshotStore::Recording(flusher) => {
                 let flushed = flusher.flush(true).await;
-                flushed.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
+                flushed.map_err(|error| format!("cannot record the snapshot: {error}"))?;
                 (flusher.path().to_path_buf(), u64::MAX)
             }
             SnapshotStore::Unrecorded(file) => (file, MAX_UNRECORDED_LIST),
@@ -144,7 +144,7 @@ impl SnapshotStore {
         let line =
             SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
         let appended = tokio::task::spawn_blocking(move || append(&path, &line, limit)).await;
-        let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
+        let failed = |error: String| format!("cannot write the list of snapshots: {error}");
         appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 }
@@ -152,7 +152,9 @@ impl SnapshotStore {
 fn append(session: &Path, line: &SnapshotLine, limit: u64) -> io::Result<()> {
     let length = std::fs::metadata(snapshots::path_of(session)).map_or(0, |meta| meta.len());
     if length >= limit {
-        let why = format!("it has {length} bytes, and the session is not recorded: see --out-file");
+        let why = format!(
+            "the list of a session without a recording is limited to {limit} bytes: record it with --out-file"
+        );
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     snapshots::append(session, line)
@@ -163,7 +165,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_kept_of_a_session_without_a_recording_is_bounded() {
+    async fn unrecorded_snapshot_list_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("session.ahr");
         let confirm = |id| SnapshotStore::Unrecorded(file.clone()).confirm(id, "label".into(), 7, TsNs(9));

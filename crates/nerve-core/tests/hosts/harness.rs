@@ -132,7 +132,7 @@ impl TestClient {
     /// Waits for an event for which `look` returns a value.
     pub(crate) async fn wait_for<T>(&mut self, mut look: impl FnMut(&HostEvent) -> Option<T>) -> T {
         loop {
-            let event = within_limit(self.connection.next()).await.unwrap().expect("the host is there");
+            let event = within_limit(self.connection.next()).await.unwrap().expect("the host is alive");
             if let HostEvent::Output { bytes, .. } = &event {
                 self.output.extend_from_slice(bytes);
             }
@@ -167,5 +167,5 @@ impl TestClient {
 
 /// Fails a test that hangs.
 pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(TIME_LIMIT, future).await.expect("it hangs")
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("timed out")
 }

@@ -1,5 +1,5 @@
 //! Hosts with several clients: size of the terminal, delivery of events, slow clients.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod harness;
 mod many_viewers;
@@ -17,7 +17,7 @@ use self::harness::{HostHarness, SIZE, TestClient, within_limit};
 const SAYS_SIZE: &str = "while read line; do stty size; done";
 
 #[tokio::test]
-async fn the_smallest_window_counts_and_it_grows_when_its_viewer_leaves() {
+async fn smallest_window_sets_size_until_its_viewer_leaves() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut first = harness.viewer(Window::Shares(Size::new(90, 20))).await;
     first.wait_size(90, 20).await;
@@ -43,7 +43,7 @@ async fn the_smallest_window_counts_and_it_grows_when_its_viewer_leaves() {
 }
 
 #[tokio::test]
-async fn one_that_takes_over_counts_alone_and_nobody_resizes_past_viewers() {
+async fn exclusive_viewer_sets_size_and_resize_is_refused() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut shares = harness.viewer(Window::Shares(Size::new(60, 10))).await;
     shares.wait_size(60, 10).await;
@@ -51,17 +51,17 @@ async fn one_that_takes_over_counts_alone_and_nobody_resizes_past_viewers() {
     shares.wait_size(120, 50).await;
     shares.request(&HostRequest::Resize(Size::new(33, 3))).await;
     // The reply is the current size.
-    let told = shares.wait_for(|event| match event {
+    let received = shares.wait_for(|event| match event {
         HostEvent::Resized(size) => Some(*size),
         _ => None,
     });
-    assert_eq!(told.await, Size::new(120, 50));
+    assert_eq!(received.await, Size::new(120, 50));
     drop(mine);
     shares.wait_size(60, 10).await;
 }
 
 #[tokio::test]
-async fn a_viewer_that_hangs_holds_up_nobody_and_its_window_counts_no_more() {
+async fn stalled_viewer_is_disconnected_and_loses_its_window() {
     const BYTES: usize = 32 << 20;
     let script = format!("read line; head -c {BYTES} /dev/zero; echo done; read line");
     let harness = HostHarness::new(&script).await;
@@ -87,14 +87,14 @@ async fn a_viewer_that_hangs_holds_up_nobody_and_its_window_counts_no_more() {
             })
             .await;
     }
-    assert_eq!(sizes, [Size::new(90, 20)], "the one that hangs is cut off");
+    assert_eq!(sizes, [Size::new(90, 20)], "the stalled viewer is disconnected");
     assert!(began.elapsed() < Duration::from_secs(20));
     // The data is still there to be read, followed by the end of the connection.
     drop(hangs);
 }
 
 #[tokio::test]
-async fn whoever_types_is_told_to_the_others() {
+async fn input_is_reported_to_other_clients() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let (mut types, mut looks) = (harness.client().await, harness.client().await);
     types.send_input("\n").await;
@@ -115,13 +115,13 @@ async fn whoever_types_is_told_to_the_others() {
                 HostEvent::Output { .. } => Some(false),
                 _ => None,
             });
-            assert!(!typed.await, "only what the program says");
+            assert!(!typed.await, "terminal replies are not reported");
         }
     }
 }
 
 #[tokio::test]
-async fn prompts_wait_while_a_person_types() {
+async fn lease_is_held_while_a_person_types() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut server = HostedBackend::drive(harness.host.entry.clone(), harness.folder.path().join("registry"));
     let now = TsNs(1_000_000_000);
@@ -130,8 +130,8 @@ async fn prompts_wait_while_a_person_types() {
     let mut person = harness.client().await;
     person.send_input("\n").await;
     while !matches!(within_limit(server.next()).await, BackendEvent::Output) {}
-    let Lease::Held { by, until } = server.lease(now) else { panic!("nobody types") };
-    assert!(by.contains("somebody"), "{by}");
+    let Lease::Held { by, until } = server.lease(now) else { panic!("no one types") };
+    assert!(by.contains("a person"), "{by}");
     assert!(until > now && until <= now + Duration::from_secs(2), "{until:?}");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(2)).await;
@@ -139,7 +139,7 @@ async fn prompts_wait_while_a_person_types() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_one_too_many_is_told_why() {
+async fn excess_connection_is_rejected_with_reason() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut links = Vec::new();
     let refused = loop {
@@ -149,11 +149,13 @@ async fn connections_are_bounded_and_one_too_many_is_told_why() {
         }
     };
     assert_eq!((links.len(), refused.kind()), (64, io::ErrorKind::QuotaExceeded));
-    assert!(refused.to_string().contains("64 others"), "{refused}");
+    assert!(refused.to_string().contains("64 clients"), "{refused}");
     // A rejected viewer reports the reason.
     let mut hosted = harness.backend(Window::Keep);
-    let BackendEvent::Lost(why) = within_limit(hosted.next()).await else { panic!("it is let in") };
-    assert!(why.contains("takes no more"), "{why}");
+    let BackendEvent::Lost(why) = within_limit(hosted.next()).await else {
+        panic!("the viewer was not rejected")
+    };
+    assert!(why.contains("host is full"), "{why}");
     drop(links);
     let back = async {
         loop {
@@ -167,7 +169,7 @@ async fn connections_are_bounded_and_one_too_many_is_told_why() {
 }
 
 #[tokio::test]
-async fn viewers_leave_room_for_whoever_drives() {
+async fn viewer_limit_leaves_room_for_driver() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut viewers = Vec::new();
     for _ in 0..60 {
@@ -183,22 +185,22 @@ async fn viewers_leave_room_for_whoever_drives() {
             break why;
         }
     };
-    assert!(why.contains("60 others"), "{why}");
+    assert!(why.contains("60 clients"), "{why}");
     let mut drives = HostedBackend::adopt(harness.host.entry.clone(), harness.folder.path().join("registry"));
     assert_eq!(within_limit(drives.next()).await, BackendEvent::CaughtUp);
 }
 
 /// Collects what a viewer receives until the program has written `last`. Adjacent output is joined.
 async fn received(viewer: &mut HostedBackend, last: &str) -> Vec<String> {
-    let mut told: Vec<String> = Vec::new();
+    let mut received: Vec<String> = Vec::new();
     let mut output = Vec::new();
     loop {
         match within_limit(viewer.next()).await {
             BackendEvent::Output => output.extend_from_slice(viewer.output()),
             BackendEvent::CaughtUp => {}
             other => {
-                told.extend(text(&mut output));
-                told.push(match other {
+                received.extend(text(&mut output));
+                received.push(match other {
                     BackendEvent::Resized(Size { cols, rows }) => format!("{cols}x{rows}"),
                     BackendEvent::Snapshot(snapshot) => {
                         format!("snapshot {} at {}", snapshot.id, snapshot.offset)
@@ -208,8 +210,8 @@ async fn received(viewer: &mut HostedBackend, last: &str) -> Vec<String> {
             }
         }
         if output.ends_with(last.as_bytes()) {
-            told.extend(text(&mut output));
-            return told;
+            received.extend(text(&mut output));
+            return received;
         }
     }
 }
@@ -220,7 +222,7 @@ fn text(output: &mut Vec<u8>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn whoever_comes_late_is_told_sizes_and_snapshots_where_they_were() {
+async fn late_viewer_receives_sizes_and_snapshots_in_order() {
     let harness = HostHarness::new("echo one; read line; echo two; read line; echo three; read line").await;
     let mut early = harness.client().await;
     early.wait_output("one\r\n").await;
@@ -246,7 +248,7 @@ async fn acknowledge_exit(harness: &HostHarness) {
 }
 
 #[tokio::test]
-async fn a_program_that_is_over_at_once_is_seen_by_the_viewer_that_is_on_its_way() {
+async fn announced_viewer_sees_short_lived_program() {
     let mut harness = HostHarness::with_announced_viewer("echo hi; exit 3").await;
     acknowledge_exit(&harness).await;
     let mut viewer = harness.backend(Window::Shares(SIZE));
@@ -257,7 +259,7 @@ async fn a_program_that_is_over_at_once_is_seen_by_the_viewer_that_is_on_its_way
 }
 
 #[tokio::test]
-async fn the_recorders_own_connection_is_not_the_viewer_that_is_on_its_way() {
+async fn internal_client_is_not_the_announced_viewer() {
     let mut harness = HostHarness::with_announced_viewer("echo hi; exit 3").await;
     // Like the recorder's own client: sets a fixed size and sees the exit.
     let mut front = TestClient::of(harness.host.connect().await.unwrap()).await;
@@ -272,7 +274,7 @@ async fn the_recorders_own_connection_is_not_the_viewer_that_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_told_to_stop_waits_for_no_viewer() {
+async fn stopped_host_does_not_wait_for_viewer() {
     // The viewer never connects, or leaves before it subscribes.
     for comes in [false, true] {
         let mut harness = HostHarness::with_announced_viewer("exec sleep 501").await;
@@ -283,17 +285,17 @@ async fn a_host_that_was_told_to_stop_waits_for_no_viewer() {
             viewer.request(&HostRequest::View(Window::Shares(Size::new(70, 20)))).await;
             front.wait_size(70, 20).await;
         }
-        let told = Instant::now();
+        let stopped_at = Instant::now();
         harness.host.stop().await;
         front.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
         front.request(&HostRequest::AckExit).await;
         assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Signal(1));
-        assert!(told.elapsed() < Duration::from_secs(6), "{:?}", told.elapsed());
+        assert!(stopped_at.elapsed() < Duration::from_secs(6), "{:?}", stopped_at.elapsed());
     }
 }
 
 #[tokio::test]
-async fn a_viewer_that_has_left_before_it_listened_is_not_on_its_way() {
+async fn viewer_that_left_is_no_longer_awaited() {
     let mut harness = HostHarness::with_announced_viewer("read line").await;
     let mut front = TestClient::of(harness.host.connect().await.unwrap()).await;
     front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
@@ -310,7 +312,7 @@ async fn a_viewer_that_has_left_before_it_listened_is_not_on_its_way() {
 }
 
 #[tokio::test]
-async fn a_viewer_that_reads_what_was_before_is_heard_meanwhile() {
+async fn viewer_sends_input_while_replaying() {
     // Exceeds the host's backlog and the read-ahead.
     const BYTES: usize = 16 << 20;
     let harness =
@@ -326,14 +328,18 @@ async fn a_viewer_that_reads_what_was_before_is_heard_meanwhile() {
     while within_limit(viewer.next()).await != BackendEvent::Output {}
     assert!(viewer.write(TsNs(0), b"\n", Origin::User));
     while viewer.waiting() > 0 {
-        assert_ne!(within_limit(viewer.next()).await, BackendEvent::CaughtUp, "it was not heard");
+        assert_ne!(
+            within_limit(viewer.next()).await,
+            BackendEvent::CaughtUp,
+            "the input was not sent while replaying"
+        );
     }
     looks.wait_size(70, 20).await;
     looks.wait_output("got it").await;
 }
 
 #[tokio::test]
-async fn orders_overtake_what_a_program_does_not_read_and_so_does_the_connections_end() {
+async fn requests_and_disconnects_overtake_unread_input() {
     let mut harness = HostHarness::new("stty raw; echo on; exec sleep 501").await;
     let mut first = harness.viewer(Window::Shares(Size::new(90, 20))).await;
     first.wait_size(90, 20).await;
@@ -354,7 +360,7 @@ async fn orders_overtake_what_a_program_does_not_read_and_so_does_the_connection
 }
 
 #[tokio::test]
-async fn what_was_typed_before_a_connection_ends_comes_to_a_program_that_reads_late() {
+async fn input_before_disconnect_reaches_slow_program() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let late = format!("until [ -e {} ]; do sleep 0.01; done; head -c 3000000 | wc -c", go.display());
@@ -371,7 +377,7 @@ async fn what_was_typed_before_a_connection_ends_comes_to_a_program_that_reads_l
 }
 
 #[tokio::test]
-async fn of_a_host_that_is_gone_the_recording_tells_how_its_program_ended() {
+async fn recording_of_dead_host_has_exit_status() {
     let mut harness = HostHarness::recorded("echo hi; exit 3").await;
     acknowledge_exit(&harness).await;
     within_limit(harness.host.finished()).await;
@@ -394,46 +400,46 @@ async fn of_a_host_that_is_gone_the_recording_tells_how_its_program_ended() {
 }
 
 #[tokio::test]
-async fn without_a_recording_the_oldest_in_memory_is_shown_and_that_is_said() {
+async fn unrecorded_host_replays_its_backlog_with_warning() {
     let harness = HostHarness::new("head -c 5000000 /dev/zero | tr '\\0' x; echo end; read line").await;
     let mut early = harness.client().await;
     early.wait_output("end\r\n").await;
     let mut late = harness.backend(Window::Keep);
-    let told = received(&mut late, "end\r\n").await;
+    let received = received(&mut late, "end\r\n").await;
     let from = 5_000_005 - (4 << 20);
-    assert_eq!(told[0], format!("{}x{}", SIZE.cols, SIZE.rows));
+    assert_eq!(received[0], format!("{}x{}", SIZE.cols, SIZE.rows));
     assert!(
-        told[1].contains(&format!("the first {from} bytes of output are not known any more")),
+        received[1].contains(&format!("the first {from} bytes of output are no longer available")),
         "{}",
-        told[1]
+        received[1]
     );
-    assert_eq!(told[2], format!("Skipped({from})"));
-    assert_eq!(told[3].len(), 4 << 20);
-    assert_eq!(told.len(), 4);
+    assert_eq!(received[2], format!("Skipped({from})"));
+    assert_eq!(received[3].len(), 4 << 20);
+    assert_eq!(received.len(), 4);
 }
 
 #[tokio::test]
-async fn behind_a_flood_who_wants_the_latest_is_told_that_and_how_much_is_left_out() {
+async fn latest_only_skips_old_output_with_warning() {
     const WRITTEN: usize = 20_000_000;
     let harness =
         HostHarness::recorded(&format!("head -c {WRITTEN} /dev/zero | tr '\\0' x; echo end; read line"))
             .await;
     wait_written(&harness, WRITTEN + 5).await;
     let mut late = harness.backend(Window::Keep).latest_only();
-    let told = received(&mut late, "end\r\n").await;
+    let received = received(&mut late, "end\r\n").await;
     let from = WRITTEN + 5 - (512 << 10);
     assert!(
-        told.iter().any(|told| told.contains("19 MB that it wrote before are not shown")),
+        received.iter().any(|received| received.contains("19 MB of earlier output are not shown")),
         "{:?}",
-        &told[..3]
+        &received[..3]
     );
-    assert!(told.contains(&format!("Skipped({from})")), "{:?}", &told[..3]);
-    assert_eq!(told.last().unwrap().len(), 512 << 10);
+    assert!(received.contains(&format!("Skipped({from})")), "{:?}", &received[..3]);
+    assert_eq!(received.last().unwrap().len(), 512 << 10);
     // A short backlog is read as usual.
     let near = HostHarness::recorded("head -c 4000000 /dev/zero | tr '\\0' x; echo end; read line").await;
     wait_written(&near, 4_000_005).await;
-    let told = self::received(&mut near.backend(Window::Keep).latest_only(), "end\r\n").await;
-    let bytes: usize = told.iter().filter(|told| told.starts_with('x')).map(String::len).sum();
+    let received = self::received(&mut near.backend(Window::Keep).latest_only(), "end\r\n").await;
+    let bytes: usize = received.iter().filter(|received| received.starts_with('x')).map(String::len).sum();
     assert_eq!(bytes, 4_000_005);
 }
 
@@ -450,14 +456,14 @@ async fn wait_written(harness: &HostHarness, bytes: usize) {
 }
 
 #[tokio::test]
-async fn a_session_without_a_recording_has_a_place_that_goes_with_it() {
+async fn unrecorded_session_has_temporary_stand_in() {
     let harness = HostHarness::new("echo \"$NERVE_UNRECORDED\"; read line").await;
     let entry = &harness.host.entry;
     let file = entry.unrecorded.clone().unwrap();
     harness.client().await.wait_output(file.to_str().unwrap()).await;
     let folder = file.parent().unwrap().to_path_buf();
     assert!(folder.is_dir() && !file.exists() && entry.is_of(&file));
-    let linked = harness.folder.path().join("client");
+    let linked = harness.folder.path().join("link");
     std::os::unix::fs::symlink(&folder, &linked).unwrap();
     assert!(entry.is_of(&linked.join("session.ahr")) && !entry.is_of(&linked.join("other.ahr")));
     harness.host.stop().await;
@@ -469,7 +475,7 @@ async fn a_session_without_a_recording_has_a_place_that_goes_with_it() {
 }
 
 #[tokio::test]
-async fn with_a_recording_a_viewer_that_was_cut_off_misses_nothing() {
+async fn disconnected_viewer_catches_up_from_recording() {
     const LINES: usize = 200_000;
     let script = format!(
         "echo up; read line; seq -f 'line %010.0f padded to be longer' {LINES}; read line; echo end; read line"
@@ -485,16 +491,16 @@ async fn with_a_recording_a_viewer_that_was_cut_off_misses_nothing() {
     harness.snapshot(1).await;
     looks.send_input("\n").await;
     looks.wait_output("end\r\n").await;
-    let told = received(&mut slow, "end\r\n").await;
-    let all: String = told.iter().filter(|told| told.contains('\n')).cloned().collect();
+    let received = received(&mut slow, "end\r\n").await;
+    let all: String = received.iter().filter(|received| received.contains('\n')).cloned().collect();
     let lines: Vec<&str> = all.lines().skip_while(|line| !line.starts_with("line ")).collect();
-    assert!(lines.len() >= LINES, "{:?}", told.iter().map(String::len).collect::<Vec<_>>());
+    assert!(lines.len() >= LINES, "{:?}", received.iter().map(String::len).collect::<Vec<_>>());
     assert!(
         lines[..LINES]
             .iter()
             .enumerate()
             .all(|(at, line)| line.starts_with(&format!("line {:010} ", at + 1)))
     );
-    let snapshots = told.iter().filter(|told| told.starts_with("snapshot 1 ")).count();
-    assert_eq!(snapshots, 1, "told once");
+    let snapshots = received.iter().filter(|received| received.starts_with("snapshot 1 ")).count();
+    assert_eq!(snapshots, 1, "reported once");
 }

@@ -25,7 +25,7 @@ async fn wait_for_descriptors(most: usize) {
 }
 
 #[tokio::test]
-async fn of_two_hundred_that_come_and_go_the_size_is_that_of_those_who_are_there_and_nothing_is_left() {
+async fn two_hundred_viewers_leave_correct_size_and_no_descriptors() {
     let harness = HostHarness::new(SAYS_SIZE).await;
     let mut stays = harness.viewer(Window::Shares(Size::new(95, 45))).await;
     stays.wait_size(95, 45).await;
@@ -61,18 +61,18 @@ async fn of_two_hundred_that_come_and_go_the_size_is_that_of_those_who_are_there
     // Drain the size events up to the last one.
     loop {
         stays.send_input("\n").await;
-        let mut told = Size::new(0, 0);
+        let mut last_size = Size::new(0, 0);
         stays
             .wait_for(|event| match event {
                 HostEvent::Resized(size) => {
-                    told = *size;
+                    last_size = *size;
                     None
                 }
                 HostEvent::Output { bytes, .. } => Some(bytes.clone()),
                 _ => None,
             })
             .await;
-        if told == Size::new(95, 45) {
+        if last_size == Size::new(95, 45) {
             break;
         }
     }
@@ -80,7 +80,7 @@ async fn of_two_hundred_that_come_and_go_the_size_is_that_of_those_who_are_there
 }
 
 #[tokio::test]
-async fn what_waited_for_a_viewer_that_never_reads_is_forgotten_with_it() {
+async fn queue_of_a_stalled_viewer_is_dropped() {
     const BYTES: usize = 24 << 20;
     let harness =
         HostHarness::new(&format!("read line; head -c {BYTES} /dev/zero; echo done; read line")).await;

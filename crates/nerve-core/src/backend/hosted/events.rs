@@ -16,15 +16,15 @@ impl HostedBackend {
                 Role::Driver => format!("output bytes {}..{off} are lost", self.off),
                 Role::Viewer(_) if self.latest_only => {
                     format!(
-                        "{} MB that it wrote before are not shown while it runs",
+                        "{} MB of earlier output are not shown while the program runs",
                         (off - self.off) / 1_000_000
                     )
                 }
-                Role::Viewer(_) if self.off == 0 => format!(
-                    "nothing was recorded: the first {off} bytes of output are not known any more, and what follows is shown"
-                ),
+                Role::Viewer(_) if self.off == 0 => {
+                    format!("not recorded: the first {off} bytes of output are no longer available")
+                }
                 Role::Viewer(_) => {
-                    format!("output bytes {}..{off} came too fast and are not shown", self.off)
+                    format!("output bytes {}..{off} are not shown: the viewer was too slow", self.off)
                 }
             };
             self.events.extend([BackendEvent::Fault(message), BackendEvent::Skipped(off)]);

@@ -86,7 +86,7 @@ impl HostedBackend {
             if !std::mem::replace(&mut self.unreachable_reported, true) {
                 let (id, pid) = (&self.entry.id, self.entry.pid);
                 self.events.push_back(BackendEvent::Fault(format!(
-                    "its host (pid {pid}) lives but does not answer: {error}; 'nerve host stop {id}' ends it"
+                    "its host (pid {pid}) does not respond: {error}; 'nerve host stop {id}' ends it"
                 )));
             }
             let full = error.kind() == io::ErrorKind::QuotaExceeded;

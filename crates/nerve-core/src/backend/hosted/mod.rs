@@ -217,7 +217,7 @@ impl Backend for HostedBackend {
                     }
                     match connection.exchange(&mut self.requests).await {
                         Ok(true) => {}
-                        Ok(false) => self.on_disconnect("it closed the connection"),
+                        Ok(false) => self.on_disconnect("the host closed the connection"),
                         Err(error) => self.on_disconnect(&error.to_string()),
                     }
                 }
@@ -254,7 +254,7 @@ impl Backend for HostedBackend {
 
     fn resize_refusal(&self) -> Option<&'static str> {
         Some(
-            "the windows of those who look at it set its size; it can be changed when they have left, or by 'nerve attach --size mine'",
+            "the windows of its viewers determine the size; change it after they have left, or with 'nerve attach --size mine'",
         )
     }
 
@@ -269,8 +269,8 @@ impl Backend for HostedBackend {
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(closely, kin))
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(detailed, shells))
     }
 
     fn drain_time(&self) -> Duration {
@@ -299,8 +299,8 @@ impl Backend for HostedBackend {
         match TYPING_TIMEOUT.checked_sub(at.elapsed()) {
             Some(left) if !left.is_zero() => {
                 let by = match origin {
-                    Origin::Injected => "somebody with 'nerve host write'",
-                    Origin::User | Origin::Api | Origin::Terminal => "somebody in front of it",
+                    Origin::Injected => "another client with 'nerve host write'",
+                    Origin::User | Origin::Api | Origin::Terminal => "a person at the terminal",
                 };
                 Lease::Held { by: by.to_string(), until: now + left }
             }

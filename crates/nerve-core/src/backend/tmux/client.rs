@@ -231,7 +231,7 @@ impl Tmux {
 /// Rejects an empty target, which tmux would resolve to the current pane.
 fn check_target(target: &str) -> Result<(), PaneError> {
     match target.trim().is_empty() {
-        true => Err(PaneError::NoPane("it has an empty name".to_string())),
+        true => Err(PaneError::NoPane("the name is empty".to_string())),
         false => Ok(()),
     }
 }
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tmux_complains_of() {
+    fn classifies_error_messages() {
         let no_server = "error connecting to /tmp/tmux-0/x (No such file or directory)";
         assert!(matches!(parse_error(no_server), PaneError::NoServer("tmux")));
         assert!(matches!(parse_error("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));

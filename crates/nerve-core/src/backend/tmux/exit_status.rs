@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_signals_and_panes_that_are_gone() {
+    fn evaluates_codes_signals_and_missing_panes() {
         let now = Instant::now();
         let evaluate = |text: &str| ExitTracker::default().evaluate(now, &reply(text), Some(77));
         assert_eq!(evaluate("%1|1|3||77"), Verdict::Ended(ExitStatus::Code(3)));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_tmux_has_missed_is_asked_for_again_and_not_for_ever() {
+    fn missed_exit_is_retried_until_the_timeout() {
         let (now, mut tracker) = (Instant::now(), ExitTracker::default());
         tracker.on_process_exit(now);
         assert_eq!(tracker.evaluate(now, &reply("%1|1|||77"), Some(77)), Verdict::Nudge);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_held_open_is_waited_for_shortly() {
+    fn terminal_held_open_delays_the_exit_briefly() {
         let (now, mut tracker) = (Instant::now(), ExitTracker::default());
         tracker.on_process_exit(now);
         assert_eq!(tracker.evaluate(now, &reply("%1|0|5||77"), Some(77)), Verdict::Alive);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_may_be_empty_and_hold_anything_else() {
+    fn fields_may_be_empty_or_contain_separators() {
         let line = "%3\u{1f}80\u{1f}24\u{1f}5\u{1f}7\u{1f}123\u{1f}1\u{1f}/dev/pts/1\u{1f}my session\u{1f}vim\u{1f}\u{1f}a\tb: c\u{1f}/x\u{1f}y";
         let panes = panes(&format!("{line}\nno pane\n"));
         let [pane] = panes.as_slice() else { panic!("{panes:?}") };

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_are_keys_and_more_are_a_paste() {
+    fn short_input_is_keys_and_long_input_a_paste() {
         let mut input = Input::new("%3");
         assert!(input.push(b"a\x00\xff"));
         assert!(input.push(b"\r"));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_given_again_and_nothing_passes_it() {
+    fn blocked_input_is_sent_again_in_order() {
         let mut input = Input::new("%3");
         assert!(input.push(b"one"));
         let first = input.next_commands();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_bytes_go_as_keys_wherever_they_are() {
+    fn zero_bytes_are_sent_as_keys() {
         let mut input = Input::new("%3");
         let bytes: Vec<u8> = (0..3000_u32).map(|n| if n == 1500 { 0 } else { b'x' }).collect();
         assert!(input.push(&bytes));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_is_left_to_tmux_where_only_it_knows_about_brackets() {
+    fn tmux_brackets_pastes_after_takeover() {
         let mut input = Input::new("%3");
         input.unwrap_pastes();
         assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));

@@ -56,8 +56,8 @@ fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
     let latest = ours.max();
     if in_mode.trim().parse().is_ok_and(|modes: u32| modes > 0) {
         let by = match latest {
-            Some((_, name)) => format!("somebody at {name} reads back in it (copy mode), and"),
-            None => "somebody has left it in copy mode, which".to_string(),
+            Some((_, name)) => format!("a person in copy mode at {name}"),
+            None => "someone who left it in copy mode".to_string(),
         };
         // The end of the mode is reported; this is a fallback.
         return Lease::Held { by, until: now + TYPING_TIMEOUT };
@@ -68,7 +68,7 @@ fn lease(now: TsNs, in_mode: &str, clients: &str, pane: &str) -> Lease {
             // Limits the wait if the clock was set back.
             let until = until.min(now + TYPING_TIMEOUT + ACTIVITY_RESOLUTION);
             match until > now {
-                true => Lease::Held { by: format!("somebody at {name}"), until },
+                true => Lease::Held { by: format!("a person at {name}"), until },
                 false => Lease::Free,
             }
         }
@@ -87,16 +87,16 @@ mod tests {
     }
 
     #[test]
-    fn who_typed_lately_into_this_pane_goes_first() {
+    fn recent_typing_in_this_pane_holds_the_lease() {
         let held = lease(NOW, "0", &clients(&["0|999|%3|/dev/pts/5", "0|1|%3|/dev/pts/9"]), "%3");
-        assert_eq!(held, Lease::Held { by: "somebody at /dev/pts/5".into(), until: TsNs(1_002_000_000_000) });
+        assert_eq!(held, Lease::Held { by: "a person at /dev/pts/5".into(), until: TsNs(1_002_000_000_000) });
         for idle in ["0|997|%3|/dev/pts/5", "0|999|%4|/dev/pts/5", "1|1000|%3|client-1", "", "nonsense"] {
             assert_eq!(lease(NOW, "0", &clients(&[idle]), "%3"), Lease::Free, "{idle}");
         }
     }
 
     #[test]
-    fn copy_mode_holds_with_and_without_anybody_there() {
+    fn copy_mode_holds_the_lease() {
         let Lease::Held { by, .. } = lease(NOW, "1", "", "%3") else { panic!() };
         assert!(by.contains("left it in copy mode"), "{by}");
         let Lease::Held { by, .. } = lease(NOW, "1\n", &clients(&["0|1|%3|/dev/pts/9"]), "%3") else {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_used_once_and_not_when_it_is_old() {
+    fn lease_is_returned_once_unless_stale() {
         let mut lease = InputLease::default();
         lease.update(NOW, &[Ok("0".into()), Ok(String::new())], "%3");
         assert_eq!(lease.take(NOW), Some(Lease::Free));

@@ -82,7 +82,9 @@ pub(crate) async fn start(
             let hooks = HookSocket::attach_if_able(&spec, context.relay, &mut run.argv, hooks_dir.as_deref());
             let cwd = match &spec.program.cwd {
                 Some(cwd) => cwd.clone(),
-                None => std::env::current_dir().map_err(SpawnError::system("know our folder"))?,
+                None => {
+                    std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?
+                }
             };
             let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
             let new = NewPaneSpec { session, name: &spec.node.node, size: spec.size, cwd: &cwd };
@@ -132,7 +134,7 @@ pub(crate) async fn start(
     let flusher = recorder.as_ref().map(Recorder::flusher);
     entry.recording = flusher.as_ref().map(|flusher| flusher.path().to_path_buf());
     if let Err(error) = context.panes.store(&entry) {
-        faults.push(format!("a new server will not find the pane: {error}"));
+        faults.push(format!("cannot write the pane's entry, so a new server will not find it: {error}"));
     }
     let outside = location(&entry);
     let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
@@ -161,7 +163,7 @@ async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attache
     let mut faults = Vec::new();
     let resumed = match &entry.recording {
         Some(path) => resume(path.clone()).await.unwrap_or_else(|error| {
-            faults.push(format!("nothing more is recorded: {error}"));
+            faults.push(format!("cannot continue the recording: {error}"));
             None
         }),
         None => None,

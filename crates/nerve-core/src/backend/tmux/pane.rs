@@ -341,7 +341,7 @@ impl TmuxPane {
     fn on_input_done(&mut self, replies: &[Result<String, String>]) {
         let blocked = replies.iter().any(|reply| reply.as_deref() == Ok(BLOCKED));
         if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
-            self.events.push_back(BackendEvent::Fault(format!("tmux did not type: {error}")));
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not send input: {error}")));
         }
         self.input.on_done(blocked);
     }
@@ -352,7 +352,7 @@ impl TmuxPane {
             Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
         });
         if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
-            self.events.push_back(BackendEvent::Fault(format!("tmux keeps the pane's size: {error}")));
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not resize the pane: {error}")));
         }
         match known {
             Some(size) if size != self.size => self.on_resize(size),
@@ -429,8 +429,7 @@ impl TmuxPane {
     }
 
     fn gone_reason(&self) -> String {
-        let how =
-            if self.entry.ours { "somebody closed it" } else { "its program ended, or somebody closed it" };
+        let how = if self.entry.ours { "it was closed" } else { "its program ended, or it was closed" };
         format!("pane {} is gone: {how}", self.entry.pane)
     }
 
@@ -464,7 +463,7 @@ impl TmuxPane {
         let (tmux, entry, attempts) = (self.tmux.clone(), self.entry.clone(), self.target.attempts);
         self.link = LinkState::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
             if attempts > MAX_RECONNECTS {
-                let why = "the connection to it breaks again and again".to_string();
+                let why = "the connection breaks repeatedly".to_string();
                 return Err(AttachError { reason: why, gone: false });
             }
             Ok(Attached { attachment: reattach(&tmux, &entry).await?, resources: None })
@@ -516,8 +515,8 @@ pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachmen
     let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
     let attach_error = |error: PaneError| {
         let why = match &error {
-            PaneError::NoServer(_) => format!("pane {pane} is gone: its tmux server is"),
-            PaneError::NoPane(_) => format!("pane {pane} is gone: somebody closed it"),
+            PaneError::NoServer(_) => format!("pane {pane} is gone with its tmux server"),
+            PaneError::NoPane(_) => format!("pane {pane} is gone: it was closed"),
             error => format!("pane {pane} cannot be reached: {error}"),
         };
         AttachError { reason: why, gone: gone(&error) }
@@ -532,7 +531,7 @@ pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachmen
 /// Returns why a pane is no longer the same.
 fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'static str> {
     if entry.server.is_some() && details.server != entry.server {
-        return Some("there is another tmux server now");
+        return Some("another tmux server is running now");
     }
     (entry.pid.is_some() && details.pid != entry.pid).then_some("another program runs in it")
 }
@@ -637,7 +636,7 @@ impl Backend for TmuxPane {
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
         if !matches!(self.link, LinkState::Live(_)) {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "there is no connection to tmux"));
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected to tmux"));
         }
         let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
         let to = format!("-t {} -x {cols} -y {rows}", self.entry.pane);
@@ -660,8 +659,8 @@ impl Backend for TmuxPane {
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, closely, kin))
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, detailed, shells))
     }
 
     fn hides_input(&self) -> bool {
@@ -674,8 +673,7 @@ impl Backend for TmuxPane {
             return;
         }
         if let Err(error) = self.panes.store(&self.entry) {
-            self.events
-                .push_back(BackendEvent::Fault(format!("the pane's entry cannot be written: {error}")));
+            self.events.push_back(BackendEvent::Fault(format!("cannot write the pane's entry: {error}")));
         }
     }
 
@@ -748,7 +746,7 @@ fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, exit: ExitStatus, end
     panes
         .finish_recording(entry, exit, ended)
         .err()
-        .map(|error| format!("the metadata lacks the end: {error}"))
+        .map(|error| format!("cannot write the exit to the metadata: {error}"))
 }
 
 async fn wait_for_disk(on_disk: Option<&Flusher>) {

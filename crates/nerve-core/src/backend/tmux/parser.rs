@@ -220,32 +220,32 @@ mod tests {
     }
 
     #[test]
-    fn answers_output_and_what_happens() {
+    fn parses_replies_output_and_notifications() {
         assert_eq!(all(&[INPUT]), expected());
     }
 
     #[test]
-    fn how_it_is_cut_makes_no_difference() {
+    fn input_may_arrive_in_any_pieces() {
         for size in [1, 2, 3, 7, 50] {
             assert_eq!(all(&INPUT.chunks(size).collect::<Vec<_>>()), expected(), "{size}");
         }
     }
 
     #[test]
-    fn what_is_not_tmuxs_is_passed_over_or_kept() {
+    fn unknown_lines_are_ignored_and_bad_escapes_kept() {
         assert_eq!(all(&[b"hello\n%output\n%output x y\n%output %1\n%layout-change @1\n\n"]), []);
         assert_eq!(unescaped(b"a\\9\\777\\12"), b"a\\9\\777\\12", "no byte, and cut short");
     }
 
     #[test]
-    fn a_line_without_an_end_is_an_error() {
+    fn endless_line_is_an_error() {
         let mut lines = ControlParser::default();
         lines.buffer().resize(LINE_LIMIT + 2, b'x');
         assert_eq!(lines.next(), Err(TooLong));
     }
 
     #[test]
-    fn sizes_in_layouts() {
+    fn finds_pane_sizes_in_layouts() {
         let split = "b25d,80x24,0,0{40x24,0,0,1,39x24,41,0[39x12,41,0,2,39x11,41,13,13]}";
         assert_eq!(size_in(split, 1), Some((40, 24)));
         assert_eq!(size_in(split, 2), Some((39, 12)));

@@ -68,14 +68,14 @@ pub(super) fn program_args(
 pub(super) fn check_session(name: &str) -> Result<(), PaneError> {
     let wrong = match name {
         "" => "is empty",
-        name if name.contains([':', '.']) => "holds ':' or '.'",
+        name if name.contains([':', '.']) => "contains ':' or '.'",
         name if name.starts_with(['=', '$', '@', '%', '!', '-', '+']) => {
-            "begins with a sign that has a meaning"
+            "begins with a character that is special in tmux"
         }
-        name if name.chars().any(char::is_control) => "holds a control character",
+        name if name.chars().any(char::is_control) => "contains a control character",
         _ => return Ok(()),
     };
-    Err(PaneError::Refused(format!("tmux has no session of the name '{name}': it {wrong}")))
+    Err(PaneError::Refused(format!("invalid tmux session name '{name}': it {wrong}")))
 }
 
 /// Escapes a value that tmux expands as a format.
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_holds_nothing_that_tmux_would_read() {
+    fn command_line_escapes_special_characters() {
         let args = ["new-window", "-t", "=my:", "a b", "$HOME;#{x}~'\"\\\n", "é"];
         let line = String::from_utf8(command_line(&args)).unwrap();
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_in_a_session_or_a_session() {
+    fn creates_window_or_session() {
         let new = NewPane {
             argv: vec!["vi;".into()],
             env: [("A", "b c"), ("TERM", "dumb")].map(|(name, value)| (name.into(), value.into())).into(),

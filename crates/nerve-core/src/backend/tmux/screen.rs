@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn scrollback_screen_cursor_and_title() {
+    fn repaint_restores_scrollback_cursor_and_title() {
         let bytes = state(&PLAIN).repaint(b"one\n\ntwo\n\x1b[31mthree\x1b[39m\n  four 789\n\n", None);
         let terminal = shown(&bytes);
         assert_eq!(terminal.tail(usize::MAX), ["one", "", "two", "three", "  four 789"]);
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_above_and_nothing_at_all() {
+    fn repaint_without_scrollback_or_text() {
         assert_eq!(shown(&state(&PLAIN).repaint(b"a\nb\nc\n", None)).tail(9), ["a", "b", "c"]);
         assert_eq!(shown(&state(&PLAIN).repaint(b"", None)).screen().text(), "");
         assert_eq!(shown(&state(&PLAIN).repaint(b"x\na\n\n\n", None)).tail(9), ["x", "a"]);
     }
 
     #[test]
-    fn the_alternate_screen_with_its_modes() {
+    fn repaint_restores_alternate_screen_and_modes() {
         let mut fields = PLAIN;
         (fields[5], fields[6], fields[4], fields[16]) = ("1", "1", "0", "1");
         fields[13] = "1";
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state() {
+    fn invalid_state_is_rejected() {
         assert_eq!(PaneState::parse(""), None);
         assert_eq!(PaneState::parse("a\u{1f}b"), None);
     }

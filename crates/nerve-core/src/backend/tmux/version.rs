@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_and_development_versions() {
+    fn parses_letters_and_development_versions() {
         for (message, version) in [
             ("tmux 3.3a", Some((3, 3))),
             ("tmux 3.10", Some((3, 10))),

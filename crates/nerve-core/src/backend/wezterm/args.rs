@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_few_and_text() {
+    fn keys_are_limited_and_utf8() {
         assert!(Keys::new(&[b'x'; Keys::MAX]).is_some());
         assert!(Keys::new(&[b'x'; Keys::MAX + 1]).is_none());
         assert!(Keys::new(b"\xff").is_none());

@@ -94,9 +94,8 @@ impl Wezterm {
 
     pub(super) async fn listed(&self) -> Result<Vec<ListedPane>, PaneError> {
         let json = self.run("list panes", &["list", "--format", "json"], None).await?;
-        let panes = listing::parse(&json).map_err(|error| {
-            PaneError::Refused(format!("wezterm's list of panes cannot be read: {error}"))
-        })?;
+        let panes = listing::parse(&json)
+            .map_err(|error| PaneError::Refused(format!("cannot parse wezterm's list of panes: {error}")))?;
         let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
         let mut cache = self.cache();
         cache.ttys = ttys;
@@ -174,7 +173,7 @@ impl Wezterm {
         let answer = self.call("make a pane", command, None).await?;
         let id = String::from_utf8_lossy(&answer).trim().to_string();
         parse_pane_id(&id).map_err(|_| {
-            PaneError::Refused(format!("wezterm did not name the new pane, but message '{id}'"))
+            PaneError::Refused(format!("wezterm printed '{id}' instead of the new pane's id"))
         })?;
         self.check_spawned(&id).await?;
         Ok(id)
@@ -204,7 +203,7 @@ impl Wezterm {
     /// NoPane; Refused: invalid UTF-8; see [`Wezterm::list`]. After NoAnswer the text may still arrive.
     pub async fn paste(&self, pane: &str, text: &[u8]) -> Result<(), PaneError> {
         if std::str::from_utf8(text).is_err() {
-            return Err(PaneError::Refused("wezterm takes no text that is not UTF-8".into()));
+            return Err(PaneError::Refused("wezterm accepts only UTF-8 text".into()));
         }
         parse_pane_id(pane)?;
         self.count_sent(pane, text.len());
@@ -249,7 +248,7 @@ impl Wezterm {
             }
             if Instant::now() >= deadline {
                 return Err(PaneError::Refused(format!(
-                    "the program in pane {pane} has not read what was typed before; nothing was sent, for it could freeze wezterm"
+                    "the program in pane {pane} has not read earlier input; nothing was sent because that could freeze wezterm"
                 )));
             }
             empty_before = empty;
@@ -363,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_no_pane() {
+    fn pane_ids_are_numbers() {
         for pane in ["", "-1", "+1", "%3", "1 2", "--help", "99999999999999999999999"] {
             assert!(matches!(parse_pane_id(pane), Err(PaneError::NoPane(_))), "{pane}");
         }

@@ -67,7 +67,7 @@ async fn finish(mut child: Child, stdin: Option<&[u8]>) -> io::Result<Output> {
 fn parse_error(stderr: &[u8]) -> PaneError {
     let stderr = String::from_utf8_lossy(stderr);
     let line = stderr.lines().rfind(|line| line.contains("ERROR")).or_else(|| stderr.lines().last());
-    let line = line.unwrap_or("it failed and message nothing").trim();
+    let line = line.unwrap_or("failed without a message").trim();
     let message = line.split_once(" > ").map_or(line, |(_, message)| message);
     let message = message.trim_end_matches("; terminating").trim();
     if message.contains("failed to connect to") {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_read_from_what_it_says() {
+    fn classifies_error_messages() {
         assert_eq!(
             message("12:00:00.000  ERROR  wezterm > no such pane 999; terminating\n"),
             "no such pane: 999"
@@ -108,6 +108,6 @@ mod tests {
             message("12:00:00.000  ERROR  wezterm > something else; terminating"),
             "wezterm: something else"
         );
-        assert_eq!(message(""), "wezterm: it failed and message nothing");
+        assert_eq!(message(""), "wezterm: failed without a message");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_loses_its_brackets_and_enter_goes_apart() {
+    fn paste_loses_markers_and_enter_is_separate() {
         let modes = Modes { bracketed_paste: true, ..Modes::default() };
         let mut bytes = paste("two\nlines", modes);
         bytes.push(b'\r');
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_pasted_and_its_enter_is_not() {
+    fn long_line_is_pasted_without_its_enter() {
         let line = "x".repeat(300);
         let bytes = format!("{line}\r");
         assert_eq!(input_calls(bytes.as_bytes()).unwrap(), [InputCall::Paste(line.into_bytes()), keys("\r")]);
@@ -121,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in "([a-z]{0,100}[\\r\\t\\x1bé]{0,40}){0,5}") {
+        fn no_input_is_lost(text in "([a-z]{0,100}[\\r\\t\\x1bé]{0,40}){0,5}") {
             let input_calls = input_calls(text.as_bytes()).unwrap();
             let typed: Vec<u8> = input_calls
                 .iter()

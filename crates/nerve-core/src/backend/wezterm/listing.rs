@@ -129,7 +129,7 @@ mod tests {
     ]"#;
 
     #[test]
-    fn a_list_is_read_and_sorted() {
+    fn list_is_parsed_and_sorted() {
         let panes = parse(LIST.as_bytes()).unwrap();
         assert_eq!(panes.iter().map(|pane| pane.pane_id).collect::<Vec<_>>(), [2, 12]);
         let info = panes[1].clone().into_info();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_is_an_error() {
+    fn invalid_lists_are_errors() {
         for text in ["", "{}", "[{}]", "[1]", "null", r#"[{"pane_id":-1,"size":{"rows":1,"cols":1}}]"#] {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -110,7 +110,9 @@ pub(crate) async fn start(
     });
     entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
     if let Err(error) = context.panes.store(&entry) {
-        events.push_back(BackendEvent::Fault(format!("a new server will not find the pane: {error}")));
+        events.push_back(BackendEvent::Fault(format!(
+            "cannot write the pane's entry, so a new server will not find it: {error}"
+        )));
     }
     let location = Outside { recording: entry.recording.clone(), ..Outside::default() };
     let builder =
@@ -138,7 +140,7 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
                 events.push_back(BackendEvent::Skipped(off));
             }
             Err(error) => {
-                events.push_back(BackendEvent::Fault(format!("it is not recorded any more: {error}")));
+                events.push_back(BackendEvent::Fault(format!("cannot continue the recording: {error}")));
                 entry.recording = None;
             }
         },

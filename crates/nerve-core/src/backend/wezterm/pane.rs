@@ -134,7 +134,7 @@ impl Backend for WeztermPane {
             return false;
         }
         let Some(batch) = input_calls(bytes) else {
-            let message = "bytes that are not UTF-8 cannot be typed into a WezTerm pane";
+            let message = "a WezTerm pane accepts only UTF-8 input";
             self.events.push_back(BackendEvent::Fault(message.into()));
             return false;
         };
@@ -153,8 +153,7 @@ impl Backend for WeztermPane {
 
     /// Fails: a pane has the size of its window.
     fn resize(&mut self, _now: TsNs, _size: Size) -> io::Result<()> {
-        let message =
-            "a WezTerm pane has the size it was made with: make another node, or resize WezTerm's window";
+        let message = "cannot resize a WezTerm pane: create another node, or resize WezTerm's window";
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
@@ -164,13 +163,13 @@ impl Backend for WeztermPane {
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         if self.waiting() > 0 {
             // Pending input means that silence is no sign of idleness.
             return Foreground::Awake;
         }
         let process = self.process.filter(|process| process.is_alive());
-        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, closely, kin))
+        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, detailed, shells))
     }
 
     fn hides_input(&self) -> bool {
@@ -180,7 +179,7 @@ impl Backend for WeztermPane {
     fn remember(&mut self, memory: &Memory) {
         self.entry.memory = memory.clone();
         if let Err(error) = self.panes.store(&self.entry) {
-            let message = format!("the pane's entry cannot be written: {error}");
+            let message = format!("cannot write the pane's entry: {error}");
             self.events.push_back(BackendEvent::Fault(message));
         }
     }

@@ -210,7 +210,7 @@ impl Poller {
                 }
                 Err(PollError::Unavailable(error)) => {
                     let again = std::mem::replace(&mut self.fault_reported, true);
-                    let fault = || PaneEvent::Fault(format!("its pane cannot be looked at: {error}"));
+                    let fault = || PaneEvent::Fault(format!("cannot read the pane: {error}"));
                     if !again && !self.send(fault()).await {
                         return;
                     }
@@ -394,10 +394,7 @@ impl Poller {
     }
 
     fn gone_message(&self) -> String {
-        format!(
-            "WezTerm has no pane {} any more: its program has ended, or somebody has closed it",
-            self.pane
-        )
+        format!("WezTerm has no pane {}: its program has ended, or it was closed", self.pane)
     }
 }
 

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_end_with_either_end_of_line() {
+    fn rows_end_with_lf_or_crlf() {
         assert_eq!(texts("a  \nb\r\n\nd\n"), ["a", "b", "", "d"]);
         assert_eq!(texts("a\nb"), ["a", "b"]);
         assert_eq!(texts(""), [""]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_style_goes_on_in_the_next_row() {
+    fn style_continues_in_next_row() {
         let rows =
             rows_of("\x1b[1;31mred\nstill\n\x1b[0mplain \x1b]8;;http://x\x1b\\link\n!\x1b]8;;\x1b\\\n");
         assert_eq!(rows[0].ansi, "\x1b[1;31mred\x1b[0m");
@@ -173,18 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn a_colour_can_fill_the_rest_of_a_row() {
+    fn background_fills_rest_of_row() {
         assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].ansi, "\x1b[44ma\x1b[K\x1b[0m");
     }
 
     #[test]
-    fn nothing_but_text_and_style_comes_through() {
+    fn drops_everything_but_text_and_style() {
         let rows = rows_of("a\x1b[2J\x1b[5;5Hb\x07\x1b(Bc\x1b]0;title\x07d\x1bMe\x1b[?25lf\x1b[31\n");
         assert_eq!((rows[0].text.as_str(), rows[0].ansi.as_str()), ("abcdef", "abcdef"));
     }
 
     #[test]
-    fn broken_sequences_at_the_end_are_dropped() {
+    fn incomplete_sequences_at_the_end_are_dropped() {
         for text in ["a\x1b", "a\x1b[", "a\x1b[31", "a\x1b]8;;x", "a\x1b("] {
             assert_eq!(texts(text), ["a"], "{text:?}");
         }

@@ -47,9 +47,9 @@ impl HostRequest {
             3 => HostRequest::Resize(fields.size()?),
             4 => HostRequest::Stop,
             5 => HostRequest::AckExit,
-            6 => HostRequest::Remember(
-                serde_json::from_slice(fields.0).map_err(|_| BadFrame("it is no JSON"))?,
-            ),
+            6 => {
+                HostRequest::Remember(serde_json::from_slice(fields.0).map_err(|_| BadFrame("invalid JSON"))?)
+            }
             7 => HostRequest::View(match fields.byte()? {
                 0 => Window::Keep,
                 1 => Window::Shares(fields.size()?),
@@ -111,9 +111,9 @@ impl HostEvent {
     pub fn decode(body: &[u8]) -> Result<Option<HostEvent>, BadFrame> {
         let mut fields = Fields(body);
         Ok(Some(match fields.byte()? {
-            1 => HostEvent::Hello(
-                serde_json::from_slice(fields.0).map_err(|_| BadFrame("the greeting is not understood"))?,
-            ),
+            1 => {
+                HostEvent::Hello(serde_json::from_slice(fields.0).map_err(|_| BadFrame("invalid greeting"))?)
+            }
             2 => HostEvent::Output { at: TsNs(fields.u64()?), off: fields.u64()?, bytes: fields.0.to_vec() },
             3 => HostEvent::Resized(fields.size()?),
             4 => HostEvent::Snapshot {
@@ -182,7 +182,7 @@ struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], BadFrame> {
-        let (field, rest) = self.0.split_first_chunk::<N>().ok_or(BadFrame("it is too short"))?;
+        let (field, rest) = self.0.split_first_chunk::<N>().ok_or(BadFrame("too short"))?;
         self.0 = rest;
         Ok(*field)
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_and_reports_survive_the_way_in_any_pieces() {
+    fn requests_and_events_round_trip_in_any_pieces() {
         let requests = [
             HostRequest::Subscribe { off: u64::MAX, allow_gap: true },
             HostRequest::Input { origin: Origin::Injected, bytes: vec![0, 255, 13] },
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_frames_are_refused_before_memory_is_given_and_unknown_kinds_passed_over() {
+    fn invalid_frames_fail_and_unknown_kinds_are_ignored() {
         let mut frames = Frames::default();
         frames.read_buffer().extend(0xFFFF_FFFF_u32.to_le_bytes());
         assert!(frames.take().is_err());

@@ -7,7 +7,7 @@ const FRAME_LIMIT: usize = 1 << 20;
 
 /// An invalid frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("bad frame from the other side: {0}")]
+#[error("invalid frame: {0}")]
 pub struct BadFrame(pub(super) &'static str);
 
 /// Received bytes, to be split into frames.
@@ -41,7 +41,7 @@ impl Frames {
         };
         let length = u32::from_le_bytes(*length) as usize;
         if length > FRAME_LIMIT {
-            return Err(BadFrame("it claims to be too long"));
+            return Err(BadFrame("too long"));
         }
         if rest.len() < length {
             return Ok(None);

@@ -62,7 +62,7 @@ impl Session {
             HostRequest::AckExit => self.exit_ack.on_acknowledge(),
             HostRequest::Remember(memory) => {
                 if let Err(error) = self.metadata.remember(memory) {
-                    self.add_fault(format!("the host's entry cannot be written: {error}"));
+                    self.add_fault(format!("cannot write the host's entry: {error}"));
                 }
             }
         }
@@ -134,7 +134,7 @@ impl Session {
             }
             // The program has ended and closed its terminal.
             Err(_) if !self.lifecycle.is_output_open() => {}
-            Err(error) => self.add_fault(format!("the terminal takes no other size: {error}")),
+            Err(error) => self.add_fault(format!("cannot resize the terminal: {error}")),
         }
         self.clients.broadcast(&HostEvent::Resized(self.size));
     }

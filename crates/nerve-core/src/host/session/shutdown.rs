@@ -45,7 +45,7 @@ impl Session {
         let closed = self.serve_until(&mut inbox, closing).await;
         match &closed {
             Some(Ok(())) => {}
-            Some(Err(error)) => self.add_fault(format!("the metadata lacks the end: {error}")),
+            Some(Err(error)) => self.add_fault(format!("cannot write the exit to the metadata: {error}")),
             None => self.add_fault(self.disk_hangs()),
         }
         self.flusher = None;
@@ -73,7 +73,9 @@ impl Session {
 
     fn disk_hangs(&self) -> String {
         let path = self.spec.recording.as_deref().unwrap_or(&self.spec.registry).display();
-        format!("{path} takes nothing any more: its end may be missing, and no snapshot was taken at it")
+        format!(
+            "the disk of {path} does not respond: the end of the recording and the end snapshot may be missing"
+        )
     }
 
     /// Runs `work` while the host continues to serve clients.

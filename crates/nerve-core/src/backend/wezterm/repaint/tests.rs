@@ -92,7 +92,7 @@ fn looks(row: &nerve_term::screen::Row) -> (String, Vec<StyleRun>) {
 }
 
 #[test]
-fn a_screen_that_rests_costs_no_bytes() {
+fn unchanged_screen_needs_no_bytes() {
     let mut fixture = Fixture::new(Size::new(20, 5), 30);
     fixture.write(b"\x1b[1mhello\x1b[0m\r\n$ ");
     assert!(fixture.look() > 0);
@@ -102,7 +102,7 @@ fn a_screen_that_rests_costs_no_bytes() {
 }
 
 #[test]
-fn rows_that_scroll_away_are_in_the_scrollback() {
+fn scrolled_rows_reach_the_scrollback() {
     let mut fixture = Fixture::new(Size::new(20, 5), 30);
     fixture.look();
     for at in 0..200 {
@@ -118,7 +118,7 @@ fn rows_that_scroll_away_are_in_the_scrollback() {
 }
 
 #[test]
-fn rows_that_look_the_same_are_counted_while_all_is_seen() {
+fn equal_rows_are_counted_while_all_are_visible() {
     let mut fixture = Fixture::new(Size::new(20, 5), 60);
     fixture.look();
     for _ in 0..10 {
@@ -129,7 +129,7 @@ fn rows_that_look_the_same_are_counted_while_all_is_seen() {
 }
 
 #[test]
-fn what_was_there_before_us_is_history() {
+fn initial_scrollback_is_taken_over() {
     let mut fixture = Fixture::new(Size::new(20, 3), 50);
     for at in 0..20 {
         fixture.write(format!("old {at}\r\n").as_bytes());
@@ -139,7 +139,7 @@ fn what_was_there_before_us_is_history() {
 }
 
 #[test]
-fn long_lines_are_one_line_again() {
+fn wrapped_rows_become_one_line() {
     let mut fixture = Fixture::of_shell(Size::new(10, 4), 30);
     fixture.look();
     let long = "abcdefghijklmnopqrstuvwxyz";
@@ -156,7 +156,7 @@ fn long_lines_are_one_line_again() {
 }
 
 #[test]
-fn rows_that_all_look_the_same_have_moved_with_the_others() {
+fn equal_rows_scroll_with_the_screen() {
     let mut fixture = Fixture::new(Size::new(10, 8), 5);
     fixture.look();
     fixture.write("same\r\n".repeat(40).as_bytes());
@@ -169,7 +169,7 @@ fn rows_that_all_look_the_same_have_moved_with_the_others() {
 }
 
 #[test]
-fn the_other_screen_comes_and_goes() {
+fn alternate_screen_is_entered_and_left() {
     let mut fixture = Fixture::new(Size::new(20, 4), 30);
     fixture.look();
     for at in 0..9 {
@@ -188,7 +188,7 @@ fn the_other_screen_comes_and_goes() {
 }
 
 #[test]
-fn a_scrollback_that_was_cleared_grows_again() {
+fn cleared_scrollback_grows_again() {
     let mut fixture = Fixture::new(Size::new(20, 4), 30);
     fixture.look();
     for at in 0..9 {
@@ -207,7 +207,7 @@ fn a_scrollback_that_was_cleared_grows_again() {
 }
 
 #[test]
-fn another_size_is_painted_anew() {
+fn resize_repaints_everything() {
     let mut fixture = Fixture::new(Size::new(20, 6), 30);
     fixture.write(b"some text\r\nthat stays\r\n$ ");
     fixture.look();
@@ -240,7 +240,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn repaints_show_what_the_pane_shows(
+    fn repaints_match_the_pane(
         looks in proptest::collection::vec(proptest::collection::vec(piece(), 0..20), 1..12),
         cols in 2u16..40,
         rows in 1u16..10,
@@ -256,21 +256,21 @@ proptest! {
     }
 
     #[test]
-    fn any_text_at_all_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c \\n\\r\u{301}日]*", rows in 1u16..6) {
-        stays_in_its_rows(&text, rows);
+    fn arbitrary_text_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c \\n\\r\u{301}日]*", rows in 1u16..6) {
+        check_stays_in_rows(&text, rows);
     }
 }
 
 #[test]
-fn a_row_that_is_too_long_moves_nothing_however_full_the_one_before_is() {
+fn oversized_row_does_not_scroll_screen() {
     for second in ["aaaaaaaaaaa", "日日日日日日", "a          "] {
-        stays_in_its_rows(&format!("0123456789\n{second}"), 2);
+        check_stays_in_rows(&format!("0123456789\n{second}"), 2);
     }
-    stays_in_its_rows("0123456789     \nnext", 2);
+    check_stays_in_rows("0123456789     \nnext", 2);
 }
 
 /// Checks a pane of ten columns with arbitrary text.
-fn stays_in_its_rows(text: &str, rows: u16) {
+fn check_stays_in_rows(text: &str, rows: u16) {
     let size = Size::new(10, rows);
     let mut rows_shown = rows_of(text);
     rows_shown.resize(usize::from(rows), Row::default());
