@@ -13,34 +13,34 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 /// Timeout of connecting.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The client for `http://` and `https://` with public root certificates. It follows no redirects, which could leak keys.
 /// Callers set timeouts.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// Formats an error with its causes; hyper's own message is only `client error (Connect)`.
-pub(crate) fn in_words(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut behind = error.source();
-    while let Some(cause) = behind {
-        let cause_words = cause.to_string();
-        if !words.ends_with(&cause_words) {
-            words = format!("{words}: {cause_words}");
+pub(crate) fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
-        behind = cause.source();
+        source = cause.source();
     }
-    words
+    text
 }
 
-/// Sends a request and reads at most `most` bytes of the response; more is an error. Callers set timeouts.
+/// Sends a request and reads at most `limit` bytes of the response; more is an error. Callers set timeouts.
 ///
 /// # Errors
 /// Why there is no response, for people.
-pub async fn send(request: Request<Bytes>, most: usize) -> Result<Response<Bytes>, String> {
-    let answer = client().request(request.map(Full::new)).await.map_err(|error| in_words(&error))?;
-    let (head, body) = answer.into_parts();
-    let body = Limited::new(body, most).collect().await.map_err(|error| error.to_string())?;
+pub async fn send(request: Request<Bytes>, limit: usize) -> Result<Response<Bytes>, String> {
+    let response = client().request(request.map(Full::new)).await.map_err(|error| error_chain(&error))?;
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?;
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn client() -> HttpClient {
     CLIENT
         .get_or_init(|| {
             let mut http = HttpConnector::new();
-            http.set_connect_timeout(Some(CONNECT));
+            http.set_connect_timeout(Some(CONNECT_TIMEOUT));
             http.enforce_http(false);
             let https = HttpsConnectorBuilder::new()
                 .with_webpki_roots()

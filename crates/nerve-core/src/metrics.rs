@@ -12,13 +12,14 @@ use crate::command::Response;
 use crate::error::EngineError;
 
 /// Upper bounds of the histogram buckets of turn durations, in seconds. Longer turns are in no bucket.
-pub const SECONDS: [f64; 12] = [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0];
+pub const DURATION_BUCKETS: [f64; 12] =
+    [0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0];
 /// Outcome of a turn whose node was dropped before its end.
 const DROPPED: &str = "dropped";
 
 /// The counters of an engine. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Meter(Arc<Inner>);
+pub struct Metrics(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -32,21 +33,21 @@ pub struct Turns {
     /// Turns started.
     pub started: u64,
     /// Turns ended, by outcome: `completed`, `interrupted`, `dropped` or an error kind.
-    pub ended: BTreeMap<&'static str, Times>,
+    pub ended: BTreeMap<&'static str, TurnDurations>,
 }
 
 /// Durations of turns.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Times {
+pub struct TurnDurations {
     /// Number of turns.
     pub count: u64,
     /// Sum of the durations.
     pub total: Duration,
-    /// Turns per bucket of [`SECONDS`]; each counts in one bucket only.
-    pub classes: [u64; SECONDS.len()],
+    /// Turns per bucket of [`DURATION_BUCKETS`]; each counts in one bucket only.
+    pub buckets: [u64; DURATION_BUCKETS.len()],
 }
 
-impl Meter {
+impl Metrics {
     /// Returns the turns by kind of node.
     pub fn turns(&self) -> BTreeMap<&'static str, Turns> {
         self.lock().clone()
@@ -62,9 +63,9 @@ impl Meter {
     }
 
     /// Starts the timer of a turn.
-    pub(crate) fn begin(&self, kind: &'static str, clock: Clock) -> Metered {
+    pub(crate) fn begin(&self, kind: &'static str, clock: Clock) -> TurnTimer {
         self.lock().entry(kind).or_default().started += 1;
-        Metered { meter: self.clone(), kind, clock, since: clock.now(), over: false }
+        TurnTimer { metrics: self.clone(), kind, clock, since: clock.now(), over: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Turns>> {
@@ -74,18 +75,18 @@ impl Meter {
 
 /// Measures a running turn.
 #[derive(Debug)]
-pub(crate) struct Metered {
-    meter: Meter,
+pub(crate) struct TurnTimer {
+    metrics: Metrics,
     kind: &'static str,
     clock: Clock,
     since: TsNs,
     over: bool,
 }
 
-impl Metered {
+impl TurnTimer {
     /// Records the outcome. Later calls have no effect.
     pub(crate) fn end(&mut self, outcome: &Result<Response, EngineError>) {
-        let how = match outcome {
+        let outcome = match outcome {
             Ok(response) => match response.failure() {
                 Some((_, kind)) => kind.as_str(),
                 None if response.attributes.get("interrupted").is_some_and(|said| said == "true") => {
@@ -95,26 +96,26 @@ impl Metered {
             },
             Err(error) => error.kind.as_str(),
         };
-        self.end_as(how);
+        self.end_as(outcome);
     }
 
-    fn end_as(&mut self, how: &'static str) {
+    fn end_as(&mut self, outcome: &'static str) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        let took = self.clock.now().since(self.since);
-        let class = SECONDS.iter().position(|bound| took.as_secs_f64() <= *bound);
-        let mut turns = self.meter.lock();
-        let times = turns.entry(self.kind).or_default().ended.entry(how).or_default();
-        times.count += 1;
-        times.total = times.total.saturating_add(took);
-        if let Some(class) = class {
-            times.classes[class] += 1;
+        let duration = self.clock.now().since(self.since);
+        let bucket = DURATION_BUCKETS.iter().position(|bound| duration.as_secs_f64() <= *bound);
+        let mut turns = self.metrics.lock();
+        let durations = turns.entry(self.kind).or_default().ended.entry(outcome).or_default();
+        durations.count += 1;
+        durations.total = durations.total.saturating_add(duration);
+        if let Some(bucket) = bucket {
+            durations.buckets[bucket] += 1;
         }
     }
 }
 
-impl Drop for Metered {
+impl Drop for TurnTimer {
     fn drop(&mut self) {
         self.end_as(DROPPED);
     }
@@ -127,22 +128,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn turns_are_counted_once_by_outcome_and_duration() {
-        let (meter, clock) = (Meter::default(), Clock::start());
-        let mut turn = meter.begin("pty", clock);
-        assert_eq!(meter.turns()["pty"], Turns { started: 1, ended: BTreeMap::new() });
+        let (metrics, clock) = (Metrics::default(), Clock::start());
+        let mut turn = metrics.begin("pty", clock);
+        assert_eq!(metrics.turns()["pty"], Turns { started: 1, ended: BTreeMap::new() });
         tokio::time::advance(Duration::from_secs(2)).await;
         turn.end(&Err(EngineError::new(ErrorKind::Timeout, "late")));
         tokio::time::advance(Duration::from_secs(7200)).await;
         // A second end has no effect.
         turn.end(&Err(EngineError::new(ErrorKind::Interrupted, "at last")));
         drop(turn);
-        drop(meter.begin("bash", clock));
-        let turns = meter.turns();
+        drop(metrics.begin("bash", clock));
+        let turns = metrics.turns();
         let ended: Vec<(&str, u64)> =
-            turns["pty"].ended.iter().map(|(how, times)| (*how, times.count)).collect();
+            turns["pty"].ended.iter().map(|(outcome, durations)| (*outcome, durations.count)).collect();
         assert_eq!(ended, [("timeout", 1)]);
-        let times = &turns["pty"].ended["timeout"];
-        assert_eq!((times.total.as_secs(), times.classes[3]), (2, 1));
+        let durations = &turns["pty"].ended["timeout"];
+        assert_eq!((durations.total.as_secs(), durations.buckets[3]), (2, 1));
         assert_eq!(turns["bash"].ended.keys().collect::<Vec<_>>(), [&DROPPED]);
     }
 }

@@ -29,17 +29,17 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
 }
 
 /// Profiles, and the errors of invalid files.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedProfiles {
     profiles: Profiles,
     /// The error messages.
     pub(crate) broken: Vec<String>,
 }
 
-impl Loaded {
+impl LoadedProfiles {
     /// See [`load`].
-    pub(crate) fn from_folder(folder: Option<&Path>) -> Loaded {
+    pub(crate) fn from_folder(folder: Option<&Path>) -> LoadedProfiles {
         let (profiles, errors) = load(folder);
-        Loaded { profiles, broken: errors.iter().map(ToString::to_string).collect() }
+        LoadedProfiles { profiles, broken: errors.iter().map(ToString::to_string).collect() }
     }
 
     /// Returns the profile of that name, otherwise the one for the command.
@@ -47,7 +47,7 @@ impl Loaded {
     /// # Errors
     /// No profile has that name.
     pub(crate) fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
-        let Loaded { profiles, broken } = self;
+        let LoadedProfiles { profiles, broken } = self;
         let known = |profiles: &Profiles| profiles.names().join(", ");
         match name {
             None => profiles

@@ -17,19 +17,19 @@ use tokio::sync::{Notify, oneshot};
 use crate::tap::Tap;
 
 /// Part of [`ROTATE_AFTER`] that is reserved for compressing and writing.
-const MARGIN: Duration = Duration::from_millis(50);
+const WRITE_MARGIN: Duration = Duration::from_millis(50);
 /// Full segments that may wait for the disk before the child is no longer read: 4 MiB.
 const MAX_WAITING: usize = 16;
 /// Full segments that a reader may queue without waiting for room.
-const TOO_MANY: usize = 4 * MAX_WAITING;
+const MAX_QUEUED: usize = 4 * MAX_WAITING;
 /// Full segments from which on the fast quality is used.
-const BEHIND: usize = 2;
+const FAST_FROM: usize = 2;
 /// Brotli quality while the thread is behind: the fastest for agents' output (0 and 1 are slower and larger).
 const FAST_QUALITY: u8 = 2;
 /// Reason of a gap: output was missed while no server was attached.
 const REATTACHED: u32 = 1;
 /// Timeout of a full queue.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The write end of a recording, as a tap.
 #[derive(Debug)]
@@ -148,8 +148,8 @@ impl Recorder {
             state.since = None;
             state.full.push_back(full);
             self.shared.work.notify_one();
-            if state.full.len() >= TOO_MANY {
-                return Err(self.shared.give_up(&mut state));
+            if state.full.len() >= MAX_QUEUED {
+                return Err(self.shared.fail_disk(&mut state));
             }
         } else if state.since.is_none() {
             state.since = Some(Instant::now());
@@ -192,7 +192,7 @@ impl Drop for Recorder {
         if state.failed.is_none() {
             let waiting = |state: &mut State| !state.over;
             // After a timeout there is nothing left to do.
-            drop(self.shared.over.wait_timeout_while(state, PATIENCE, waiting));
+            drop(self.shared.over.wait_timeout_while(state, DISK_TIMEOUT, waiting));
         }
     }
 }
@@ -229,8 +229,8 @@ impl Flusher {
     /// Waits until the disk has taken something. After 10 s without progress the recording fails. Cancel-safe.
     pub async fn room(&self) {
         let since = self.shared.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
-        if tokio::time::timeout_at(since + PATIENCE, self.shared.room.notified()).await.is_err() {
-            self.shared.give_up(&mut self.shared.lock());
+        if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_err() {
+            self.shared.fail_disk(&mut self.shared.lock());
         }
     }
 
@@ -246,7 +246,7 @@ impl Shared {
     }
 
     /// Ends a recording whose disk hangs, and discards what is queued.
-    fn give_up(&self, state: &mut State) -> String {
+    fn fail_disk(&self, state: &mut State) -> String {
         let message = format!("{}: the disk does not respond", self.path.display());
         state.full.clear();
         state.failed.get_or_insert(message).clone()
@@ -308,18 +308,18 @@ impl Worker {
     fn next_batch(&self) -> Batch {
         let mut state = self.shared.lock();
         loop {
-            let asked = state.closing || !state.waiters.is_empty();
-            let due = state.since.map(|since| (ROTATE_AFTER - MARGIN).saturating_sub(since.elapsed()));
-            if asked || due == Some(Duration::ZERO) {
+            let requested = state.closing || !state.waiters.is_empty();
+            let due = state.since.map(|since| (ROTATE_AFTER - WRITE_MARGIN).saturating_sub(since.elapsed()));
+            if requested || due == Some(Duration::ZERO) {
                 let next = Segment::new(state.segment.end());
                 let segment = std::mem::replace(&mut state.segment, next);
                 state.since = None;
                 state.full.push_back(segment);
             }
-            if asked || !state.full.is_empty() {
-                let behind = state.full.len() > BEHIND;
+            if requested || !state.full.is_empty() {
+                let behind = state.full.len() > FAST_FROM;
                 // One segment at a time frees room early; all of them if a flush is requested.
-                let take = if asked { state.full.len() } else { 1 };
+                let take = if requested { state.full.len() } else { 1 };
                 let segments = state.full.drain(..take).collect();
                 let waiters = std::mem::take(&mut state.waiters);
                 return Batch { segments, waiters, closing: state.closing, behind };
@@ -416,7 +416,7 @@ mod tests {
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
         data(&mut recorder, 0, b"before");
-        assert!(Recorder::resume(&path, 4).is_err(), "somebody writes it");
+        assert!(Recorder::resume(&path, 4).is_err(), "another recorder is writing it");
         drop(recorder);
         let whole = std::fs::read(&path).unwrap();
         for torn in [&b""[..], &whole[..30], &whole[..whole.len() - 3]] {

@@ -18,13 +18,13 @@ use crate::http::client;
 use crate::telemetry::TraceContext;
 
 /// Number of retries.
-const RETRIES: u32 = 5;
+const MAX_RETRIES: u32 = 5;
 /// Pause before the first retry; it doubles each time.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Timeout of one attempt, including the response.
-const TRY: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a response that are read; its content is ignored.
-const ANSWER: usize = 64 << 10;
+const MAX_RESPONSE: usize = 64 << 10;
 /// Maximum bytes of a URL.
 const MAX_URL: usize = 2048;
 /// Maximum bytes of a secret.
@@ -122,28 +122,29 @@ impl Webhook {
     ) -> bool {
         let clock = Clock::start();
         let mut pause = first_pause;
-        for left in (0..=RETRIES).rev() {
+        for left in (0..=MAX_RETRIES).rev() {
             let at = clock.now().0;
-            let outcome = match tokio::time::timeout(TRY, self.post(delivery, at / 1_000_000_000)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(format!("no answer within {} s", TRY.as_secs())),
-            };
+            let outcome =
+                match tokio::time::timeout(ATTEMPT_TIMEOUT, self.post(delivery, at / 1_000_000_000)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
+                };
             // Precise to less than a microsecond until the year 2100.
             let at = at as f64 / 1e9;
-            let again = match outcome {
+            let should_retry = match outcome {
                 Ok(status) => {
                     tried(Attempt { at, status: Some(status.as_u16()), error: None });
                     if status.is_success() {
                         return true;
                     }
-                    may_pass(status)
+                    is_retryable(status)
                 }
                 Err(error) => {
                     tried(Attempt { at, status: None, error: Some(error) });
                     true
                 }
             };
-            if !again || left == 0 {
+            if !should_retry || left == 0 {
                 return false;
             }
             tokio::time::sleep(pause).await;
@@ -169,10 +170,10 @@ impl Webhook {
         if let Some(trace) = &delivery.trace {
             trace.put_into(request.headers_mut());
         }
-        let answer = client().request(request).await.map_err(|error| in_words(&error))?;
+        let answer = client().request(request).await.map_err(|error| error_chain(&error))?;
         let status = answer.status();
         // A response that is read completely lets the connection be reused.
-        let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
+        let _ = Limited::new(answer.into_body(), MAX_RESPONSE).collect().await;
         Ok(status)
     }
 }
@@ -190,12 +191,12 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
 }
 
 /// Returns true for a status that may change on a retry.
-fn may_pass(status: StatusCode) -> bool {
+fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 /// Formats an error with its causes. They contain at most the host of the URL.
-fn in_words(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -264,9 +265,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silent_server_gets_six_attempts_of_ten_seconds() {
         // Accepted into the backlog only.
-        let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let began = tokio::time::Instant::now();
-        let (done, all) = attempts(&format!("http://{}/", deaf.local_addr().unwrap())).await;
+        let (done, all) = attempts(&format!("http://{}/", silent.local_addr().unwrap())).await;
         assert!(!done && all.len() == 6, "{all:?}");
         assert!(all.iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()), "{all:?}");
         // Six attempts of ten seconds, and pauses of 1, 2, 4, 8 and 16.
@@ -289,7 +290,7 @@ mod tests {
 
     #[test]
     fn only_temporary_statuses_are_retried() {
-        for (status, again) in [
+        for (status, should_retry) in [
             (500, true),
             (503, true),
             (599, true),
@@ -300,7 +301,7 @@ mod tests {
             (410, false),
             (301, false),
         ] {
-            assert_eq!(may_pass(StatusCode::from_u16(status).unwrap()), again, "{status}");
+            assert_eq!(is_retryable(StatusCode::from_u16(status).unwrap()), should_retry, "{status}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::host::manager::Label;
 use crate::node::factory::named;
 use crate::node::terminal::{TerminalNode, TerminalSpec};
-use crate::profiles::Loaded;
+use crate::profiles::LoadedProfiles;
 use crate::proxy::NodeProxy;
 
 impl Engine {
@@ -48,7 +48,7 @@ impl Engine {
 
     fn take_back(
         &self,
-        profiles: &Loaded,
+        profiles: &LoadedProfiles,
         label: &Label,
         known: (Option<PathBuf>, Size, Memory),
         adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
@@ -76,7 +76,7 @@ impl Engine {
 
     fn adopted_spec(
         &self,
-        profiles: &Loaded,
+        profiles: &LoadedProfiles,
         label: &Label,
         (cwd, size, memory): (Option<PathBuf>, Size, Memory),
     ) -> Result<TerminalSpec, EngineError> {

@@ -461,7 +461,7 @@ impl BashNode {
             is_complete: complete,
             is_ready: true,
         };
-        self.inner.events.meter().add_output(ran.stdout.total() + ran.stderr.total());
+        self.inner.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
         let ((ts_start, ts_end), input, preceding_buffer_seq) = (time, prompt.text.as_str(), None);
         if prompt.stream && complete {
             let lines: Vec<&str> = stdout.lines().collect();

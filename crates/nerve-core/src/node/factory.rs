@@ -25,7 +25,7 @@ use crate::graph::Graph;
 use crate::host::manager::{HostManager, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
-use crate::profiles::Loaded;
+use crate::profiles::LoadedProfiles;
 use crate::proxy::{Kept, NodeProxy, Proxies, ProxySpec, Starting};
 use crate::session::{DEFAULT, check_name};
 
@@ -366,8 +366,8 @@ impl NodeFactory {
     }
 
     /// Profiles are read when a node is made: an edited file counts for the next node.
-    pub(crate) fn profiles(&self) -> Loaded {
-        let loaded = Loaded::from_folder(self.shared.profile_dir.as_deref());
+    pub(crate) fn profiles(&self) -> LoadedProfiles {
+        let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
         for message in loaded.broken.iter().cloned() {
             tracing::warn!("{message}");
             self.shared.events.publish(None, EventKind::Error { message });

@@ -359,7 +359,7 @@ impl<B: Backend> Actor<B> {
         if self.catching_up {
             return;
         }
-        self.spec.events.meter().add_output(self.terminal.offset().saturating_sub(before));
+        self.spec.events.metrics().add_output(self.terminal.offset().saturating_sub(before));
         if !changes.replies.is_empty() && self.spec.answers {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
