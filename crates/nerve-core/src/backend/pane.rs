@@ -14,12 +14,39 @@ use nerve_term::event::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::Memory;
-use crate::command::{PanePlace, TerminalKind};
 use crate::host::manager::{Label, QUALITY};
 use crate::recorder::Recorder;
 
 /// Bytes of an entry that are read.
 const ENTRY_LIMIT: u64 = 1 << 20;
+
+/// The owner of a node's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TerminalKind {
+    /// nerve itself.
+    Pty,
+    /// tmux.
+    Tmux,
+    /// WezTerm.
+    Wezterm,
+}
+
+/// The pane of a node in a terminal multiplexer: an existing one, or where to create it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PanePlace {
+    /// An existing pane to take over, which is never closed: `%3` or `session:window.pane` in tmux, a number in WezTerm. `None`
+    /// creates a pane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pane: Option<String>,
+    /// tmux session for a new pane, created if missing [default: `nerve`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The multiplexer's server: path of a socket, or a name as for `tmux -L` [default: that of its command line].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+}
 
 /// Directories and programs for panes.
 #[derive(Debug, Clone)]
