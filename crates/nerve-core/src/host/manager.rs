@@ -16,7 +16,7 @@ use crate::node::hooks::HookSocket;
 use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 
 /// Directory for an agent's hooks, within the runtime directory of its host.
-pub(super) const HOOKS: &str = "hooks";
+pub(crate) const HOOKS: &str = "hooks";
 /// Default Brotli quality of recordings: fast, with small files.
 pub const QUALITY: u8 = 4;
 

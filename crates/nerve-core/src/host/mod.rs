@@ -7,7 +7,6 @@
 pub mod connection;
 pub mod launch;
 pub mod manager;
-pub mod observer;
 pub mod process;
 pub mod protocol;
 pub mod registry;

@@ -8,16 +8,16 @@ use nerve_term::event::Size;
 use nerve_term::profile::Profile;
 use tokio::sync::broadcast;
 
-use super::HostSpec;
-use super::manager::HOOKS;
-use super::process::Host;
+use super::hooks::HookSocket;
+use super::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
 use crate::backend::{HostedBackend, Program};
 use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
+use crate::host::HostSpec;
+use crate::host::manager::HOOKS;
+use crate::host::process::Host;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
