@@ -13,7 +13,7 @@ use nerve_record::store::Store;
 use nerve_term::event::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
-use super::Memory;
+use super::{Memory, Program};
 use crate::host::manager::{Label, QUALITY};
 use crate::recorder::Recorder;
 
@@ -114,12 +114,20 @@ pub(crate) struct PaneEntry {
     pub(crate) memory: Memory,
 }
 
-/// The inputs for creating a node in a pane.
+/// The settings of a pane for a node.
 pub(crate) struct PaneContext<'a> {
     pub(crate) panes: &'a Panes,
     pub(crate) place: &'a PanePlace,
     pub(crate) label: &'a Label,
-    pub(crate) relay: Option<&'a Path>,
+    /// The program as requested.
+    pub(crate) program: &'a Program,
+    /// Name of the window.
+    pub(crate) name: &'a str,
+    pub(crate) size: Size,
+    /// The program draws its own screen.
+    pub(crate) full_screen: bool,
+    /// Id of the agent's conversation.
+    pub(crate) agent_session: Option<String>,
     pub(crate) record: bool,
     pub(crate) now: TsNs,
 }

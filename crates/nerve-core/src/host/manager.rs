@@ -4,16 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::store::Store;
-use nerve_term::event::TsNs;
+use nerve_term::event::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::launch::launch;
 use super::registry::{self, Entry};
 use super::{EndSnapshot, HostSpec};
-use crate::backend::{HostedBackend, SpawnError};
-use crate::command::{BackendKind, NodeRef};
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
+use crate::backend::{HostedBackend, Program, SpawnError};
 
 /// Directory for an agent's hooks, within the runtime directory of its host.
 pub(crate) const HOOKS: &str = "hooks";
@@ -65,45 +62,49 @@ pub(crate) struct Label {
 
 /// The kind of nodes whose label has none.
 fn pty() -> String {
-    BackendKind::Pty.as_str().to_string()
+    "pty".to_string()
 }
 
-impl Label {
-    pub(crate) fn at(&self) -> NodeRef {
-        NodeRef { session: self.session.clone(), node: self.node.clone() }
-    }
+/// The settings of a host for a node.
+pub(crate) struct HostContext<'a> {
+    /// The program as requested.
+    pub(crate) program: &'a Program,
+    pub(crate) size: Size,
+    pub(crate) end: EndSnapshot,
+    pub(crate) label: &'a Label,
+    pub(crate) record: bool,
+    pub(crate) now: TsNs,
 }
 
 impl HostManager {
-    /// Starts a node in a host of its own.
+    /// Starts a program in a host of its own. `add_hooks` may add arguments for the program's hooks; it gets the directory for
+    /// them.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
     pub(crate) async fn start(
         &self,
-        spec: TerminalSpec,
-        label: &Label,
-        relay: Option<&Path>,
-        record: bool,
-        now: TsNs,
-    ) -> Result<TerminalNode, SpawnError> {
+        context: HostContext<'_>,
+        add_hooks: impl FnOnce(&mut Vec<String>, &Path),
+    ) -> Result<(HostedBackend, Entry), SpawnError> {
+        let HostContext { program, size, end, label, record, now } = context;
         let (id, session_id) = HostSpec::new_ids();
         let runtime = self.runtime.join(&id);
         let store = Store::new(self.recordings.clone());
         // Ids created by nerve are always valid in a path.
         let recording = record.then(|| store.path_for(&session_id, now)).and_then(Result::ok);
-        let mut argv = spec.program.argv.clone();
-        let hooks = HookSocket::attach_if_able(&spec, relay, &mut argv, Some(&runtime.join(HOOKS)));
+        let mut argv = program.argv.clone();
+        add_hooks(&mut argv, &runtime.join(HOOKS));
         let host = HostSpec {
             id,
             session_id,
             argv,
             // A later server that takes the host over may have another directory.
-            cwd: spec.program.cwd.clone().or_else(|| std::env::current_dir().ok()),
-            env: spec.program.env.clone(),
-            env_remove: spec.program.env_remove.clone(),
-            cols: spec.size.cols,
-            rows: spec.size.rows,
+            cwd: program.cwd.clone().or_else(|| std::env::current_dir().ok()),
+            env: program.env.clone(),
+            env_remove: program.env_remove.clone(),
+            cols: size.cols,
+            rows: size.rows,
             recording,
             must_record: false,
             quality: QUALITY,
@@ -111,7 +112,7 @@ impl HostManager {
             registry: self.registry.clone(),
             snapshots_at: None,
             label: serde_json::to_value(label).unwrap_or_default(),
-            end: Some(EndSnapshot::of(&spec.profile, &self.snapshots)),
+            end: Some(end),
             viewed: false,
         };
         let started = launch(&self.program, &host).await.inspect_err(|_| {
@@ -120,7 +121,7 @@ impl HostManager {
         });
         let entry = started?;
         let backend = HostedBackend::drive(entry.clone(), self.registry.clone());
-        Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
+        Ok((backend, entry))
     }
 
     /// Returns the hosts of this server's nodes, including ended ones whose exit was not acknowledged. Oldest first, living
@@ -136,12 +137,5 @@ impl HostManager {
                 (label.server == server).then_some((entry, label))
             })
             .collect()
-    }
-
-    /// Takes over a running host.
-    pub(crate) fn adopt(&self, spec: TerminalSpec, entry: Entry) -> TerminalNode {
-        let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
-        let backend = HostedBackend::adopt(entry.clone(), self.registry.clone());
-        TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry))
     }
 }

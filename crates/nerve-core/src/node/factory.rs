@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::NodeHandle;
 use super::function::FunctionNode;
-use crate::backend::pane::{PaneContext, Panes};
-use crate::backend::{Program, SpawnError, tmux, wezterm};
+use super::launch::Launch;
+use crate::backend::pane::Panes;
+use crate::backend::{Program, SpawnError};
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
 use crate::clock::Clock;
@@ -212,7 +213,7 @@ impl NodeFactory {
             proxy: proxy.clone(),
         };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let setting = PaneContext {
+        let launch = Launch {
             panes: &shared.panes,
             place: &spec.place,
             label: &label,
@@ -221,11 +222,9 @@ impl NodeFactory {
             now,
         };
         let terminal = match (kind, &shared.hosting) {
-            (TerminalKind::Tmux, _) => tmux::start(terminal, setting).await,
-            (TerminalKind::Wezterm, _) => wezterm::start(terminal, setting).await,
-            (TerminalKind::Pty, Some(hosting)) => {
-                hosting.start(terminal, &label, relay, spec.record, now).await
-            }
+            (TerminalKind::Tmux, _) => launch.in_tmux(terminal).await,
+            (TerminalKind::Wezterm, _) => launch.in_wezterm(terminal).await,
+            (TerminalKind::Pty, Some(hosting)) => launch.in_host(hosting, terminal).await,
             (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {

@@ -21,10 +21,11 @@ mod quoting;
 mod screen;
 mod version;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::AhrError;
+use nerve_term::event::Size;
 
 pub use client::{Range, Tmux};
 
@@ -34,8 +35,6 @@ use super::SpawnError;
 use super::pane::{PaneContext, PaneEntry, PaneError, Panes, TerminalKind};
 use crate::host::HostSpec;
 use crate::host::manager::{Label, QUALITY};
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
@@ -54,39 +53,40 @@ impl From<PaneError> for SpawnError {
     }
 }
 
-/// Creates a pane or takes over an existing one.
+/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
+/// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
 /// Nothing was started.
 pub(crate) async fn start(
-    mut spec: TerminalSpec,
     context: PaneContext<'_>,
-) -> Result<TerminalNode, SpawnError> {
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
     let tmux = Tmux::new(context.place.socket.as_deref()).with_program(context.panes.tmux.clone());
     tmux.version().await?;
     let (id, session_id) = HostSpec::new_ids();
     let hooks_dir = context.panes.hooks_dir(&id);
-    let (attachment, claim, hooks, ours) = match &context.place.pane {
+    let (attachment, claim, ours) = match &context.place.pane {
         Some(target) => {
             let details = PaneDetails::of(&tmux, target).await?;
             // First, so that two processes never type into one pane.
             let claim = claim(context.panes, &details, context.label)?;
-            (attach_pane(&tmux, details).await?, claim, None, false)
+            (attach_pane(&tmux, details).await?, claim, false)
         }
         None => {
-            let mut run = spec.program.clone();
+            let mut run = context.program.clone();
             // Resolved here: tmux may have another PATH.
             let program = run.find()?.display().to_string();
             run.argv[0] = program;
-            let hooks = HookSocket::attach_if_able(&spec, context.relay, &mut run.argv, hooks_dir.as_deref());
-            let cwd = match &spec.program.cwd {
+            add_hooks(&mut run.argv, hooks_dir.as_deref());
+            let cwd = match &context.program.cwd {
                 Some(cwd) => cwd.clone(),
                 None => {
                     std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?
                 }
             };
             let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
-            let new = NewPaneSpec { session, name: &spec.node.node, size: spec.size, cwd: &cwd };
+            let new = NewPaneSpec { session, name: context.name, size: context.size, cwd: &cwd };
             let attachment =
                 create_pane(&tmux, &new, &run).await.inspect_err(|_| remove_hooks(hooks_dir.as_ref()))?;
             let claim = match claim(context.panes, &attachment.details, context.label) {
@@ -98,13 +98,11 @@ pub(crate) async fn start(
                     return Err(error);
                 }
             };
-            (attachment, claim, hooks, true)
+            (attachment, claim, true)
         }
     };
     let details = &attachment.details;
-    spec.size = details.size;
-    // An existing pane keeps its own working directory.
-    spec.program.cwd = spec.program.cwd.take().or_else(|| details.cwd.clone());
+    let size = details.size;
     let mut entry = PaneEntry {
         id,
         session_id,
@@ -114,11 +112,12 @@ pub(crate) async fn start(
         session: Some(details.session.clone()),
         pane: details.pane.clone(),
         pid: details.pid,
-        cwd: spec.program.cwd.clone(),
+        // An existing pane keeps its own working directory.
+        cwd: context.program.cwd.clone().or_else(|| details.cwd.clone()),
         ours,
         label: context.label.clone(),
         recording: None,
-        memory: super::Memory { agent_session: spec.agent_session.clone(), ..super::Memory::default() },
+        memory: super::Memory { agent_session: context.agent_session.clone(), ..super::Memory::default() },
     };
     let mut faults = Vec::new();
     let recorder = match context.record {
@@ -135,23 +134,19 @@ pub(crate) async fn start(
     if let Err(error) = context.panes.store(&entry) {
         faults.push(format!("cannot write the pane's entry, so a new server will not find it: {error}"));
     }
-    let outside = location(&entry);
     let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
     // The socket's path does not depend on the environment.
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(context.panes.tmux.clone());
-    let parts = PaneParts { tmux, panes: context.panes.clone(), entry };
+    let parts = PaneParts { tmux, panes: context.panes.clone(), entry: entry.clone() };
     let backend = TmuxPane::live(parts, attachment, Resources { claim, pump, flusher, faults });
-    Ok(TerminalNode::over(spec, backend, hooks, outside))
+    Ok((backend, entry, size))
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
-pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, entry: PaneEntry) -> TerminalNode {
-    let hooks = panes.hooks_dir(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
-    let outside = location(&entry);
+pub(crate) fn adopt(panes: &Panes, entry: PaneEntry) -> TmuxPane {
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(panes.tmux.clone());
     let attaching = take_over(tmux.clone(), panes.clone(), entry.clone());
-    let backend = TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching);
-    TerminalNode::over(spec, backend, hooks, outside)
+    TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
 }
 
 async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attached, AttachError> {
@@ -218,11 +213,4 @@ fn remove_hooks(folder: Option<&PathBuf>) {
         // The program was not started.
         let _ = std::fs::remove_dir_all(folder);
     }
-}
-
-fn location(entry: &PaneEntry) -> Outside {
-    let mut place = vec![("pane_id", entry.pane.clone()), ("owned", entry.ours.to_string())];
-    place.extend(entry.session.clone().map(|session| ("tmux_session", session)));
-    place.extend(entry.socket.clone().map(|socket| ("tmux_socket", socket)));
-    Outside { recording: entry.recording.clone(), unrecorded: None, place }
 }

@@ -49,7 +49,7 @@ const MAX_REPLIES: usize = 64;
 
 /// A pane of tmux.
 #[derive(Debug)]
-pub(super) struct TmuxPane {
+pub(crate) struct TmuxPane {
     clock: Clock,
     tmux: Tmux,
     panes: Panes,

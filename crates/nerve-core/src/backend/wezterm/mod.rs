@@ -32,12 +32,10 @@ use self::poller::{Poller, Process, SharedState};
 use self::repaint::Repainter;
 use self::writer::InputWriter;
 use super::pane::{Claim, NewPane, PaneContext, PaneEntry, PaneError, Panes, TerminalKind};
-use super::{BackendEvent, SpawnError, tty};
+use super::{BackendEvent, Program, SpawnError, tty};
 use crate::clock::Clock;
 use crate::host::HostSpec;
 use crate::host::manager::{Label, QUALITY};
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
@@ -48,39 +46,37 @@ pub use client::Wezterm;
 /// Pane events that may be queued.
 const MAX_QUEUED_EVENTS: usize = 8;
 
-/// Creates a pane or takes over an existing one.
+/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
+/// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
 /// Nothing was started.
 pub(crate) async fn start(
-    mut spec: TerminalSpec,
     context: PaneContext<'_>,
-) -> Result<TerminalNode, SpawnError> {
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
     let server = server_of(context.panes, context.place.socket.clone());
     let (id, session_id) = HostSpec::new_ids();
-    let (listed, claim, hooks, ours) = match &context.place.pane {
+    let (listed, claim, ours) = match &context.place.pane {
         Some(pane) => {
             let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
             let claim = claim(context.panes, &server, &listed.id(), context.label)?;
-            (listed, claim, None, false)
+            (listed, claim, false)
         }
         None => {
             let folder = context.panes.hooks_dir(&id);
-            let mut argv = spec.program.argv.clone();
-            let hooks = HookSocket::attach_if_able(&spec, context.relay, &mut argv, folder.as_deref());
-            std::mem::swap(&mut argv, &mut spec.program.argv);
-            let listed = create_pane(&server, &spec, &context).await;
-            // The node's info shows the command as requested.
-            spec.program.argv = argv;
+            let mut run = context.program.clone();
+            add_hooks(&mut run.argv, folder.as_deref());
+            let listed = create_pane(&server, &run, &context).await;
             let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
             let claim = claim(context.panes, &server, &listed.id(), context.label);
             if claim.is_err() {
                 let _ = server.wezterm.kill(&listed.id()).await;
             }
-            (listed, claim?, hooks, true)
+            (listed, claim?, true)
         }
     };
-    spec.size = Size::new(listed.size.cols, listed.size.rows);
+    let size = Size::new(listed.size.cols, listed.size.rows);
     let process = Process::of(&listed);
     let mut events = VecDeque::new();
     let mut entry = PaneEntry {
@@ -92,14 +88,14 @@ pub(crate) async fn start(
         session: None,
         pane: listed.id(),
         pid: process.map(|process| process.pid),
-        cwd: spec.program.cwd.clone(),
+        cwd: context.program.cwd.clone(),
         ours,
         label: context.label.clone(),
         recording: None,
         memory: Default::default(),
     };
     let recorder = match context.record {
-        true => context.panes.start_recording(&entry, spec.size, context.now, true),
+        true => context.panes.start_recording(&entry, size, context.now, true),
         false => Ok(None),
     };
     // The node works without a recording too.
@@ -113,17 +109,15 @@ pub(crate) async fn start(
             "cannot write the pane's entry, so a new server will not find it: {error}"
         )));
     }
-    let location = Outside { recording: entry.recording.clone(), ..Outside::default() };
-    let builder =
-        PaneBuilder { server, panes: context.panes.clone(), entry, process, claim: Some(claim), events };
+    let panes = context.panes.clone();
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-    let repainter = repainter_for(&spec, ours);
-    let pane = builder.build(Pump::new(taps), repainter, false);
-    Ok(TerminalNode::over(spec, pane, hooks, location))
+    let repainter = repainter_for(context.full_screen, ours);
+    Ok((builder.build(Pump::new(taps), repainter, false), entry, size))
 }
 
-/// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
-pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> TerminalNode {
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend. Also returns the updated entry.
+pub(crate) fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
     let server = server_of(panes, entry.socket.clone());
     let mut events = VecDeque::new();
     let claim = claim(panes, &server, &entry.pane, &entry.label);
@@ -145,12 +139,9 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
         },
         (Ok(_), None) => {}
     }
-    let hooks = panes.hooks_dir(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
-    let location = Outside { recording: entry.recording.clone(), ..Outside::default() };
-    let builder = PaneBuilder { server, panes: panes.clone(), entry, process, claim: claim.ok(), events };
-    let repainter = repainter_for(&spec, builder.entry.ours);
-    let pane = builder.build(pump, repainter, true);
-    TerminalNode::over(spec, pane, hooks, location)
+    let (panes, claim) = (panes.clone(), claim.ok());
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim, events };
+    (builder.build(pump, repainter_for(full_screen, entry.ours), true), entry)
 }
 
 /// The parts of a backend.
@@ -220,27 +211,19 @@ fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
 
 async fn create_pane(
     server: &WeztermServer,
-    spec: &TerminalSpec,
+    program: &Program,
     context: &PaneContext<'_>,
 ) -> Result<ListedPane, SpawnError> {
-    spec.program.find()?;
-    let pane = NewPane { size: spec.size, session: context.place.session.clone(), ..NewPane::default() };
-    let id = server
-        .wezterm
-        .spawn_program(&spec.program, &pane, uses_alt_screen(spec))
-        .await
-        .map_err(spawn_error)?;
+    program.find()?;
+    let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
+    let id = server.wezterm.spawn_program(program, &pane, context.full_screen).await.map_err(spawn_error)?;
     server.wezterm.find(&id).await.map_err(spawn_error)
 }
 
-/// Returns true for programs that may use the alternate screen, which then has to be detected. A shell's `clear` empties the
+/// A program that draws its own screen may use the alternate screen, which then has to be detected. A shell's `clear` empties the
 /// scrollback too, but does not matter.
-fn uses_alt_screen(spec: &TerminalSpec) -> bool {
-    spec.profile.composer.is_some()
-}
-
-fn repainter_for(spec: &TerminalSpec, ours: bool) -> Repainter {
-    if uses_alt_screen(spec) { Repainter::for_full_screen(ours) } else { Repainter::default() }
+fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
+    if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
 }
 
 fn claim(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {

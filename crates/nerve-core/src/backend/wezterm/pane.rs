@@ -27,7 +27,7 @@ use crate::pump::Pump;
 const ALL_ROWS: u32 = 1_000_000;
 
 /// A pane of WezTerm.
-pub(super) struct WeztermPane {
+pub(crate) struct WeztermPane {
     pub(super) server: Arc<WeztermServer>,
     pub(super) entry: PaneEntry,
     pub(super) panes: Panes,
