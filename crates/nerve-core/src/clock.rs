@@ -1,11 +1,11 @@
-//! The one place of this crate that reads a clock.
+//! The only module of this crate that reads a clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nerve_term::event::TsNs;
 use tokio::time::Instant;
 
-/// Longer limits mean this one, thirty years: an instant cannot be any distance away.
+/// Upper limit of timeouts, thirty years: an `Instant` has a limited range.
 pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// Wall time that never goes backwards: anchored once, then advanced by the monotonic clock.
@@ -16,7 +16,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock anchored now.
+    /// Creates a clock anchored now.
     pub fn start() -> Clock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock {
@@ -25,12 +25,12 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> TsNs {
         self.wall + self.anchor.elapsed()
     }
 
-    /// The instant of a time; for timers.
+    /// Converts a time into an instant, for timers.
     pub fn instant(&self, at: TsNs) -> Instant {
         self.anchor + at.since(self.wall)
     }

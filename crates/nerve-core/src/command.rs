@@ -12,6 +12,7 @@ use nerve_term::parse::{ParserKind, Section, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::backend::pane::{PanePlace, TerminalKind};
 use crate::chat::ChatSpec;
 use crate::conversation::{Conversation, ConversationId};
 use crate::error::EngineError;
@@ -225,18 +226,6 @@ pub enum BackendKind {
     Chat,
 }
 
-/// Whose terminal a node is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TerminalKind {
-    /// Our own.
-    Pty,
-    /// A pane of tmux.
-    Tmux,
-    /// A pane of WezTerm.
-    Wezterm,
-}
-
 impl BackendKind {
     /// All of them.
     pub const ALL: [BackendKind; 8] = [
@@ -283,23 +272,6 @@ impl BackendKind {
     pub fn is_claude(self) -> bool {
         matches!(self, BackendKind::Claude | BackendKind::ClaudeTmux | BackendKind::ClaudeWezterm)
     }
-}
-
-/// Where a node's pane is or is to be, for nodes in a terminal of somebody else.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PanePlace {
-    /// A pane that is there already, to be taken over and never to be killed: `%3` or `session:window.pane` of tmux, a number of
-    /// WezTerm. `None` makes a new one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pane: Option<String>,
-    /// The tmux session a new pane goes to; made if it is not there. `nerve` if `None`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The multiplexer's own server: a socket's path, or for tmux a name as `tmux -L` takes it. `None` is the one that its command
-    /// line would take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub socket: Option<String>,
 }
 
 /// A prompt for a node.

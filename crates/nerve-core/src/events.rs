@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
-use crate::meter::{Meter, Metered};
+use crate::metrics::{Metrics, TurnTimer};
 
 /// Events kept for a subscriber that is slow; the oldest go first, and it is told how many.
 const BACKLOG: usize = 4096;
@@ -25,7 +25,7 @@ struct Shared {
     order: Mutex<()>,
     seq: AtomicU64,
     clock: Clock,
-    meter: Meter,
+    metrics: Metrics,
 }
 
 impl Publisher {
@@ -38,7 +38,7 @@ impl Publisher {
                 order: Mutex::new(()),
                 seq: AtomicU64::new(0),
                 clock,
-                meter: Meter::default(),
+                metrics: Metrics::default(),
             }),
         }
     }
@@ -69,13 +69,13 @@ impl Publisher {
     }
 
     /// What is counted beside what is told.
-    pub fn meter(&self) -> &Meter {
-        &self.shared.meter
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Counts a turn that begins now.
-    pub(crate) fn begin_turn(&self, kind: &'static str) -> Metered {
-        self.shared.meter.begin(kind, self.shared.clock)
+    pub(crate) fn begin_turn(&self, kind: &'static str) -> TurnTimer {
+        self.shared.metrics.begin(kind, self.shared.clock)
     }
 
     /// All events from now on.

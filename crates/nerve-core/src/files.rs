@@ -1,4 +1,4 @@
-//! Files that are replaced whole, for this user alone, and the lock that keeps two writers apart.
+//! Private files that are replaced atomically, and a lock between processes.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -6,15 +6,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Between two looks at a lock that somebody has.
+/// Interval of attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Makes a folder and what is missing above it, for this user alone.
+/// Creates a directory and its parents with mode 0700.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces a file: whoever reads it, and whatever happens meanwhile, it is the old one or the new one. Its mode is 0600.
+/// Replaces a file atomically. Its mode is 0600.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(folder)?;
@@ -24,12 +24,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that nobody else changes what it stands for; between processes too.
+/// An exclusive lock, also between processes.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Waits for the lock file at `path`, at most `patience`; the error is `WouldBlock` then. Blocks.
+    /// Waits for the lock file at `path`, for at most `patience`; then fails with `WouldBlock`. Blocking.
     pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let deadline = Instant::now() + patience;
@@ -49,7 +49,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Explicitly: a child that is just being started may hold a copy of the descriptor.
+        // Explicit, because a child that is being started may hold a copy of the descriptor.
         let _ = self.0.unlock();
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_had_by_one_and_passed_on() {
+    fn lock_is_exclusive_until_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let held = Lock::take(&path, Duration::ZERO).unwrap();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_private() {
+    fn replaces_file_atomically_with_private_mode() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("a/b");
         private_folder(&inner).unwrap();

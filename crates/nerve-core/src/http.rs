@@ -1,4 +1,4 @@
-//! Requests over HTTP: the only way out of this crate. Model APIs of chat nodes, webhooks, and what others send through it.
+//! The only HTTP client of this crate, for model APIs and webhooks.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -12,45 +12,45 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(10);
+/// Timeout of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends requests: `http://` and, with the public certificates, `https://`. Follows no redirect: a request with a key in it goes where
-/// it was sent. Limits of time are the caller's.
+/// The client for `http://` and `https://` with public root certificates. It follows no redirects, which could leak keys.
+/// Callers set timeouts.
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// An error with what lies behind it: alone they say `client error (Connect)`.
-pub(crate) fn in_words(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut behind = error.source();
-    while let Some(cause) = behind {
-        let cause_words = cause.to_string();
-        if !words.ends_with(&cause_words) {
-            words = format!("{words}: {cause_words}");
+/// Formats an error with its causes; hyper's own message is only `client error (Connect)`.
+pub(crate) fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
-        behind = cause.source();
+        source = cause.source();
     }
-    words
+    text
 }
 
-/// Sends a request and reads its answer, `most` bytes of it: a longer one is an error. Limits of time are the caller's.
+/// Sends a request and reads at most `limit` bytes of the response; more is an error. Callers set timeouts.
 ///
 /// # Errors
-/// What keeps us from the answer, for people.
-pub async fn send(request: Request<Bytes>, most: usize) -> Result<Response<Bytes>, String> {
-    let answer = client().request(request.map(Full::new)).await.map_err(|error| in_words(&error))?;
-    let (head, body) = answer.into_parts();
-    let body = Limited::new(body, most).collect().await.map_err(|error| error.to_string())?;
+/// Why there is no response, for people.
+pub async fn send(request: Request<Bytes>, limit: usize) -> Result<Response<Bytes>, String> {
+    let response = client().request(request.map(Full::new)).await.map_err(|error| error_chain(&error))?;
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?;
     Ok(Response::from_parts(head, body.to_bytes()))
 }
 
-/// The client that all requests go through: it keeps connections.
+/// Returns the shared client, which reuses connections.
 pub(crate) fn client() -> HttpClient {
     static CLIENT: OnceLock<HttpClient> = OnceLock::new();
     CLIENT
         .get_or_init(|| {
             let mut http = HttpConnector::new();
-            http.set_connect_timeout(Some(CONNECT));
+            http.set_connect_timeout(Some(CONNECT_TIMEOUT));
             http.enforce_http(false);
             let https = HttpsConnectorBuilder::new()
                 .with_webpki_roots()

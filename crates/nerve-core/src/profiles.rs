@@ -1,4 +1,4 @@
-//! Reads the user's own profiles.
+//! Loads the user's own profiles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use nerve_term::profile::{Profile, ProfileError, Profiles};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// A profile file larger than this is none.
+/// Maximum size of a profile file in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// The built-in profiles with those of `folder` (`*.toml`, by name) over them. What could not be read or understood is told;
-/// the rest is used.
+/// Returns the built-in profiles, overridden by those in `folder` (`*.toml`, in the order of their names), and the errors of
+/// invalid files.
 pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     let mut errors = Vec::new();
     let mut files = Vec::new();
@@ -28,26 +28,26 @@ pub fn load(folder: Option<&Path>) -> (Profiles, Vec<ProfileError>) {
     (profiles, errors)
 }
 
-/// The profiles there are, and what could not be read.
-pub(crate) struct Loaded {
+/// Profiles, and the errors of invalid files.
+pub(crate) struct LoadedProfiles {
     profiles: Profiles,
-    /// In words.
+    /// The error messages.
     pub(crate) broken: Vec<String>,
 }
 
-impl Loaded {
+impl LoadedProfiles {
     /// See [`load`].
-    pub(crate) fn from_folder(folder: Option<&Path>) -> Loaded {
+    pub(crate) fn from_folder(folder: Option<&Path>) -> LoadedProfiles {
         let (profiles, errors) = load(folder);
-        Loaded { profiles, broken: errors.iter().map(ToString::to_string).collect() }
+        LoadedProfiles { profiles, broken: errors.iter().map(ToString::to_string).collect() }
     }
 
-    /// The profile of that name, else the one that fits the command.
+    /// Returns the profile of that name, otherwise the one for the command.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No profile has that name.
     pub(crate) fn find(&self, name: Option<&str>, argv: &[String]) -> Result<Arc<Profile>, EngineError> {
-        let Loaded { profiles, broken } = self;
+        let LoadedProfiles { profiles, broken } = self;
         let known = |profiles: &Profiles| profiles.names().join(", ");
         match name {
             None => profiles
@@ -56,7 +56,7 @@ impl Loaded {
             Some(name) => profiles.get(name).ok_or_else(|| {
                 let error = EngineError::new(ErrorKind::NotFound, format!("no profile '{name}'"));
                 error.hint(format!(
-                    "there are: {}{}{}",
+                    "profiles: {}{}{}",
                     known(profiles),
                     if broken.is_empty() { "" } else { "; not loaded: " },
                     broken.join("; ")
@@ -67,7 +67,7 @@ impl Loaded {
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
-    // No such folder: the user has no profiles.
+    // A missing directory means no user profiles.
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
         .map(|entry| entry.path())
@@ -80,7 +80,7 @@ fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
 fn read(path: &Path) -> Result<String, String> {
     let size = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if size > FILE_LIMIT {
-        return Err(format!("{size} bytes: a profile has at most {FILE_LIMIT}"));
+        return Err(format!("the file has {size} bytes, the limit is {FILE_LIMIT}"));
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }

@@ -1,15 +1,15 @@
-//! The one place where a byte gets its time and its offset; from here it goes into the taps.
+//! The only place where bytes get their time and offset, before they reach the taps.
 
 use nerve_term::event::{Event, EventKind, ExitStatus, Origin, Size, TsNs};
 
 use crate::tap::Tap;
 
-/// What stands in a recording for a byte that was typed unseen: lengths stay, so offsets hold, and so do the ends of lines.
+/// Returns the replacement for a hidden byte. Lengths and line ends are preserved.
 fn redacted(byte: &u8) -> u8 {
     if matches!(byte, b'\r' | b'\n') { *byte } else { b'*' }
 }
 
-/// Counts a terminal's bytes and hands everything that happens on it to the taps.
+/// Counts a terminal's bytes and passes all its events to the taps.
 #[derive(Default)]
 pub struct Pump {
     taps: Vec<Box<dyn Tap>>,
@@ -27,60 +27,60 @@ impl std::fmt::Debug for Pump {
 }
 
 impl Pump {
-    /// A pump of a fresh terminal.
+    /// Creates a pump for a new terminal.
     pub fn new(taps: Vec<Box<dyn Tap>>) -> Pump {
         Pump { taps, ..Pump::default() }
     }
 
-    /// A pump that goes on where another one ended, after `offset` bytes of output.
+    /// Creates a pump that continues after `offset` bytes of output.
     pub fn resumed(taps: Vec<Box<dyn Tap>>, offset: u64) -> Pump {
         Pump { taps, offset, ..Pump::default() }
     }
 
-    /// The taps, which hear nothing any more; the count stays.
+    /// Removes and returns the taps; the count stays.
     pub fn take_taps(&mut self) -> Vec<Box<dyn Tap>> {
         std::mem::take(&mut self.taps)
     }
 
-    /// Output bytes so far.
+    /// Returns the number of output bytes so far.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The child wrote `bytes`.
+    /// Records output of the child.
     pub fn output(&mut self, at: TsNs, bytes: &[u8]) {
         self.tap(at, EventKind::Output(bytes));
         self.offset += bytes.len() as u64;
     }
 
-    /// `bytes` go to the child. With `hidden` the taps learn only how many.
+    /// Records input for the child. With `hidden`, the taps receive asterisks.
     pub fn input(&mut self, at: TsNs, bytes: &[u8], origin: Origin, hidden: bool) {
         let stars: Vec<u8> = if hidden { bytes.iter().map(redacted).collect() } else { Vec::new() };
         let bytes = if hidden { &stars } else { bytes };
         self.tap(at, EventKind::Input { bytes, origin, redacted: hidden });
     }
 
-    /// The terminal got another size.
+    /// Records a size change.
     pub fn resize(&mut self, at: TsNs, size: Size) {
         self.tap(at, EventKind::Resize(size));
     }
 
-    /// A snapshot is taken here.
+    /// Records a snapshot.
     pub fn snapshot(&mut self, at: TsNs, id: u64, label: &str) {
         self.tap(at, EventKind::Snapshot { id, label });
     }
 
-    /// Output is missing here.
+    /// Records that output is missing.
     pub fn gap(&mut self, at: TsNs) {
         self.tap(at, EventKind::Gap);
     }
 
-    /// The child is gone.
+    /// Records the child's exit.
     pub fn exit(&mut self, at: TsNs, status: ExitStatus) {
         self.tap(at, EventKind::Exit(status));
     }
 
-    /// Reports of taps that failed since the last call.
+    /// Returns messages of taps that failed since the last call.
     pub fn take_failures(&mut self) -> Vec<String> {
         std::mem::take(&mut self.failed)
     }
@@ -91,7 +91,7 @@ impl Pump {
         self.taps.retain_mut(|tap| match tap.event(&event) {
             Ok(()) => true,
             Err(error) => {
-                failed.push(format!("tap '{}' failed and is off: {error}", tap.name()));
+                failed.push(format!("tap '{}' failed and was removed: {error}", tap.name()));
                 false
             }
         });
@@ -106,7 +106,7 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
 
-    /// Keeps so many events, then fails.
+    /// Collects up to this many events, then fails.
     struct Collect(Seen, usize);
 
     impl Tap for Collect {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_unseen_leaves_only_its_length() {
+    fn hidden_input_is_redacted_to_its_length() {
         let seen = Arc::default();
         let mut pump = Pump::new(vec![Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.input(TsNs(1), b"seen", Origin::Api, false);
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_tap_is_dropped_and_reported_once() {
+    fn failing_tap_is_dropped_and_reported_once() {
         let seen = Arc::default();
         let mut pump =
             Pump::new(vec![Box::new(Collect(Arc::default(), 1)), Box::new(Collect(Arc::clone(&seen), 9))]);
         pump.output(TsNs(1), b"a");
         pump.output(TsNs(2), b"b");
         pump.output(TsNs(3), b"c");
-        assert_eq!(pump.take_failures(), vec!["tap 'collect' failed and is off: full".to_string()]);
-        assert_eq!(seen.lock().unwrap().len(), 3, "the others go on");
+        assert_eq!(pump.take_failures(), vec!["tap 'collect' failed and was removed: full".to_string()]);
+        assert_eq!(seen.lock().unwrap().len(), 3, "the other tap continues");
     }
 }

@@ -1,8 +1,8 @@
-//! Writes a terminal's recording: gathers what the pump hands over, and compresses and writes it on a thread of its own.
+//! Writes a terminal's recording. Events are collected under a lock; a separate thread compresses and writes them.
 //!
-//! The byte path pays one copy under a lock and never waits. What was handed over is on disk within [`ROTATE_AFTER`], by a timer.
-//! When the disk is slower than the child, whoever reads the child waits for [room](Flusher::room); a disk that takes nothing for
-//! 10 s ends the recording, not the session.
+//! The byte path costs one copy and never waits. Events are on disk within [`ROTATE_AFTER`]. If the disk is slower than the
+//! child, the reader of the child waits for [room](Flusher::room). A disk that takes nothing for 10 s ends the recording, not
+//! the session.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,37 +16,37 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::tap::Tap;
 
-/// What compressing and writing take of the time in which output must be on disk.
-const MARGIN: Duration = Duration::from_millis(50);
-/// Full segments that may wait for the disk before the child is read no further: 4 MiB.
+/// Part of [`ROTATE_AFTER`] that is reserved for compressing and writing.
+const WRITE_MARGIN: Duration = Duration::from_millis(50);
+/// Full segments that may wait for the disk before the child is no longer read: 4 MiB.
 const MAX_WAITING: usize = 16;
-/// Full segments that a reader who does not wait for room may pile up.
-const TOO_MANY: usize = 4 * MAX_WAITING;
-/// Full segments from which on speed counts more than size.
-const BEHIND: usize = 2;
-/// Brotli quality while the disk thread is behind: the fastest there is for what agents write (1 and 0 are slower, and larger).
+/// Full segments that a reader may queue without waiting for room.
+const MAX_QUEUED: usize = 4 * MAX_WAITING;
+/// Full segments from which on the fast quality is used.
+const FAST_FROM: usize = 2;
+/// Brotli quality while the thread is behind: the fastest for agents' output (0 and 1 are slower and larger).
 const FAST_QUALITY: u8 = 2;
-/// A gap's reason: output was missed while nobody of ours was at the terminal.
+/// Reason of a gap: output was missed while no server was attached.
 const REATTACHED: u32 = 1;
-/// How long a full queue is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a full queue.
+const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The writing end of a recording, as a tap.
+/// The write end of a recording, as a tap.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
 }
 
-/// Asks for what was recorded to be on disk. Cheap to clone.
+/// Flushes a recording to disk. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Flusher {
     shared: Arc<Shared>,
 }
 
-/// What is known to be in the file.
+/// The state of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Output bytes in it.
+    /// Output bytes in the file.
     pub off: u64,
 }
 
@@ -54,24 +54,24 @@ pub struct Written {
 struct Shared {
     path: PathBuf,
     state: Mutex<State>,
-    /// There is something to do for the thread.
+    /// Signals work for the thread.
     work: Condvar,
-    /// The thread has written something.
+    /// Signals that the thread has written something.
     room: Notify,
-    /// The thread is over.
+    /// Signals the end of the thread.
     over: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Being gathered.
+    /// The segment being filled.
     segment: Segment,
-    /// When its first record came.
+    /// Time of its first record.
     since: Option<Instant>,
-    /// To be written, oldest first.
+    /// Segments to write, oldest first.
     full: VecDeque<Segment>,
     waiters: Vec<Waiter>,
-    /// Since when there has been no room.
+    /// When the queue became full.
     full_since: Option<tokio::time::Instant>,
     closing: bool,
     over: bool,
@@ -86,18 +86,18 @@ struct Waiter {
 }
 
 impl Recorder {
-    /// Creates the file and starts the thread. `quality` is Brotli's, 0–11.
+    /// Creates the file and starts the thread. `quality`: Brotli's, 0–11.
     ///
     /// # Errors
-    /// The file is there already and not empty, or cannot be made.
+    /// The file exists and is not empty, or cannot be created.
     pub fn create(path: &Path, quality: u8) -> Result<Recorder, AhrError> {
         Recorder::begin(Writer::create(path)?, 0, quality)
     }
 
-    /// Goes on with a recording that somebody else has begun: at its end, after as many bytes of output as are given back.
+    /// Continues an existing recording at its end. Also returns the output bytes it contains.
     ///
     /// # Errors
-    /// There is no such recording, it cannot be read or written, or somebody writes it.
+    /// There is no such recording, it cannot be read or written, or another process is writing it.
     pub fn resume(path: &Path, quality: u8) -> Result<(Recorder, u64), AhrError> {
         let (writer, off) = Writer::resume(path)?;
         Ok((Recorder::begin(writer, off, quality)?, off))
@@ -131,7 +131,7 @@ impl Recorder {
         Ok(Recorder { shared })
     }
 
-    /// For those who wait for the disk.
+    /// Returns a handle for waiting on the disk.
     pub fn flusher(&self) -> Flusher {
         Flusher { shared: self.shared.clone() }
     }
@@ -148,8 +148,8 @@ impl Recorder {
             state.since = None;
             state.full.push_back(full);
             self.shared.work.notify_one();
-            if state.full.len() >= TOO_MANY {
-                return Err(self.shared.give_up(&mut state));
+            if state.full.len() >= MAX_QUEUED {
+                return Err(self.shared.fail_disk(&mut state));
             }
         } else if state.since.is_none() {
             state.since = Some(Instant::now());
@@ -184,24 +184,24 @@ impl Tap for Recorder {
 }
 
 impl Drop for Recorder {
-    /// Writes what is left and the last block, syncs, and waits for it: not for ever, and not for a disk that hangs already.
+    /// Writes the rest and the last block, syncs, and waits for that within the timeout, unless the disk already hangs.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closing = true;
         self.shared.work.notify_one();
         if state.failed.is_none() {
             let waiting = |state: &mut State| !state.over;
-            // Out of patience or not, there is nothing else to be done.
-            drop(self.shared.over.wait_timeout_while(state, PATIENCE, waiting));
+            // After a timeout there is nothing left to do.
+            drop(self.shared.over.wait_timeout_while(state, DISK_TIMEOUT, waiting));
         }
     }
 }
 
 impl Flusher {
-    /// Waits until everything recorded so far is in the file, with `sync` also on the disk.
+    /// Waits until everything recorded so far is in the file; with `sync` also on the disk.
     ///
     /// # Errors
-    /// In words: the recording has failed.
+    /// The recording has failed; the message.
     pub async fn flush(&self, sync: bool) -> Result<Written, String> {
         let (reply, answer) = oneshot::channel();
         {
@@ -215,7 +215,7 @@ impl Flusher {
         answer.await.unwrap_or_else(|_| Err("the recording is closed".to_string()))
     }
 
-    /// Whether the disk keeps up. While it does not, the child should not be read: see [`Flusher::room`].
+    /// Returns true if the disk keeps up. Otherwise the child should not be read, see [`Flusher::room`].
     pub fn has_room(&self) -> bool {
         let mut state = self.shared.lock();
         let has_room = state.full.len() < MAX_WAITING || state.failed.is_some();
@@ -226,16 +226,15 @@ impl Flusher {
         has_room
     }
 
-    /// Waits until the disk has taken something. One that takes nothing for 10 s has failed, and is waited for no more. May
-    /// be dropped and called again.
+    /// Waits until the disk has taken something. After 10 s without progress the recording fails. Cancel-safe.
     pub async fn room(&self) {
         let since = self.shared.lock().full_since.unwrap_or_else(tokio::time::Instant::now);
-        if tokio::time::timeout_at(since + PATIENCE, self.shared.room.notified()).await.is_err() {
-            self.shared.give_up(&mut self.shared.lock());
+        if tokio::time::timeout_at(since + DISK_TIMEOUT, self.shared.room.notified()).await.is_err() {
+            self.shared.fail_disk(&mut self.shared.lock());
         }
     }
 
-    /// The recording's file.
+    /// Returns the recording's path.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
@@ -246,22 +245,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk hangs: nothing more is recorded, and what waits is let go.
-    fn give_up(&self, state: &mut State) -> String {
-        let message = format!("{} takes nothing any more", self.path.display());
+    /// Ends a recording whose disk hangs, and discards what is queued.
+    fn fail_disk(&self, state: &mut State) -> String {
+        let message = format!("{}: the disk does not respond", self.path.display());
         state.full.clear();
         state.failed.get_or_insert(message).clone()
     }
 }
 
-/// The thread.
+/// The writing thread.
 struct Worker {
     shared: Arc<Shared>,
     writer: Writer,
     quality: u8,
 }
 
-/// What it takes from the shared state in one go.
+/// Work taken from the shared state at once.
 struct Batch {
     segments: VecDeque<Segment>,
     waiters: Vec<Waiter>,
@@ -296,7 +295,7 @@ impl Worker {
                 break;
             }
         }
-        // Whoever asks from now on is told so.
+        // Later requests fail with this message.
         let mut state = self.shared.lock();
         state.failed.get_or_insert_with(|| "the recording is closed".to_string());
         state.waiters.clear();
@@ -309,18 +308,18 @@ impl Worker {
     fn next_batch(&self) -> Batch {
         let mut state = self.shared.lock();
         loop {
-            let asked = state.closing || !state.waiters.is_empty();
-            let due = state.since.map(|since| (ROTATE_AFTER - MARGIN).saturating_sub(since.elapsed()));
-            if asked || due == Some(Duration::ZERO) {
+            let requested = state.closing || !state.waiters.is_empty();
+            let due = state.since.map(|since| (ROTATE_AFTER - WRITE_MARGIN).saturating_sub(since.elapsed()));
+            if requested || due == Some(Duration::ZERO) {
                 let next = Segment::new(state.segment.end());
                 let segment = std::mem::replace(&mut state.segment, next);
                 state.since = None;
                 state.full.push_back(segment);
             }
-            if asked || !state.full.is_empty() {
-                let behind = state.full.len() > BEHIND;
-                // One at a time, so that room is made soon; all of them where somebody waits.
-                let take = if asked { state.full.len() } else { 1 };
+            if requested || !state.full.is_empty() {
+                let behind = state.full.len() > FAST_FROM;
+                // One segment at a time frees room early; all of them if a flush is requested.
+                let take = if requested { state.full.len() } else { 1 };
                 let segments = state.full.drain(..take).collect();
                 let waiters = std::mem::take(&mut state.waiters);
                 return Batch { segments, waiters, closing: state.closing, behind };
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_idle_session_wrote_is_on_disk_by_the_timer() {
+    fn timer_writes_output_of_idle_session() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flush_waits_for_the_disk_and_a_fast_writer_loses_nothing() {
+    async fn flush_writes_all_output_of_fast_writer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
@@ -412,12 +411,12 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_goes_on_where_it_ended_and_what_was_torn_is_cut_off() {
+    fn resume_truncates_torn_tail_and_continues() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let mut recorder = Recorder::create(&path, 4).unwrap();
         data(&mut recorder, 0, b"before");
-        assert!(Recorder::resume(&path, 4).is_err(), "somebody writes it");
+        assert!(Recorder::resume(&path, 4).is_err(), "another recorder is writing it");
         drop(recorder);
         let whole = std::fs::read(&path).unwrap();
         for torn in [&b""[..], &whole[..30], &whole[..whole.len() - 3]] {
@@ -434,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_recorder_of_a_file_is_refused() {
+    fn existing_recording_is_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.ahr");
         let first = Recorder::create(&path, 4).unwrap();

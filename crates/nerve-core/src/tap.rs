@@ -1,15 +1,15 @@
-//! What is told of every event before the terminal model sees it.
+//! The interface of event sinks such as the recorder.
 
 use nerve_term::event::Event;
 
-/// A sink of a terminal's events: a recording, a copy, a test. It gets every byte before the model does, so that a fault in
-/// the model or a parser still leaves the bytes in it.
+/// A sink of a terminal's events. It receives every byte before the terminal model, so that a bug in the model or a parser
+/// loses no bytes.
 pub trait Tap: Send {
-    /// What it is called in reports.
+    /// Returns the name for reports.
     fn name(&self) -> &str;
-    /// Takes an event.
+    /// Handles an event.
     ///
     /// # Errors
-    /// In words. The tap is dropped and the failure reported once; the node lives on.
+    /// The message. The tap is dropped and the failure reported once; the node continues.
     fn event(&mut self, event: &Event<'_>) -> Result<(), String>;
 }

@@ -1,4 +1,4 @@
-//! Tells another program over HTTP: a POST with a JSON body, signed, tried again while it fails.
+//! Notifies another program over HTTP: a signed POST with a JSON body, retried on failure.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use crate::error::{EngineError, ErrorKind};
 use crate::http::client;
 use crate::telemetry::TraceContext;
 
-/// How often a delivery is tried again.
-const RETRIES: u32 = 5;
-/// How long it waits before the first time; twice as long before each that follows.
+/// Number of retries.
+const MAX_RETRIES: u32 = 5;
+/// Pause before the first retry; it doubles each time.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// How long one try may take, its answer included.
-const TRY: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are read: what it says does not matter.
-const ANSWER: usize = 64 << 10;
-/// Bytes a URL may have.
+/// Timeout of one attempt, including the response.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a response that are read; its content is ignored.
+const MAX_RESPONSE: usize = 64 << 10;
+/// Maximum bytes of a URL.
 const MAX_URL: usize = 2048;
-/// Bytes a secret may have.
+/// Maximum bytes of a secret.
 const MAX_SECRET: usize = 4096;
 
-/// Where to tell, and the secret that proves who tells. Shows neither path nor secret when it is printed: both may open doors.
+/// A URL and the secret for signatures. `Debug` prints neither path nor secret.
 #[derive(Clone)]
 pub struct Webhook {
     url: Uri,
     secret: Option<String>,
 }
 
-/// A try to deliver.
+/// An attempt to deliver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it began: seconds since the Unix epoch.
+    /// Start of the attempt, in seconds since the Unix epoch.
     pub at: f64,
-    /// The status of the answer.
+    /// Status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there is none.
+    /// Why there is no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What is sent.
+/// A message to deliver.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
-    /// `X-Nerve-Event`.
+    /// Value of `X-Nerve-Event`.
     pub(crate) event: &'static str,
-    /// `X-Nerve-Delivery`: the same for all tries.
+    /// Value of `X-Nerve-Delivery`, the same for all attempts.
     pub(crate) id: String,
-    /// JSON.
+    /// The JSON body.
     pub(crate) body: Bytes,
-    /// What it is part of.
+    /// The trace that the message is part of.
     pub(crate) trace: Option<Arc<TraceContext>>,
 }
 
@@ -71,10 +71,10 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A webhook, looked at before anything is done.
+    /// Checks a URL and a secret.
     ///
     /// # Errors
-    /// InvalidRequest: a URL that is none, or not `http` or `https`, or has a user in it; a secret that is empty or endless.
+    /// InvalidRequest: the URL is invalid, not `http` or `https`, or contains a user; the secret is empty or too long.
     pub fn new(url: &str, secret: Option<String>) -> Result<Webhook, EngineError> {
         let invalid = |problem: &str| {
             EngineError::new(ErrorKind::InvalidRequest, format!("the webhook's {problem}"))
@@ -83,7 +83,7 @@ impl Webhook {
         if url.len() > MAX_URL {
             return Err(invalid(&format!("URL is longer than {MAX_URL} bytes")));
         }
-        let uri: Uri = url.parse().map_err(|_| invalid("URL is none"))?;
+        let uri: Uri = url.parse().map_err(|_| invalid("URL is invalid"))?;
         if !uri.scheme().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
             return Err(invalid("URL must begin with http:// or https://"));
         }
@@ -91,7 +91,7 @@ impl Webhook {
             return Err(invalid("URL has a user or a password in it, which is not sent"));
         }
         if uri.host().is_none_or(str::is_empty) {
-            return Err(invalid("URL names no host"));
+            return Err(invalid("URL has no host"));
         }
         match &secret {
             Some(secret) if secret.is_empty() => Err(invalid("secret is empty")),
@@ -102,18 +102,18 @@ impl Webhook {
         }
     }
 
-    /// Scheme, host and port: what may be shown of its URL.
+    /// Returns scheme, host and port, the part of the URL that may be shown.
     pub fn origin(&self) -> String {
         let authority = self.url.authority().map(|authority| authority.as_str()).unwrap_or_default();
         format!("{}://{authority}", self.url.scheme_str().unwrap_or_default())
     }
 
-    /// There is a secret.
+    /// Returns true if requests are signed.
     pub fn is_signed(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// Tries until it is delivered or the tries are used up; `tried` is told each. `true`: delivered.
+    /// Sends until it succeeds or the retries are used up, and passes each attempt to `tried`. Returns true on success.
     pub(crate) async fn deliver(
         &self,
         delivery: &Delivery,
@@ -122,28 +122,29 @@ impl Webhook {
     ) -> bool {
         let clock = Clock::start();
         let mut pause = first_pause;
-        for left in (0..=RETRIES).rev() {
+        for left in (0..=MAX_RETRIES).rev() {
             let at = clock.now().0;
-            let outcome = match tokio::time::timeout(TRY, self.post(delivery, at / 1_000_000_000)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(format!("no answer within {} s", TRY.as_secs())),
-            };
-            // Exact to well under a microsecond until the year 2100.
+            let outcome =
+                match tokio::time::timeout(ATTEMPT_TIMEOUT, self.post(delivery, at / 1_000_000_000)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(format!("no answer within {} s", ATTEMPT_TIMEOUT.as_secs())),
+                };
+            // Precise to less than a microsecond until the year 2100.
             let at = at as f64 / 1e9;
-            let again = match outcome {
+            let should_retry = match outcome {
                 Ok(status) => {
                     tried(Attempt { at, status: Some(status.as_u16()), error: None });
                     if status.is_success() {
                         return true;
                     }
-                    may_pass(status)
+                    is_retryable(status)
                 }
                 Err(error) => {
                     tried(Attempt { at, status: None, error: Some(error) });
                     true
                 }
             };
-            if !again || left == 0 {
+            if !should_retry || left == 0 {
                 return false;
             }
             tokio::time::sleep(pause).await;
@@ -169,15 +170,15 @@ impl Webhook {
         if let Some(trace) = &delivery.trace {
             trace.put_into(request.headers_mut());
         }
-        let answer = client().request(request).await.map_err(|error| in_words(&error))?;
+        let answer = client().request(request).await.map_err(|error| error_chain(&error))?;
         let status = answer.status();
-        // To the end, where it is near: the connection can be used again then.
-        let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
+        // A response that is read completely lets the connection be reused.
+        let _ = Limited::new(answer.into_body(), MAX_RESPONSE).collect().await;
         Ok(status)
     }
 }
 
-/// `sha256=` and the HMAC-SHA256 of `timestamp.body`, in hexadecimal digits.
+/// Returns `sha256=` and the hexadecimal HMAC-SHA256 of `timestamp.body`.
 fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let mut context = hmac::Context::with_key(&key);
@@ -189,13 +190,13 @@ fn signature(secret: &str, seconds: u64, body: &[u8]) -> String {
     })
 }
 
-/// It may be another answer the next time.
-fn may_pass(status: StatusCode) -> bool {
+/// Returns true for a status that may change on a retry.
+fn is_retryable(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
-/// An error with what led to it. Names of hosts may be in it, the rest of a URL is not.
-fn in_words(error: &dyn std::error::Error) -> String {
+/// Formats an error with its causes. They contain at most the host of the URL.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_looked_at_first() {
+    fn invalid_urls_and_secrets_are_rejected() {
         let good = ["http://127.0.0.1:8080/x?y=1", "https://example.com", "http://[::1]:9/"];
         for url in good {
             assert!(Webhook::new(url, None).is_ok(), "{url}");
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_secret_nor_path_is_shown() {
+    fn debug_hides_secret_and_path() {
         let hook = Webhook::new("https://example.com:1/T0KEN?k=v", Some("hush".to_string())).unwrap();
         let shown = format!("{hook:?}");
         assert!(shown.contains("https://example.com:1"), "{shown}");
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signature_is_that_of_other_programs() {
+    fn signature_matches_openssl() {
         // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret
         let expected = "sha256=49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686";
         assert_eq!(signature("secret", 1_700_000_000, br#"{"a":1}"#), expected);
@@ -262,20 +263,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_answers_is_tried_six_times_each_for_ten_seconds() {
-        // Taken into the backlog, and never accepted.
-        let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    async fn silent_server_gets_six_attempts_of_ten_seconds() {
+        // Accepted into the backlog only.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let began = tokio::time::Instant::now();
-        let (done, all) = attempts(&format!("http://{}/", deaf.local_addr().unwrap())).await;
+        let (done, all) = attempts(&format!("http://{}/", silent.local_addr().unwrap())).await;
         assert!(!done && all.len() == 6, "{all:?}");
         assert!(all.iter().all(|attempt| attempt.status.is_none() && attempt.error.is_some()), "{all:?}");
-        // Six tries of ten seconds, and pauses of 1, 2, 4, 8 and 16.
+        // Six attempts of ten seconds, and pauses of 1, 2, 4, 8 and 16.
         let took = began.elapsed();
         assert!(took >= Duration::from_secs(90) && took < Duration::from_secs(93), "{took:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_there_is_tried_again_with_pauses() {
+    async fn refused_connection_is_retried_with_pauses() {
         let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/secret-path", gone.local_addr().unwrap());
         drop(gone);
@@ -288,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_tried_again() {
-        for (status, again) in [
+    fn only_temporary_statuses_are_retried() {
+        for (status, should_retry) in [
             (500, true),
             (503, true),
             (599, true),
@@ -300,7 +301,7 @@ mod tests {
             (410, false),
             (301, false),
         ] {
-            assert_eq!(may_pass(StatusCode::from_u16(status).unwrap()), again, "{status}");
+            assert_eq!(is_retryable(StatusCode::from_u16(status).unwrap()), should_retry, "{status}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nerve_core::backend::pane::Panes;
-use nerve_core::host::hosting::Hosting;
+use nerve_core::host::manager::HostManager;
 use nerve_record::name;
 
 use crate::daemon::{LOCK_PATIENCE, LOCK_POLL};
@@ -168,8 +168,8 @@ impl Places {
     ///
     /// # Errors
     /// See [`private_directory`].
-    pub fn hosting(&self, program: PathBuf) -> Result<Hosting, ServerError> {
-        let hosting = Hosting {
+    pub fn hosting(&self, program: PathBuf) -> Result<HostManager, ServerError> {
+        let hosting = HostManager {
             program,
             runtime: self.runtime.join("hosts"),
             registry: self.hosts(),

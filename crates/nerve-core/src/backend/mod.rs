@@ -1,11 +1,11 @@
-//! Where a terminal's bytes come from and go to.
+//! Backends: the sources and sinks of a terminal's bytes.
 
 mod hosted;
-mod in_process;
+pub(crate) mod os;
 pub mod pane;
 pub mod pty;
+mod pty_backend;
 mod spawn;
-pub(crate) mod system;
 pub mod tmux;
 mod tty;
 pub mod wezterm;
@@ -21,148 +21,145 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-pub use hosted::Hosted;
-pub use in_process::InProcess;
+pub use hosted::HostedBackend;
+pub use os::detach;
+pub(crate) use os::{close_descriptors, watch};
+pub use pty_backend::PtyBackend;
 pub use spawn::{Program, SpawnError};
-pub use system::apart;
-pub(crate) use system::{no_descriptors, watch};
 
-/// A terminal with a program on it: owns the bytes in both directions. Bytes are stamped and have passed the taps before they
-/// come out of [`Backend::next`].
+/// A terminal with a program on it. Its bytes are stamped and have passed the taps before [`Backend::next`] reports them.
 pub trait Backend: Send + 'static {
-    /// Waits for what happens next, and meanwhile writes what waits for the program. May be dropped and called again: nothing
-    /// is lost.
-    fn next(&mut self) -> impl Future<Output = Happened> + Send;
-    /// The bytes of the last [`Happened::Output`].
+    /// Waits for the next event, and meanwhile sends queued input. Cancel-safe.
+    fn next(&mut self) -> impl Future<Output = BackendEvent> + Send;
+    /// Returns the bytes of the last [`BackendEvent::Output`].
     fn output(&self) -> &[u8];
-    /// Queues bytes for the program. `false` if too much waits already, or nobody is there to read: nothing was taken.
+    /// Queues bytes for the program. Returns false and takes nothing if too much is queued or the program is gone.
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool;
-    /// Bytes that wait for the program.
+    /// Returns the bytes queued for the program.
     fn waiting(&self) -> usize;
-    /// Asks for another size; [`Happened::Resized`] tells when it counts.
+    /// Requests another size; [`BackendEvent::Resized`] confirms it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The size cannot be changed.
     fn resize(&mut self, now: TsNs, size: Size) -> io::Result<()>;
-    /// Why [`Happened::Resized`] can tell another size than the one that was asked for, where that is a refusal.
-    fn others_size(&self) -> Option<&'static str> {
+    /// Returns why [`BackendEvent::Resized`] may report another size than the requested one.
+    fn resize_refusal(&self) -> Option<&'static str> {
         None
     }
-    /// Signals the program's process group and whatever group has the terminal.
+    /// Signals the program's process group and the foreground process group.
     fn signal(&self, signal: Signal);
-    /// Who has the terminal; see [`pty::Control::foreground`].
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground;
-    /// What is typed now is not shown: a password is asked for.
+    /// Returns who has the foreground; see [`pty::Control::foreground`].
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground;
+    /// Returns true if the terminal does not echo input, as at a password prompt.
     fn hides_input(&self) -> bool;
-    /// Keeps this for whoever drives the terminal after us.
+    /// Stores state for the next driver of this terminal.
     fn remember(&mut self, memory: &Memory);
-    /// How long [`Happened::Closed`] may come after [`Happened::Exited`].
+    /// Maximum time between [`BackendEvent::Exited`] and [`BackendEvent::Closed`].
     fn drain_time(&self) -> Duration;
-    /// The program's process id, where it is known.
+    /// Returns the program's process id, if known.
     fn pid(&self) -> Option<i32>;
-    /// The node is left, the program is not: it goes on without us. `false` if it cannot.
+    /// Detaches from the terminal and leaves the program running. Returns false if that is impossible.
     fn release(&mut self) -> bool;
 
-    /// May a prompt be typed now? Somebody else may be typing into the same terminal, and theirs goes first.
+    /// Returns whether a prompt may be typed now. Another person may be typing into the same terminal and has precedence.
     fn lease(&mut self, _now: TsNs) -> Lease {
         Lease::Free
     }
 
-    /// All text as its owner has it, or the last `lines` rows, where what we know of it can be older (seed REQ-N7: always fresh).
-    /// `None`: what was modelled is all there is.
-    fn fresh_text(&self, _lines: Option<usize>) -> Option<Fresh> {
+    /// Reads the current text from the terminal's owner, all of it or the last `lines` rows. `None` if the terminal model is
+    /// always current.
+    fn live_text(&self, _lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
         None
     }
 
-    /// A turn may end at any moment, or it may not: where changes have to be looked for, how often they are.
-    fn attend(&mut self, _watchful: bool) {}
+    /// Sets whether changes are polled frequently, because a turn may end.
+    fn set_watchful(&mut self, _watchful: bool) {}
 
-    /// Where the terminal is now, as told in the node's info: names and values. [`Happened::Moved`] tells when it is another place.
+    /// Returns the location of the terminal for the node's info, as names and values. [`BackendEvent::PlaceChanged`] reports a
+    /// change.
     fn place(&self) -> &[(&'static str, String)] {
         &[]
     }
 
-    /// Makes the pane the one that a person who looks at its window sees and types into. `None` where there is no pane.
-    fn focus(&self) -> Option<Doing<()>> {
+    /// Gives the pane the focus of its window. `None` if the terminal is not a pane.
+    fn focus(&self) -> Option<BoxFuture<Result<(), pane::PaneError>>> {
         None
     }
 
-    /// What its multiplexer tells of the pane. `None` where there is no pane.
-    fn pane_info(&self) -> Option<Doing<pane::PaneInfo>> {
+    /// Queries the multiplexer about the pane. `None` if the terminal is not a pane.
+    fn pane_info(&self) -> Option<BoxFuture<Result<pane::PaneInfo, pane::PaneError>>> {
         None
     }
 
-    /// What [`Happened::Left`] told is not what the output has made: what is missing comes as output.
-    fn missed(&mut self) {}
+    /// Reports the screen of [`BackendEvent::FinalScreen`] as output. Called if the model shows something else.
+    fn emit_final_screen(&mut self) {}
 
-    /// Ends what a stop is to end. Signals for a program of our own; a pane that we made is closed, one that was there before us is
-    /// only left.
+    /// Performs one step of a stop: signals a program of ours, closes a pane that we created, and only detaches from any other
+    /// pane.
     fn end(&mut self, signal: Signal) {
         self.signal(signal);
     }
 }
 
-/// Something that a multiplexer was asked for, on its way.
-pub type Doing<T> = Pin<Box<dyn Future<Output = Result<T, pane::PaneError>> + Send>>;
+/// A boxed future that can move between threads.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Text of a terminal, on its way.
-pub type Fresh = Pin<Box<dyn Future<Output = io::Result<String>> + Send>>;
-
-/// Who may type.
+/// Whether input may be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lease {
-    /// We may.
+    /// It may.
     Free,
-    /// Not known yet: [`Happened::Lease`] comes when it is.
-    Asked,
-    /// Somebody else does, in words. It is to be asked again then, or at [`Happened::Lease`].
+    /// Not known yet; [`BackendEvent::LeaseChanged`] follows.
+    Pending,
+    /// A person is typing. Check again at `until` or on [`BackendEvent::LeaseChanged`].
     Held {
-        /// Who, and how that is known.
+        /// Who is typing, for messages.
         by: String,
-        /// When to ask again.
+        /// When to check again.
         until: TsNs,
     },
 }
 
-/// What a node knows that the next one over the same terminal cannot see.
+/// The state of a node that a later node over the same terminal cannot observe.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// The program has been ready once: it is not starting any more.
+    /// The program has been ready once, so it is no longer starting.
     pub was_ready: bool,
-    /// The agent's own record of the conversation, as its hooks named it.
+    /// The transcript of the agent's conversation, as named by its hooks.
     pub transcript: Option<PathBuf>,
-    /// Id of the agent's own conversation: as it was started with, or as it said since.
+    /// Id of the agent's conversation: as started, or as reported since.
     pub agent_session: Option<String>,
 }
 
-/// What can happen at a backend. Output and sizes come in the order in which the taps got them.
+/// An event of a backend. Output and size changes come in the order in which the taps received them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
-    /// The program wrote; [`Backend::output`] has the bytes.
+pub enum BackendEvent {
+    /// The program wrote; [`Backend::output`] returns the bytes.
     Output,
-    /// The terminal has another size from here on.
+    /// The size of the terminal from here on.
     Resized(Size),
     /// A snapshot was taken here.
     Snapshot(nerve_term::terminal::Snapshot),
-    /// There is no more output.
+    /// The output is complete.
     Closed,
     /// The program ended.
     Exited(ExitStatus),
-    /// Everything that came before we did has been told: what comes now is new.
+    /// Everything written before we attached has been reported.
     CaughtUp,
-    /// What comes next is at this output byte: what was before it is not told.
+    /// Output up to this byte is not reported.
     Skipped(u64),
-    /// The program is gone, and how it ended cannot be had; in words. There is no more output.
+    /// The program is gone with an unknown exit status; the reason. The output is complete.
     Gone(String),
-    /// What [`Backend::place`] answers is another now.
-    Moved,
-    /// The program is gone, and its terminal's owner shows this: if we show something else, [`Backend::missed`] is to be called.
-    Left(String),
-    /// What [`Backend::lease`] answers may be another now.
-    Lease,
-    /// Something failed that the terminal outlives; in words.
+    /// [`Backend::place`] returns another value.
+    PlaceChanged,
+    /// The program is gone, and this is the text of its final screen. If the model shows something else, call
+    /// [`Backend::emit_final_screen`].
+    FinalScreen(String),
+    /// [`Backend::lease`] may return another value.
+    LeaseChanged,
+    /// A non-fatal failure; the message.
     Fault(String),
-    /// The terminal is lost with what drove it; in words. Nothing comes after this.
+    /// The terminal is lost; the reason. This is the last event.
     Lost(String),
 }

@@ -1,7 +1,7 @@
-//! Panes of terminal multiplexers that nodes drive: who drives which, and how a new server finds its own again.
+//! Panes of terminal multiplexers that nodes drive: their registry entries, claims and recordings.
 //!
-//! A pane outlives us. Its entry is a file, written when the node is made; its claim is a lock on another file, which goes with the
-//! process that holds it, so that two servers of one user never type into one pane.
+//! A pane outlives the server. Its entry is a file through which a new server finds it. Its claim is a file lock that ends with
+//! the process, so that two servers of one user never type into the same pane.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -13,31 +13,58 @@ use nerve_record::store::Store;
 use nerve_term::event::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
-use super::Memory;
-use crate::command::{PanePlace, TerminalKind};
-use crate::host::hosting::{Label, QUALITY};
+use super::{Memory, Program};
+use crate::host::manager::{Label, QUALITY};
 use crate::recorder::Recorder;
 
-/// An entry is read up to here.
+/// Bytes of an entry that are read.
 const ENTRY_LIMIT: u64 = 1 << 20;
 
-/// Where entries, claims and recordings of panes are.
+/// The owner of a node's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TerminalKind {
+    /// nerve itself.
+    Pty,
+    /// tmux.
+    Tmux,
+    /// WezTerm.
+    Wezterm,
+}
+
+/// The pane of a node in a terminal multiplexer: an existing one, or where to create it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PanePlace {
+    /// An existing pane to take over, which is never closed: `%3` or `session:window.pane` in tmux, a number in WezTerm. `None`
+    /// creates a pane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pane: Option<String>,
+    /// tmux session for a new pane, created if missing [default: `nerve`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The multiplexer's server: path of a socket, or a name as for `tmux -L` [default: that of its command line].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+}
+
+/// Directories and programs for panes.
 #[derive(Debug, Clone)]
 pub struct Panes {
-    /// A private folder for entries; without one, nobody finds a pane again.
+    /// Private directory for entries. Without it, panes cannot be found again.
     pub registry: Option<PathBuf>,
-    /// A private folder for claims: the same for all servers of a user.
+    /// Private directory for claims, shared by all servers of a user.
     pub claims: PathBuf,
-    /// Where recordings go; without it, nothing is recorded.
+    /// Directory for recordings; without it, nothing is recorded.
     pub recordings: Option<PathBuf>,
-    /// The program `tmux`; the one in PATH, if `None`.
+    /// The `tmux` program [default: the one in PATH].
     pub tmux: Option<PathBuf>,
-    /// The program `wezterm`; `$NERVE_WEZTERM`, or the one in PATH, if `None`.
+    /// The `wezterm` program [default: `$NERVE_WEZTERM`, or the one in PATH].
     pub wezterm: Option<PathBuf>,
 }
 
 impl Default for Panes {
-    /// Of a program that has no server.
+    /// Returns the settings of a process that is not a server.
     fn default() -> Panes {
         let uid = rustix::process::getuid().as_raw();
         Panes {
@@ -50,73 +77,81 @@ impl Default for Panes {
     }
 }
 
-/// What is known of a pane that a node drives.
+/// The registry entry of a pane that a node drives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PaneEntry {
-    /// Its name in the registry.
+    /// Id of the entry.
     pub(crate) id: String,
-    /// Names the session in recordings.
+    /// Id of the session in recordings.
     pub(crate) session_id: String,
-    /// Whose pane.
+    /// The multiplexer.
     pub(crate) terminal: TerminalKind,
-    /// The multiplexer's server: a socket's path.
+    /// Socket of the multiplexer's server.
     pub(crate) socket: Option<String>,
-    /// The multiplexer's process and when it was started, where known: another one gives the same numbers to other panes.
+    /// Process id and start time of the multiplexer's server, if known: another server reuses pane ids.
     #[serde(default)]
     pub(crate) server: Option<(u32, u64)>,
-    /// The multiplexer's session that it was in, where it has such.
+    /// Session of the multiplexer, if it has sessions.
     #[serde(default)]
     pub(crate) session: Option<String>,
-    /// The pane, as its multiplexer calls it.
+    /// Id of the pane in the multiplexer.
     pub(crate) pane: String,
-    /// The program's process id, where it is known.
+    /// Process id of the program, if known.
     #[serde(default)]
     pub(crate) pid: Option<i32>,
-    /// Where the program works.
+    /// Working directory of the program.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
-    /// We made the pane: stopping the node closes it.
+    /// We created the pane: stopping the node closes it.
     pub(crate) ours: bool,
-    /// What it takes to make the node again.
+    /// What is needed to recreate the node.
     pub(crate) label: Label,
-    /// Its recording.
+    /// Path of the recording.
     #[serde(default)]
     pub(crate) recording: Option<PathBuf>,
-    /// What the one who drives it wants the next one to know.
+    /// State for the next driver of the pane.
     #[serde(default)]
     pub(crate) memory: Memory,
 }
 
-/// What a node in a pane is made with.
-pub(crate) struct Setting<'a> {
+/// The settings of a pane for a node.
+pub(crate) struct PaneContext<'a> {
     pub(crate) panes: &'a Panes,
     pub(crate) place: &'a PanePlace,
     pub(crate) label: &'a Label,
-    pub(crate) relay: Option<&'a Path>,
+    /// The program as requested.
+    pub(crate) program: &'a Program,
+    /// Name of the window.
+    pub(crate) name: &'a str,
+    pub(crate) size: Size,
+    /// The program draws its own screen.
+    pub(crate) full_screen: bool,
+    /// Id of the agent's conversation.
+    pub(crate) agent_session: Option<String>,
     pub(crate) record: bool,
     pub(crate) now: TsNs,
 }
 
 impl Panes {
-    /// The entries of a server's nodes, whatever became of their panes.
+    /// Returns the entries of a server's nodes, whether or not the panes still exist.
     pub(crate) fn of_server(&self, server: &str) -> Vec<PaneEntry> {
         let files = self.registry.iter().flat_map(fs::read_dir).flatten().flatten();
         let mut entries: Vec<PaneEntry> = files
             .filter_map(|file| read(&file.path()))
             .filter(|entry| entry.label.server == server)
             .collect();
-        // Their ids grow with time.
+        // Ids increase with time.
         entries.sort_by(|one, other| one.id.cmp(&other.id));
         entries
     }
 
-    /// Writes an entry, whole or not at all; nothing without a registry.
+    /// Writes an entry atomically. Does nothing without a registry.
     ///
     /// # Errors
-    /// What the system says.
+    /// The file cannot be written.
     pub(crate) fn store(&self, entry: &PaneEntry) -> io::Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
-        private(registry)?;
+        create_private_dir(registry)?;
         let mut file = tempfile::NamedTempFile::new_in(registry)?;
         serde_json::to_writer(&mut file, entry)?;
         file.flush()?;
@@ -124,28 +159,29 @@ impl Panes {
         Ok(())
     }
 
-    /// Removes an entry.
+    /// Removes an entry and its hooks directory.
     pub(crate) fn forget(&self, entry: &PaneEntry) {
         if let Some(registry) = &self.registry {
-            // Gone already is what it is to be.
+            // It may be gone already.
             let _ = fs::remove_file(path_of(registry, &entry.id));
         }
-        if let Some(folder) = self.hooks(&entry.id) {
+        if let Some(folder) = self.hooks_dir(&entry.id) {
             let _ = fs::remove_dir_all(folder);
         }
     }
 
-    /// A private folder for what an agent in a pane needs to tell of itself: it outlives us as the pane does. None without a registry.
-    pub(crate) fn hooks(&self, id: &str) -> Option<PathBuf> {
+    /// Returns the private directory for the hooks of an agent in a pane. It exists as long as the pane's entry. `None` without
+    /// a registry.
+    pub(crate) fn hooks_dir(&self, id: &str) -> Option<PathBuf> {
         self.registry.as_ref().map(|registry| registry.join(format!("{id}.hooks")))
     }
 
-    /// A recording for a pane, beside what is known of it; where none is to be made, none. `screens`: it is of states of a screen, not of
-    /// bytes.
+    /// Creates the recording of a pane; `None` if recording is off. `screens`: it consists of screen states, not of the
+    /// program's bytes.
     ///
     /// # Errors
-    /// In words.
-    pub(crate) fn record(
+    /// The recording or its metadata cannot be written; the message.
+    pub(crate) fn start_recording(
         &self,
         entry: &PaneEntry,
         size: Size,
@@ -173,15 +209,20 @@ impl Panes {
             screens,
             ..Meta::default()
         };
-        meta.store(&path).map_err(|error| format!("no metadata is kept: {error}"))?;
+        meta.store(&path).map_err(|error| format!("cannot write the metadata: {error}"))?;
         Ok(Some(recorder))
     }
 
-    /// Notes beside a recording how its program ended.
+    /// Adds the program's exit to the recording's metadata.
     ///
     /// # Errors
-    /// What the system says.
-    pub(crate) fn finish(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+    /// The metadata cannot be written.
+    pub(crate) fn finish_recording(
+        &self,
+        entry: &PaneEntry,
+        exit: ExitStatus,
+        ended: TsNs,
+    ) -> io::Result<()> {
         let Some(path) = &entry.recording else { return Ok(()) };
         let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
         let Memory { agent_session, transcript, .. } = entry.memory.clone();
@@ -189,10 +230,10 @@ impl Panes {
         Meta { ended_at: Some(ended), exit: Some(exit), agent_session, transcript, home, ..meta }.store(path)
     }
 
-    /// Makes a pane this process's own, for as long as the claim lives. `holder` says who we are, for those who come second.
+    /// Claims a pane for this process until the claim is dropped. `holder` names us in the error of a second claimant.
     ///
     /// # Errors
-    /// Somebody else has it: who, in words. Or the system refuses.
+    /// Another process has the claim ([`io::ErrorKind::ResourceBusy`]), or the lock file cannot be used.
     pub(crate) fn claim(
         &self,
         terminal: TerminalKind,
@@ -200,10 +241,10 @@ impl Panes {
         pane: &str,
         holder: &str,
     ) -> io::Result<Claim> {
-        private(&self.claims)?;
+        create_private_dir(&self.claims)?;
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
-        // The end of a long path tells it from others.
+        // Long paths differ at their ends.
         let name: String = name.chars().skip(name.chars().count().saturating_sub(200)).collect();
         let path = self.claims.join(name);
         let mut file =
@@ -217,26 +258,23 @@ impl Panes {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 file.rewind()?;
-                // Who it is only helps.
+                // The holder only improves the message.
                 let _ = (&mut file).take(1000).read_to_string(&mut holder);
-                let holder = if holder.is_empty() { "another nerve".to_string() } else { holder };
-                Err(io::Error::new(
-                    io::ErrorKind::ResourceBusy,
-                    format!("pane {pane} is driven by {holder} already"),
-                ))
+                let holder = if holder.is_empty() { "another nerve process".to_string() } else { holder };
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("pane {pane} is driven by {holder}")))
             }
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 }
 
-/// A pane that is ours to drive.
+/// The exclusive right to drive a pane.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _file: File,
 }
 
-fn private(folder: &Path) -> io::Result<()> {
+fn create_private_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -254,84 +292,84 @@ fn read(path: &Path) -> Option<PaneEntry> {
     path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
 }
 
-/// A pane as its multiplexer tells it.
+/// A pane as reported by its multiplexer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PaneInfo {
-    /// `%3` of tmux, a number of WezTerm.
+    /// `%3` in tmux, a number in WezTerm.
     pub pane: String,
-    /// tmux's session, WezTerm's workspace.
+    /// tmux session or WezTerm workspace.
     pub session: String,
-    /// Its window.
+    /// Name or id of the window.
     pub window: String,
-    /// Its title.
+    /// Title of the pane.
     pub title: String,
-    /// The program that runs in it, where that is told.
+    /// The program running in it, if reported.
     pub command: Option<String>,
-    /// Where it works, where that is told.
+    /// Its working directory, if reported.
     pub cwd: Option<PathBuf>,
     /// Columns.
     pub cols: u16,
     /// Rows.
     pub rows: u16,
-    /// Cursor: column and row of the screen, both from 0.
+    /// Cursor as column and row of the screen, 0-based.
     pub cursor: (u16, u16),
-    /// Process id of the program, where that is told.
+    /// Process id of the program, if reported.
     pub pid: Option<i32>,
-    /// The terminal's device, where that is told.
+    /// The terminal's device, if reported.
     pub tty: Option<PathBuf>,
-    /// The one that a person who looks at its window types into.
+    /// True if the pane has the focus of its window.
     pub active: bool,
 }
 
-/// A pane to be made.
+/// The settings of a new pane.
 #[derive(Debug, Clone, Default)]
 pub struct NewPane {
-    /// What to run; the user's shell if empty.
+    /// Command [default: the user's shell].
     pub argv: Vec<String>,
-    /// Where; the user's home if `None`.
+    /// Working directory [default: the user's home].
     pub cwd: Option<PathBuf>,
-    /// Variables of its environment.
+    /// Variables added to its environment.
     pub env: std::collections::BTreeMap<String, String>,
-    /// Its size, where that can be chosen.
+    /// Size, where it can be chosen.
     pub size: nerve_term::event::Size,
-    /// tmux's session (made if it is not there), WezTerm's workspace.
+    /// tmux session (created if missing) or WezTerm workspace.
     pub session: Option<String>,
-    /// Name of its window.
+    /// Name of the window.
     pub name: Option<String>,
 }
 
-/// Why a multiplexer did not do what it was asked.
+/// Why a call to a multiplexer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PaneError {
-    /// Its command line is not on this machine.
+    /// The program is not installed.
     #[error("no program '{0}' in PATH")]
     NotInstalled(&'static str),
-    /// There is no server of it.
+    /// No server is running.
     #[error("no {0} server is running")]
     NoServer(&'static str),
-    /// It is too old: what was found, and what is needed.
+    /// The version is too old.
     #[error("{found} is too old: {needed} or newer is needed")]
     TooOld {
-        /// Name and version.
+        /// Name and version found.
         found: String,
-        /// The version that has what we use.
+        /// Minimum version.
         needed: &'static str,
     },
-    /// There is no such pane.
+    /// No such pane.
     #[error("no such pane: {0}")]
     NoPane(String),
-    /// It did not answer in time; what was asked may still come to pass.
-    #[error("{0} did not answer within {1:?}; what was asked may still come to pass")]
+    /// The call timed out; the command may still take effect.
+    #[error("{0} timed out after {1:?}; the command may still take effect")]
     NoAnswer(&'static str, std::time::Duration),
-    /// It refused, in its words.
+    /// The multiplexer refused, with its message.
     #[error("{0}")]
     Refused(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// What it said.
+        /// The cause.
         error: io::Error,
     },
 }

@@ -1,7 +1,7 @@
 //! A pseudo-terminal in this process.
 //!
-//! Reads are coalesced, writes are queued and partial ones finished, the child's real end is known, and its whole process
-//! group is ended with it. What the kernel does is in tty(4), pty(7) and tty_ioctl(2).
+//! Reads are coalesced, writes are queued, and the child is ended with its whole process group. See tty(4), pty(7) and
+//! tty_ioctl(2).
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,16 +19,16 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 use tokio::task::JoinHandle;
 
+use super::os::watch;
 use super::spawn::{Program, SpawnError};
-use super::system::watch;
 
-/// What one call of [`Output::read`] returns at most. The kernel hands out 4 KiB at a time; a fast child fills this.
+/// Maximum bytes returned by one [`Output::read`]. The kernel returns 4 KiB at a time; a fast child fills this.
 pub const READ_LIMIT: usize = 128 * 1024;
 
-/// How much may wait for a child that does not read.
+/// Maximum bytes queued for a child that does not read.
 pub const WRITE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// A started program and the three ends of its terminal.
+/// A started program and its terminal.
 #[derive(Debug)]
 pub struct Pty {
     /// Bytes from the child.
@@ -37,7 +37,7 @@ pub struct Pty {
     pub input: Input,
     /// Size, foreground, signals.
     pub control: Control,
-    /// The child itself.
+    /// The child process.
     pub child: ChildProcess,
 }
 
@@ -45,16 +45,20 @@ impl Pty {
     /// Opens a terminal and starts a program on it.
     ///
     /// # Errors
-    /// [`SpawnError`]: the program or its folder is missing, or the system refused. Nothing is left behind.
+    /// [`SpawnError`]: the program or its directory is missing, or the system refused. Nothing is left behind.
     pub fn spawn(program: &Program, size: Size) -> Result<Pty, SpawnError> {
-        Pty::spawn_reading(program, size, None)
+        Pty::spawn_with_stdin(program, size, None)
     }
 
-    /// The same for a program whose standard input is `stdin`, if that is given, and not the terminal.
+    /// Like [`Pty::spawn`], with `stdin`, if given, as standard input instead of the terminal.
     ///
     /// # Errors
-    /// As [`Pty::spawn`].
-    pub fn spawn_reading(program: &Program, size: Size, stdin: Option<OwnedFd>) -> Result<Pty, SpawnError> {
+    /// See [`Pty::spawn`].
+    pub fn spawn_with_stdin(
+        program: &Program,
+        size: Size,
+        stdin: Option<OwnedFd>,
+    ) -> Result<Pty, SpawnError> {
         let (master, slave) =
             open(size).map_err(|error| SpawnError::system("open a terminal")(error.into()))?;
         let child = program.spawn(&slave, stdin)?;
@@ -91,30 +95,30 @@ fn winsize(size: Size) -> Winsize {
 #[derive(Debug)]
 pub struct Output {
     master: Arc<AsyncFd<OwnedFd>>,
-    ahead: Option<JoinHandle<(Vec<u8>, io::Result<Got>)>>,
+    ahead: Option<JoinHandle<(Vec<u8>, io::Result<ReadState>)>>,
 }
 
-/// How far a round of reading came.
+/// The outcome of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Got {
-    /// All there was, or as much as fits.
-    Some,
-    /// All ends on the child's side are closed.
+enum ReadState {
+    /// The terminal is open.
+    Open,
+    /// The terminal is closed on the child's side.
     End,
 }
 
 impl Output {
-    /// Waits for output and appends what there is, up to [`READ_LIMIT`], to `buffer`. 0 = the terminal is closed. May be
-    /// dropped and called again: no byte is lost.
+    /// Waits for output and appends up to [`READ_LIMIT`] bytes to `buffer`. Returns the number of bytes; 0 means that the
+    /// terminal is closed. Cancel-safe.
     ///
     /// # Errors
-    /// What the system says; EIO (all ends on the child's side are closed) is the end, not an error.
+    /// Reading failed. EIO, which the kernel returns when the child's side is closed, counts as the end.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         if let Some(ahead) = &mut self.ahead {
             let (bytes, got) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == Got::End || !bytes.is_empty() {
+            if got? == ReadState::End || !bytes.is_empty() {
                 return Ok(bytes.len());
             }
         }
@@ -122,15 +126,15 @@ impl Output {
             let mut ready = self.master.readable().await?;
             let before = buffer.len();
             let got = drain(self.master.get_ref(), buffer)?;
-            if got == Got::End || buffer.len() > before {
+            if got == ReadState::End || buffer.len() > before {
                 return Ok(buffer.len() - before);
             }
             ready.clear_ready();
         }
     }
 
-    /// Takes what the child writes meanwhile on another thread, for the next [`Output::read`]: worth its cost when a child
-    /// writes fast and the last bytes have yet to be modelled.
+    /// Reads on another thread for the next [`Output::read`]. Worth its cost when the child writes fast and the last bytes are
+    /// still being processed.
     pub fn read_ahead(&mut self) {
         let master = self.master.clone();
         self.ahead.get_or_insert_with(|| {
@@ -144,23 +148,24 @@ impl Output {
 }
 
 impl Output {
-    /// Appends what the child has already written, without waiting, up to `limit` bytes. `true` = the terminal is closed.
+    /// Appends what the child has already written, without waiting, up to `limit` bytes. Returns true if the terminal is
+    /// closed.
     ///
     /// # Errors
-    /// What the system says.
+    /// Reading failed.
     pub async fn drain(&mut self, buffer: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
         let end = buffer.len() + limit;
         if let Some(ahead) = &mut self.ahead {
             let (bytes, got) = ahead.await.map_err(io::Error::other)?;
             self.ahead = None;
             buffer.extend_from_slice(&bytes);
-            if got? == Got::End {
+            if got? == ReadState::End {
                 return Ok(true);
             }
         }
         while buffer.len() < end {
             let before = buffer.len();
-            if drain(self.master.get_ref(), buffer)? == Got::End {
+            if drain(self.master.get_ref(), buffer)? == ReadState::End {
                 return Ok(true);
             }
             if buffer.len() - before < READ_LIMIT {
@@ -171,20 +176,20 @@ impl Output {
     }
 }
 
-/// Reads without waiting until nothing is left or [`READ_LIMIT`] is reached.
-fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<Got> {
+/// Reads without waiting, up to [`READ_LIMIT`] bytes.
+fn drain(master: &OwnedFd, buffer: &mut Vec<u8>) -> io::Result<ReadState> {
     let full = buffer.len() + READ_LIMIT;
     while buffer.len() < full {
         buffer.reserve((full - buffer.len()).min(16 * 1024));
         match rustix::io::read(master, rustix::buffer::spare_capacity(buffer)) {
-            // What was read before the end is handed out first; the next call meets the end again.
-            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(Got::End),
+            // Bytes read before the end are returned first; the next call reports the end.
+            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(ReadState::End),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::AGAIN) => break,
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Got::Some)
+    Ok(ReadState::Open)
 }
 
 /// Bytes to the child.
@@ -195,7 +200,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Queues bytes. `false` if more than [`WRITE_LIMIT`] would wait: nothing was taken.
+    /// Queues bytes. Returns false and takes nothing if more than [`WRITE_LIMIT`] would be queued.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         if self.queue.len() + bytes.len() > WRITE_LIMIT {
@@ -205,20 +210,20 @@ impl Input {
         true
     }
 
-    /// Forgets what waits: nobody will read it.
+    /// Clears the queue.
     pub fn discard(&mut self) {
         self.queue.clear();
     }
 
-    /// Bytes that wait.
+    /// Returns the number of queued bytes.
     pub fn pending(&self) -> usize {
         self.queue.len()
     }
 
-    /// Writes what the child takes now. Waits until it takes some.
+    /// Waits until the child takes input, then writes as much as it takes.
     ///
     /// # Errors
-    /// What the system says; what waited is dropped then, for nobody reads it any more.
+    /// Writing failed; the queue is cleared then.
     pub async fn flush(&mut self) -> io::Result<()> {
         let mut ready = self.master.writable().await?;
         while !self.queue.is_empty() {
@@ -227,7 +232,7 @@ impl Input {
                 Ok(written) => drop(self.queue.drain(..written)),
                 Err(rustix::io::Errno::AGAIN) => {
                     ready.clear_ready();
-                    // A terminal that was hung up can say that it takes bytes and take none, for ever.
+                    // A terminal after a hangup can stay writable and take nothing.
                     tokio::task::yield_now().await;
                     return Ok(());
                 }
@@ -250,55 +255,55 @@ pub struct Control {
 }
 
 impl Control {
-    /// For a terminal that another process reads: its descriptor, and its program.
+    /// Controls a terminal that another process reads.
     ///
     /// # Errors
-    /// The runtime cannot watch the descriptor.
-    pub(super) fn of_other(master: OwnedFd, pid: i32) -> io::Result<Control> {
+    /// The runtime cannot register the descriptor.
+    pub(super) fn from_descriptor(master: OwnedFd, pid: i32) -> io::Result<Control> {
         Ok(Control { master: Arc::new(watch(master)?), pid: Pid::from_raw(pid) })
     }
 
-    /// Another descriptor of the terminal.
+    /// Duplicates the terminal's descriptor.
     ///
     /// # Errors
-    /// There is none left.
+    /// No descriptor is left.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         Ok(rustix::io::fcntl_dupfd_cloexec(&*self.master, 3)?)
     }
 
-    /// The child's process id.
+    /// Returns the child's process id.
     pub fn pid(&self) -> Option<i32> {
         self.pid.map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Gives the terminal another size; the child is told by SIGWINCH.
+    /// Sets the size of the terminal; the kernel sends SIGWINCH.
     ///
     /// # Errors
-    /// What the system says.
+    /// The ioctl failed.
     pub fn resize(&self, size: Size) -> io::Result<()> {
         tcsetwinsize(&*self.master, winsize(size)).map_err(io::Error::from)
     }
 
-    /// What is typed now is not shown and read line by line: a password is asked for. A program that draws its own screen
-    /// turns echoing off too, but reads key by key.
+    /// Returns true if the terminal reads lines without echo, as at a password prompt. A full-screen program disables the echo
+    /// too, but reads single keys.
     pub fn hides_input(&self) -> bool {
-        reads_unseen(&*self.master)
+        hides_typing(&*self.master)
     }
 
-    /// Who has the terminal. A program of one of the `kin` names that leads the foreground group counts as the child itself:
-    /// a shell in a shell. `closely` tells also whether it sleeps, which costs a look into /proc; without it a child that has
-    /// the terminal counts as idle.
-    pub fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+    /// Returns who has the foreground. A foreground process named in `shells` counts as the child itself, such as a shell in a
+    /// shell. `detailed` also distinguishes whether it sleeps, which reads /proc; otherwise a child in the foreground counts as
+    /// idle.
+    pub fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         match (self.pid, tcgetpgrp(&*self.master)) {
-            (Some(child), Ok(pid)) => foreground_of(child, pid, closely, kin),
+            (Some(child), Ok(pid)) => foreground_of(child, pid, detailed, shells),
             _ => Foreground::Unknown,
         }
     }
 
-    /// Signals the child's process group and whatever group has the terminal.
+    /// Signals the child's process group and the foreground process group.
     pub fn signal(&self, signal: Signal) {
         let Some(pid) = self.pid else { return };
-        // Gone already is what a signal is for.
+        // It may have ended already.
         let _ = rustix::process::kill_process_group(pid, signal);
         if let Ok(group) = tcgetpgrp(&*self.master)
             && group != pid
@@ -309,23 +314,23 @@ impl Control {
 }
 
 /// See [`Control::hides_input`].
-pub(super) fn reads_unseen(terminal: impl std::os::fd::AsFd) -> bool {
+pub(super) fn hides_typing(terminal: impl std::os::fd::AsFd) -> bool {
     use rustix::termios::LocalModes;
     rustix::termios::tcgetattr(terminal).is_ok_and(|modes| {
         modes.local_modes.contains(LocalModes::ICANON) && !modes.local_modes.contains(LocalModes::ECHO)
     })
 }
 
-/// See [`Control::foreground`]: `child` was started on the terminal, `pid` leads the group that has it.
-pub(super) fn foreground_of(child: Pid, pid: Pid, closely: bool, kin: &[String]) -> Foreground {
-    if pid != child && !process_name(pid).is_some_and(|name| kin.contains(&name)) {
+/// See [`Control::foreground`]: `child` was started on the terminal, `pid` leads its foreground group.
+pub(super) fn foreground_of(child: Pid, pid: Pid, detailed: bool, shells: &[String]) -> Foreground {
+    if pid != child && !process_name(pid).is_some_and(|name| shells.contains(&name)) {
         return Foreground::Other;
     }
-    if !closely {
+    if !detailed {
         return Foreground::Idle;
     }
     match process_state(pid) {
-        // A shell that reads its start files sleeps too: it waits for children it keeps in its own group.
+        // A shell that runs its start files sleeps too, waiting for children in its own group.
         Some('S') if has_child_in_group(pid) => Foreground::Awake,
         Some('S') => Foreground::Idle,
         Some(_) => Foreground::Awake,
@@ -333,23 +338,24 @@ pub(super) fn foreground_of(child: Pid, pid: Pid, closely: bool, kin: &[String])
     }
 }
 
-/// The name of a process (proc_pid_comm(5)): its first 15 bytes.
+/// Returns the name of a process (proc_pid_comm(5)), cut to 15 bytes.
 fn process_name(pid: Pid) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).ok()?;
     Some(name.trim_end().to_string())
 }
 
-/// The state letter of a process (proc_pid_stat(5), field 3).
+/// Returns the state letter of a process (proc_pid_stat(5), field 3).
 fn process_state(pid: Pid) -> Option<char> {
     let mut start = [0; 256];
     let file = std::fs::File::open(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let size = rustix::io::read(file, &mut start).ok()?;
-    // The name in field 2 has at most 15 bytes and may hold anything, parentheses included: the last one ends it.
+    // The name in field 2 has at most 15 bytes and may contain parentheses: the last one ends it.
     let stat = String::from_utf8_lossy(&start[..size]);
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Has a process a child in its own process group (proc_pid_task_children(5))? Job control gives jobs groups of their own.
+/// Returns true if a process has a child in its own process group (proc_pid_task_children(5)). Job control puts jobs into
+/// groups of their own.
 fn has_child_in_group(pid: Pid) -> bool {
     let id = pid.as_raw_nonzero();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
@@ -360,12 +366,12 @@ fn has_child_in_group(pid: Pid) -> bool {
         .any(|child| rustix::process::getpgid(Some(child)) == Ok(pid))
 }
 
-/// The child.
+/// The child process.
 #[derive(Debug)]
 pub struct ChildProcess(Child);
 
 impl ChildProcess {
-    /// Waits for its end. May be called again after it.
+    /// Waits for its end. May be called again afterwards.
     pub async fn wait(&mut self) -> ExitStatus {
         match self.0.wait().await {
             Ok(status) => match (status.code(), status.signal()) {
@@ -378,7 +384,7 @@ impl ChildProcess {
     }
 }
 
-/// Signals sent to a child that is to end, each after the pause that follows the one before.
+/// Signals sent to a child that has to end, each with the time to wait before the next.
 pub const ESCALATION: [(Signal, Duration); 3] = [
     (Signal::HUP, Duration::from_millis(300)),
     (Signal::TERM, Duration::from_millis(300)),

@@ -1,4 +1,4 @@
-//! Starts a program on a terminal: found and checked before the fork, so that errors reach the caller and nobody else.
+//! Starts programs on a terminal. A program is looked up before the fork, so that errors reach the caller.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,66 +8,66 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use super::system::own_terminal;
+use super::os::set_controlling_terminal;
 
-/// What to run.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program and its arguments; at least one.
     pub argv: Vec<String>,
-    /// Its working directory; ours if `None`.
+    /// Working directory [default: ours].
     pub cwd: Option<PathBuf>,
-    /// Variables set on top of our own environment.
+    /// Variables added to our environment.
     pub env: BTreeMap<String, String>,
-    /// Variables taken out of our own environment.
+    /// Variables removed from our environment.
     pub env_remove: Vec<String>,
 }
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// No words in the command.
+    /// The command is empty.
     #[error("the command is empty")]
     Empty,
-    /// There is no such program.
+    /// The program was not found.
     #[error("no program '{program}' {place}")]
     NoProgram {
-        /// As it was given.
+        /// The program as given.
         program: String,
-        /// Where it was looked for.
+        /// Where it was searched, for the message.
         place: String,
     },
-    /// There is such a file, and it cannot be run.
+    /// The file exists but is not executable.
     #[error("'{program}' cannot be run: {} {why}", path.display())]
     NotExecutable {
-        /// As it was given.
+        /// The program as given.
         program: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it, to be read as "PATH …".
+        /// The reason, to be read after the path.
         why: String,
     },
-    /// There is no such folder.
+    /// The working directory does not exist.
     #[error("working directory '{0}' is not a directory")]
     NoDirectory(PathBuf),
-    /// A word holds a zero byte.
-    #[error("the command holds a zero byte")]
+    /// An argument contains a zero byte.
+    #[error("the command contains a zero byte")]
     ZeroByte,
-    /// A terminal multiplexer is missing or refuses; in words.
+    /// A terminal multiplexer is missing or refuses; the message.
     #[error("{0}")]
     Multiplexer(String),
     /// A terminal multiplexer has no such pane.
     #[error("no such pane: {0}")]
     NoPane(String),
-    /// A host process could not be started, in its words.
+    /// A host process could not be started; the message.
     #[error("{0}")]
     Host(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
-        /// What it said.
+        /// The cause.
         error: std::io::Error,
     },
 }
@@ -79,8 +79,8 @@ impl SpawnError {
 }
 
 impl Program {
-    /// Starts it with `slave` as its controlling terminal, stdout and stderr, in a session of its own. What it reads comes from the
-    /// terminal too, if no other `stdin` is given.
+    /// Starts the program in its own session with `slave` as controlling terminal, stdout and stderr. Standard input is
+    /// `stdin`, or the terminal if `None`.
     pub(super) fn spawn(&self, slave: &OwnedFd, stdin: Option<OwnedFd>) -> Result<Child, SpawnError> {
         let program = self.find()?;
         let stdio = || slave.try_clone().map(Stdio::from).map_err(SpawnError::system("share the terminal"));
@@ -97,11 +97,11 @@ impl Program {
             command.env_remove(name);
         }
         command.env("TERM", "xterm-256color").env("COLORTERM", "truecolor").envs(&self.env);
-        own_terminal(&mut command);
+        set_controlling_terminal(&mut command);
         command.spawn().map_err(SpawnError::system("start the program"))
     }
 
-    /// Looks the program up as `execvp` would, with the child's PATH and folder, so that a misspelt name is told by name.
+    /// Finds the program as `execvp` would, with the child's PATH and directory.
     pub(super) fn find(&self) -> Result<PathBuf, SpawnError> {
         let name = self.argv.first().filter(|name| !name.is_empty()).ok_or(SpawnError::Empty)?;
         if self.argv.iter().any(|word| word.contains('\0')) {
@@ -119,7 +119,7 @@ impl Program {
         };
         if name.contains('/') {
             let path = if Path::new(name).is_absolute() { PathBuf::from(name) } else { cwd.join(name) };
-            // Made absolute, for the child changes its folder before it looks.
+            // Absolute, because the child changes its directory before exec.
             let path = std::path::absolute(&path).map_err(SpawnError::system("resolve the program"))?;
             return match is_program(&path) {
                 true => Ok(path),

@@ -18,7 +18,7 @@ use super::{anthropic, openai, retry, sse};
 use crate::clock::Clock;
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
-use crate::http::{client, in_words};
+use crate::http::{client, error_chain};
 use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, failed};
 
 /// Bytes of a request, and of an answer.
@@ -339,7 +339,7 @@ async fn read(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool), Fault
 }
 
 fn network(error: impl std::error::Error) -> Fault {
-    Fault::Network(in_words(&error))
+    Fault::Network(error_chain(&error))
 }
 
 fn no_key(name: &str) -> EngineError {

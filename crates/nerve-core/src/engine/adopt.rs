@@ -6,13 +6,14 @@ use std::sync::Arc;
 use nerve_term::event::Size;
 
 use super::Engine;
-use crate::backend::{Memory, Program, tmux, wezterm};
-use crate::command::{BackendKind, EventKind, TerminalKind};
+use crate::backend::{Memory, Program};
+use crate::command::{BackendKind, EventKind, NodeRef, TerminalKind};
 use crate::error::EngineError;
-use crate::host::hosting::Label;
+use crate::host::manager::Label;
 use crate::node::factory::named;
+use crate::node::launch::{adopt_host, adopt_pane};
 use crate::node::terminal::{TerminalNode, TerminalSpec};
-use crate::profiles::Loaded;
+use crate::profiles::LoadedProfiles;
 use crate::proxy::NodeProxy;
 
 impl Engine {
@@ -33,27 +34,26 @@ impl Engine {
             for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
                 let (cwd, size) = (entry.cwd.clone(), Size::new(entry.cols, entry.rows));
-                self.take_back(&profiles, &label, (cwd, size, memory), |spec| hosting.adopt(spec, entry));
+                self.take_back(&profiles, &label, (cwd, size, memory), |spec| {
+                    adopt_host(hosting, spec, entry)
+                });
             }
         }
         for entry in in_panes {
             let (label, memory) = (entry.label.clone(), entry.memory.clone());
             let known = (entry.cwd.clone(), Size::default(), memory);
-            self.take_back(&profiles, &label, known, |spec| match entry.terminal {
-                TerminalKind::Wezterm => wezterm::adopt(spec, panes, entry),
-                TerminalKind::Tmux | TerminalKind::Pty => tmux::adopt(spec, panes, entry),
-            });
+            self.take_back(&profiles, &label, known, |spec| adopt_pane(panes, spec, entry));
         }
     }
 
     fn take_back(
         &self,
-        profiles: &Loaded,
+        profiles: &LoadedProfiles,
         label: &Label,
         known: (Option<PathBuf>, Size, Memory),
         adopt: impl FnOnce(TerminalSpec) -> TerminalNode,
     ) {
-        let (at, node) = (label.at(), &label.node);
+        let (at, node) = (node_of(label), &label.node);
         let adopted = || {
             let session = self.session_of(&at)?;
             let reservation = session.reserve(&at.node)?;
@@ -76,7 +76,7 @@ impl Engine {
 
     fn adopted_spec(
         &self,
-        profiles: &Loaded,
+        profiles: &LoadedProfiles,
         label: &Label,
         (cwd, size, memory): (Option<PathBuf>, Size, Memory),
     ) -> Result<TerminalSpec, EngineError> {
@@ -86,7 +86,7 @@ impl Engine {
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
-        let node = named(&label.at());
+        let node = named(&node_of(label));
         // Before the node: its agent may be in the middle of a turn.
         let starting = self.inner.factory.starting(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
@@ -98,7 +98,7 @@ impl Engine {
             profile,
             ready_timeout: label.ready_timeout,
             response_timeout: label.response_timeout,
-            journal: self.inner.factory.journal(&label.at(), label.history)?,
+            journal: self.inner.factory.journal(&node_of(label), label.history)?,
             agent_session: memory.agent_session.clone(),
             proxy,
             adopted: Some(memory),
@@ -108,4 +108,9 @@ impl Engine {
             log_start: false,
         })
     }
+}
+
+/// Returns the node that a label describes.
+fn node_of(label: &Label) -> NodeRef {
+    NodeRef { session: label.session.clone(), node: label.node.clone() }
 }

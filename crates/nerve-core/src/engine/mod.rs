@@ -29,7 +29,7 @@ use crate::context::ExecutionContext;
 use crate::conversation::ConversationStore;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::meter::Meter;
+use crate::metrics::Metrics;
 use crate::node::NodeHandle;
 use crate::node::bash::BashNode;
 use crate::node::factory::{FactoryConfig, NodeFactory};
@@ -218,8 +218,8 @@ impl Engine {
     }
 
     /// What it has done so far, in numbers.
-    pub fn meter(&self) -> &Meter {
-        self.inner.events.meter()
+    pub fn metrics(&self) -> &Metrics {
+        self.inner.events.metrics()
     }
 
     async fn shut_down(&self, keep_nodes: bool) {

@@ -1,26 +1,26 @@
-//! The last output of a terminal, with the sizes and snapshots in it, for those who connect late.
+//! Keeps the latest output of a terminal, with its size changes and snapshots, for clients that subscribe late.
 
 use std::collections::VecDeque;
 
 use nerve_term::event::{Size, TsNs};
 
-use super::link::{self, CHUNK, Report};
+use super::protocol::{self, CHUNK, HostEvent};
 
-/// Output kept in memory.
+/// Bytes of output kept.
 const BACKLOG: usize = 4 << 20;
-/// Sizes and snapshots kept with it.
+/// Size changes and snapshots kept.
 const MARKS: usize = 4096;
 
-/// See the module.
+/// A bounded buffer of recent output and the events between its bytes.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    /// Output bytes before the first one kept.
+    /// Offset of the first byte kept.
     pub(super) oldest: u64,
     bytes: VecDeque<u8>,
-    /// The size at the first byte kept.
+    /// Size of the terminal at the first byte kept.
     first: Size,
-    /// What came before which output byte, in order.
-    marks: VecDeque<(u64, Report)>,
+    /// Size changes and snapshots, each with the output offset it precedes, in order.
+    marks: VecDeque<(u64, HostEvent)>,
 }
 
 impl Backlog {
@@ -38,33 +38,34 @@ impl Backlog {
         }
     }
 
-    /// Something that is not output came here.
-    pub(super) fn mark(&mut self, report: Report) {
-        self.marks.push_back((self.oldest + self.bytes.len() as u64, report));
+    /// Adds an event at the current output offset.
+    pub(super) fn mark(&mut self, event: HostEvent) {
+        self.marks.push_back((self.oldest + self.bytes.len() as u64, event));
         if self.marks.len() > MARKS {
             self.forget_mark();
         }
     }
 
     fn forget_mark(&mut self) {
-        if let Some((_, Report::Resized(size))) = self.marks.pop_front() {
+        if let Some((_, HostEvent::Resized(size))) = self.marks.pop_front() {
             self.first = size;
         }
     }
 
-    /// All that is kept from this byte on, which must be kept, as frames. Begins with the size at that byte.
+    /// Returns everything kept from byte `off` on as frames, beginning with the size at that byte. `off` must not be below
+    /// `oldest`.
     pub(super) fn frames_since(&self, off: u64, now: TsNs) -> Vec<u8> {
         let before = self.marks.iter().take_while(|(at, _)| *at < off);
-        let size = before.fold(self.first, |size, (_, report)| match report {
-            Report::Resized(size) => *size,
+        let size = before.fold(self.first, |size, (_, event)| match event {
+            HostEvent::Resized(size) => *size,
             _ => size,
         });
         let mut frames = Vec::with_capacity(self.bytes.len() + 1024);
-        Report::Resized(size).encode(&mut frames);
+        HostEvent::Resized(size).encode(&mut frames);
         let mut from = off;
-        for (at, report) in self.marks.iter().skip_while(|(at, _)| *at < off) {
+        for (at, event) in self.marks.iter().skip_while(|(at, _)| *at < off) {
             self.encode_between(from, *at, now, &mut frames);
-            report.encode(&mut frames);
+            event.encode(&mut frames);
             from = *at;
         }
         self.encode_between(from, self.oldest + self.bytes.len() as u64, now, &mut frames);
@@ -79,66 +80,70 @@ impl Backlog {
     }
 }
 
-/// Output as frames, none longer than it may be.
+/// Appends output as frames of at most [`CHUNK`] bytes.
 pub(super) fn encode_output(at: TsNs, mut off: u64, bytes: &[u8], frames: &mut Vec<u8>) {
     for chunk in bytes.chunks(CHUNK) {
-        link::encode_output(frames, at, off, chunk);
+        protocol::encode_output(frames, at, off, chunk);
         off += chunk.len() as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::Frames;
+    use super::super::protocol::Frames;
     use super::*;
 
     const SIZE: Size = Size { cols: 80, rows: 24 };
 
-    fn told(backlog: &Backlog, off: u64) -> Vec<Report> {
+    fn events_since(backlog: &Backlog, off: u64) -> Vec<HostEvent> {
         let mut frames = Frames::default();
-        frames.room().extend(backlog.frames_since(off, TsNs(0)));
-        let mut reports = Vec::new();
+        frames.read_buffer().extend(backlog.frames_since(off, TsNs(0)));
+        let mut events = Vec::new();
         while let Some(body) = frames.take().unwrap() {
-            reports.push(Report::decode(body).unwrap().unwrap());
+            events.push(HostEvent::decode(body).unwrap().unwrap());
         }
-        reports
+        events
     }
 
-    fn output(off: u64, bytes: &[u8]) -> Report {
-        Report::Output { at: TsNs(0), off, bytes: bytes.to_vec() }
+    fn output(off: u64, bytes: &[u8]) -> HostEvent {
+        HostEvent::Output { at: TsNs(0), off, bytes: bytes.to_vec() }
     }
 
-    fn snapshot(id: u64, anchor: u64) -> Report {
-        Report::Snapshot { at: TsNs(id), id, anchor, label: String::new() }
+    fn snapshot(id: u64, anchor: u64) -> HostEvent {
+        HostEvent::Snapshot { at: TsNs(id), id, anchor, label: String::new() }
     }
 
     #[test]
-    fn sizes_and_snapshots_come_where_they_were() {
+    fn sizes_and_snapshots_keep_their_positions() {
         let mut backlog = Backlog::new(SIZE);
         backlog.push(b"abc");
-        backlog.mark(Report::Resized(Size::new(60, 10)));
+        backlog.mark(HostEvent::Resized(Size::new(60, 10)));
         backlog.push(b"de");
         backlog.mark(snapshot(1, 5));
-        let [small, mark] = [Report::Resized(Size::new(60, 10)), snapshot(1, 5)];
+        let [small, mark] = [HostEvent::Resized(Size::new(60, 10)), snapshot(1, 5)];
         assert_eq!(
-            told(&backlog, 0),
-            [Report::Resized(SIZE), output(0, b"abc"), small.clone(), output(3, b"de"), mark.clone()]
+            events_since(&backlog, 0),
+            [HostEvent::Resized(SIZE), output(0, b"abc"), small.clone(), output(3, b"de"), mark.clone()]
         );
-        assert_eq!(told(&backlog, 4), [small.clone(), output(4, b"e"), mark.clone()]);
-        assert_eq!(told(&backlog, 5), [small, mark], "nothing tells whether it was seen: told again");
+        assert_eq!(events_since(&backlog, 4), [small.clone(), output(4, b"e"), mark.clone()]);
+        assert_eq!(
+            events_since(&backlog, 5),
+            [small, mark],
+            "events at this offset are repeated, because the client may not have them"
+        );
     }
 
     #[test]
-    fn what_was_before_the_first_byte_kept_is_forgotten_but_its_size() {
+    fn dropped_bytes_leave_only_the_latest_size() {
         let mut backlog = Backlog::new(SIZE);
         backlog.push(b"x");
-        backlog.mark(Report::Resized(Size::new(60, 10)));
+        backlog.mark(HostEvent::Resized(Size::new(60, 10)));
         backlog.mark(snapshot(1, 1));
         backlog.push(&vec![b'y'; BACKLOG + 1]);
         assert_eq!(backlog.oldest, 2);
-        let reports = told(&backlog, 2);
-        assert_eq!(reports[0], Report::Resized(Size::new(60, 10)));
-        assert!(reports[1..].iter().all(|report| matches!(report, Report::Output { .. })));
+        let events = events_since(&backlog, 2);
+        assert_eq!(events[0], HostEvent::Resized(Size::new(60, 10)));
+        assert!(events[1..].iter().all(|event| matches!(event, HostEvent::Output { .. })));
         for id in 0..=MARKS as u64 {
             backlog.mark(snapshot(id, 0));
         }

@@ -1,4 +1,4 @@
-//! A connection to a host's control socket.
+//! The client side of a host's control socket.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,34 +10,34 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::link::{Frames, Hello, Order, Report};
+use super::protocol::{Frames, Hello, HostEvent, HostRequest};
 
-/// A connection to a host that has greeted.
+/// A connection to a host, after its greeting.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
     frames: Frames,
-    /// The host takes nothing any more. What it has sent is still to be read, to the end.
-    is_deaf: bool,
-    /// What the host said of itself.
+    /// The host no longer reads. What it has sent can still be read.
+    write_closed: bool,
+    /// The host's greeting.
     pub hello: Hello,
-    /// The terminal, until somebody takes it.
+    /// The terminal's descriptor, until it is taken.
     pub terminal: Option<OwnedFd>,
 }
 
 impl Connection {
-    /// Connects to a host's control socket and hears its greeting.
+    /// Connects to a control socket and reads the greeting.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no host; [`io::ErrorKind::QuotaExceeded`] if too many are connected to it.
+    /// No host listens there; [`io::ErrorKind::QuotaExceeded`] if it has too many clients.
     pub async fn open(control: &Path) -> io::Result<Connection> {
         Connection::greeted(UnixStream::connect(control).await?).await
     }
 
-    /// Hears the greeting on a connection that is open already.
+    /// Reads the greeting on an open connection.
     ///
     /// # Errors
-    /// The other side is no host, or goes away.
+    /// The peer is not a host, or closes the connection.
     pub async fn greeted(stream: UnixStream) -> io::Result<Connection> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let (mut frames, mut terminal) = (Frames::default(), None);
@@ -46,38 +46,38 @@ impl Connection {
             if size.await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let report = match frames.take().map_err(|error| bad(error.to_string()))? {
-                Some(body) => Report::decode(body).map_err(|error| bad(error.to_string()))?,
+            let event = match frames.take().map_err(|error| bad(error.to_string()))? {
+                Some(body) => HostEvent::decode(body).map_err(|error| bad(error.to_string()))?,
                 None => continue,
             };
-            return match report {
-                Some(Report::Hello(hello)) => {
-                    Ok(Connection { stream, frames, is_deaf: false, hello: *hello, terminal })
+            return match event {
+                Some(HostEvent::Hello(hello)) => {
+                    Ok(Connection { stream, frames, write_closed: false, hello: *hello, terminal })
                 }
-                Some(Report::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
-                _ => Err(bad("it does not greet as a host does".to_string())),
+                Some(HostEvent::Fault(why)) => Err(io::Error::new(io::ErrorKind::QuotaExceeded, why)),
+                _ => Err(bad("the peer did not send a host's greeting".to_string())),
             };
         }
     }
 
-    /// Sends an order.
+    /// Sends a request.
     ///
     /// # Errors
     /// The host is gone.
-    pub async fn send(&mut self, order: &Order) -> io::Result<()> {
+    pub async fn send(&mut self, request: &HostRequest) -> io::Result<()> {
         let mut bytes = Vec::new();
-        order.encode(&mut bytes);
+        request.encode(&mut bytes);
         tokio::io::AsyncWriteExt::write_all(&mut self.stream, &bytes).await
     }
 
-    /// The next report; `None` when the host is gone. May be dropped and called again.
+    /// Returns the next event, or `None` when the host is gone. Cancel-safe.
     ///
     /// # Errors
-    /// What comes makes no sense, or reading fails.
-    pub async fn next(&mut self) -> io::Result<Option<Report>> {
+    /// The host sent an invalid frame, or reading fails.
+    pub async fn next(&mut self) -> io::Result<Option<HostEvent>> {
         loop {
-            if let Some(report) = self.decoded()? {
-                return Ok(Some(report));
+            if let Some(event) = self.decoded()? {
+                return Ok(Some(event));
             }
             if !self.exchange(&mut VecDeque::new()).await? {
                 return Ok(None);
@@ -85,46 +85,44 @@ impl Connection {
         }
     }
 
-    /// Waits until bytes came, which are taken in, or some of `orders` could be sent, which are taken out. `false` when the host
-    /// is gone. May be dropped and called again.
-    pub async fn exchange(&mut self, orders: &mut VecDeque<u8>) -> io::Result<bool> {
+    /// Waits until bytes arrived or some of `requests` were sent and removed. Returns false when the host is gone. Cancel-safe.
+    pub async fn exchange(&mut self, requests: &mut VecDeque<u8>) -> io::Result<bool> {
         tokio::select! {
-            // A host that sends no more may still listen: what it is ordered comes first.
+            // Writes first: a host that sends nothing more may still read.
             biased;
-            sent = send_some(&self.stream, orders), if !orders.is_empty() && !self.is_deaf => {
-                self.is_deaf = sent.is_err();
+            sent = send_some(&self.stream, requests), if !requests.is_empty() && !self.write_closed => {
+                self.write_closed = sent.is_err();
                 Ok(true)
             }
             ready = self.stream.readable() => {
                 ready?;
-                let read = unless_blocked(self.stream.try_read_buf(self.frames.room()))?;
+                let read = unless_blocked(self.stream.try_read_buf(self.frames.read_buffer()))?;
                 Ok(read != Some(0))
             }
         }
     }
 
-    /// Waits until some of `orders` could be sent, which are taken out; for ever if none can be. Nothing is taken in. May be dropped and
-    /// called again.
-    pub(crate) async fn send_waiting(&mut self, orders: &mut VecDeque<u8>) {
-        if orders.is_empty() || self.is_deaf {
+    /// Waits until some of `requests` were sent and removed; forever if none can be. Reads nothing. Cancel-safe.
+    pub(crate) async fn send_waiting(&mut self, requests: &mut VecDeque<u8>) {
+        if requests.is_empty() || self.write_closed {
             return std::future::pending().await;
         }
-        self.is_deaf = send_some(&self.stream, orders).await.is_err();
+        self.write_closed = send_some(&self.stream, requests).await.is_err();
     }
 
-    /// The next report of what was taken in.
-    pub fn decoded(&mut self) -> io::Result<Option<Report>> {
+    /// Returns the next event among the bytes already read.
+    pub fn decoded(&mut self) -> io::Result<Option<HostEvent>> {
         let bad = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         while let Some(body) = self.frames.take().map_err(bad)? {
-            if let Some(report) = Report::decode(body).map_err(bad)? {
-                return Ok(Some(report));
+            if let Some(event) = HostEvent::decode(body).map_err(bad)? {
+                return Ok(Some(event));
             }
         }
         Ok(None)
     }
 }
 
-/// Reads bytes and, with the first of them, the terminal's descriptor (unix(7), `SCM_RIGHTS`).
+/// Reads bytes and the terminal's descriptor, which comes with the first of them (unix(7), `SCM_RIGHTS`).
 fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -138,14 +136,14 @@ fn receive(stream: &UnixStream, frames: &mut Frames, terminal: &mut Option<Owned
             *terminal = descriptors.last().or(terminal.take());
         }
     }
-    frames.room().extend_from_slice(&bytes[..size]);
+    frames.read_buffer().extend_from_slice(&bytes[..size]);
     Ok(size)
 }
 
-async fn send_some(stream: &UnixStream, orders: &mut VecDeque<u8>) -> io::Result<()> {
+async fn send_some(stream: &UnixStream, requests: &mut VecDeque<u8>) -> io::Result<()> {
     stream.writable().await?;
-    let sent = unless_blocked(stream.try_write(orders.as_slices().0))?;
-    orders.drain(..sent.unwrap_or(0));
+    let sent = unless_blocked(stream.try_write(requests.as_slices().0))?;
+    requests.drain(..sent.unwrap_or(0));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
-//! Starts a host as a process of its own, and is that process.
+//! Starts a host as a process of its own, and implements that process.
 //!
-//! The spec goes to its standard input; one line on its standard output says that the program runs, or why not.
+//! The host reads its spec from standard input and reports its start as one line on standard output.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::HostSpec;
 use super::process::Host;
 use super::registry::Entry;
-use crate::backend::{SpawnError, no_descriptors};
+use crate::backend::{SpawnError, close_descriptors};
 
-/// A machine that needs longer than this to start a process is stuck.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// A spec is read up to here.
+/// Time limit for the start of the process.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of a spec that are read.
 const SPEC_LIMIT: u64 = 64 << 20;
 
-/// What a host says of its start.
+/// The outcome of a host's start, as sent to its parent.
 #[derive(Debug, Serialize, Deserialize)]
-enum Said {
+enum StartReport {
     Started(Box<Entry>),
     Empty,
     NoProgram { program: String, place: String },
@@ -33,57 +33,62 @@ enum Said {
     Failed(String),
 }
 
-/// Starts a host: runs `program host run`. Returns when its program runs. The host is in a session of its own and goes on when
-/// this process ends.
+/// Starts a host by running `program host run`, and returns when its program runs. The host has its own session and outlives
+/// this process.
 ///
 /// # Errors
 /// [`SpawnError`], as if the program had been started here.
 pub async fn launch(program: &Path, spec: &HostSpec) -> Result<Entry, SpawnError> {
     let mut command = tokio::process::Command::new(program);
-    // Nothing of ours is held open by it: it outlives us.
+    // No inherited descriptors: the host would keep them open after we end.
     command.args(["host", "run"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    no_descriptors(&mut command);
+    close_descriptors(&mut command);
     let mut child =
         command.kill_on_drop(false).spawn().map_err(SpawnError::system("start a host process"))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let talk = async {
+    let handshake = async {
         let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
-            return Err(io::Error::other("it has no pipes"));
+            return Err(io::Error::other("no pipes to the host"));
         };
         stdin.write_all(&serde_json::to_vec(spec)?).await?;
         drop(stdin);
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).await?;
         if line.is_empty() {
-            return Err(io::Error::other("it ended without a word"));
+            return Err(io::Error::other("the host exited without reporting its start"));
         }
-        Ok(serde_json::from_str::<Said>(&line)?)
+        Ok(serde_json::from_str::<StartReport>(&line)?)
     };
-    let said =
-        tokio::time::timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    if said.is_err() {
-        // It must not start anything after nothing was started.
+    let report = tokio::time::timeout(START_TIMEOUT, handshake)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    if report.is_err() {
+        // The caller treats the start as failed, so it must not succeed later.
         let _ = child.start_kill();
     }
-    // Reaped when it ends; its end is seen on the connection.
+    // Reaps the process; its end is noticed on the connection.
     tokio::spawn(async move { child.wait().await });
-    match said.map_err(SpawnError::system("start a host"))? {
-        Said::Started(entry) => Ok(*entry),
-        Said::Empty => Err(SpawnError::Empty),
-        Said::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
-        Said::NotExecutable { program, path, why } => Err(SpawnError::NotExecutable { program, path, why }),
-        Said::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
-        Said::ZeroByte => Err(SpawnError::ZeroByte),
-        Said::Failed(text) => Err(SpawnError::Host(text)),
+    match report.map_err(SpawnError::system("start a host"))? {
+        StartReport::Started(entry) => Ok(*entry),
+        StartReport::Empty => Err(SpawnError::Empty),
+        StartReport::NoProgram { program, place } => Err(SpawnError::NoProgram { program, place }),
+        StartReport::NotExecutable { program, path, why } => {
+            Err(SpawnError::NotExecutable { program, path, why })
+        }
+        StartReport::NoDirectory(path) => Err(SpawnError::NoDirectory(path)),
+        StartReport::ZeroByte => Err(SpawnError::ZeroByte),
+        StartReport::Failed(text) => Err(SpawnError::Host(text)),
     }
 }
 
-/// Is a host process: reads the spec, starts the program, and stays until it has ended. SIGTERM ends the program.
+/// Runs a host in this process: reads the spec, starts the program and waits for its end. SIGTERM, SIGHUP and SIGINT stop the
+/// program.
 ///
 /// # Errors
-/// Standard input holds no spec, or the runtime cannot be made. A program that does not start is told to the one who started us.
+/// Standard input holds no spec, or the runtime cannot be created. A failed start of the program is reported to the parent
+/// instead.
 pub fn serve() -> io::Result<()> {
-    // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+    // Leaves the terminal of the parent. Fails only for a process group leader (setsid(2)), when started by hand.
     let _ = rustix::process::setsid();
     let mut spec = Vec::new();
     io::stdin().lock().take(SPEC_LIMIT).read_to_end(&mut spec)?;
@@ -95,9 +100,9 @@ pub fn serve() -> io::Result<()> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut host = match Host::start(spec).await {
             Ok(host) => host,
-            Err(error) => return tell_starter(&said(error)),
+            Err(error) => return report_start(&StartReport::from(error)),
         };
-        tell_starter(&Said::Started(Box::new(host.entry.clone())))?;
+        report_start(&StartReport::Started(Box::new(host.entry.clone())))?;
         loop {
             tokio::select! {
                 _ = host.finished() => return Ok(()),
@@ -107,30 +112,34 @@ pub fn serve() -> io::Result<()> {
             }
         }
     });
-    // A thread may wait for a disk that hangs.
+    // A thread may be blocked on a hanging disk.
     runtime.shutdown_background();
     served
 }
 
-fn said(error: SpawnError) -> Said {
-    match error {
-        SpawnError::Empty => Said::Empty,
-        SpawnError::NoProgram { program, place } => Said::NoProgram { program, place },
-        SpawnError::NotExecutable { program, path, why } => Said::NotExecutable { program, path, why },
-        SpawnError::NoDirectory(path) => Said::NoDirectory(path),
-        SpawnError::ZeroByte => Said::ZeroByte,
-        error @ (SpawnError::System { .. }
-        | SpawnError::Host(_)
-        | SpawnError::Multiplexer(_)
-        | SpawnError::NoPane(_)) => Said::Failed(error.to_string()),
+impl From<SpawnError> for StartReport {
+    fn from(error: SpawnError) -> StartReport {
+        match error {
+            SpawnError::Empty => StartReport::Empty,
+            SpawnError::NoProgram { program, place } => StartReport::NoProgram { program, place },
+            SpawnError::NotExecutable { program, path, why } => {
+                StartReport::NotExecutable { program, path, why }
+            }
+            SpawnError::NoDirectory(path) => StartReport::NoDirectory(path),
+            SpawnError::ZeroByte => StartReport::ZeroByte,
+            error @ (SpawnError::System { .. }
+            | SpawnError::Host(_)
+            | SpawnError::Multiplexer(_)
+            | SpawnError::NoPane(_)) => StartReport::Failed(error.to_string()),
+        }
     }
 }
 
-/// One line, then standard output is closed: the pipe belongs to somebody who may be gone soon.
-fn tell_starter(said: &Said) -> io::Result<()> {
-    let mut line = serde_json::to_vec(said)?;
+/// Writes one line and closes standard output: the parent may exit soon.
+fn report_start(report: &StartReport) -> io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
-    // The one who started us may be gone: the program runs all the same.
+    // The parent may be gone: the program runs nevertheless.
     let _ = io::stdout().lock().write_all(&line).and_then(|()| io::stdout().lock().flush());
     let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nowhere)?)

@@ -1,29 +1,28 @@
-//! Hosts: small processes that own one terminal and its recording each, and outlive whoever started them (design section 4).
+//! Hosts: small processes that own one terminal and its recording each, and outlive the process that started them.
 //!
 //! A host has no terminal model and no parser. It reads the terminal, stamps and records the bytes ([`crate::pump`],
-//! [`crate::recorder`]), and passes them to whoever is connected ([`link`]). It keeps an entry in the [`registry`], so that it is
-//! found again. [`launch`] starts one; [`crate::backend::Hosted`] drives one.
+//! [`crate::recorder`]) and sends them to its clients ([`protocol`]). Its entry in the [`registry`] lets others find it.
+//! [`launch`] starts a host; [`crate::backend::HostedBackend`] is the client.
 
 pub mod connection;
-pub mod hosting;
 pub mod launch;
-pub mod link;
+pub mod manager;
 pub mod process;
+pub mod protocol;
 pub mod registry;
-pub mod watch;
 
 mod backlog;
-mod disk;
-pub mod end;
-mod life;
-mod links;
-mod notes;
+mod blocking;
+mod clients;
+pub mod end_snapshot;
+mod exit_ack;
+mod lifecycle;
+mod metadata;
 mod reader;
 mod session;
+mod size_policy;
 mod snapshots;
 mod sockets;
-mod windows;
-mod witness;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -36,75 +35,76 @@ use serde_json::Value;
 
 use crate::backend::Program;
 
-/// What a host is started with. It goes over a pipe, not over the command line: variables can be secret.
+/// The settings of a host. They are passed through a pipe, not on the command line, because variables may be secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostSpec {
-    /// Its id: 12 of `0-9a-f`.
+    /// Id of the host: 12 hexadecimal digits.
     pub id: String,
-    /// Names the session in recordings and file snapshots.
+    /// Id of the session in recordings and file snapshots.
     pub session_id: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where it works; the host's own folder if `None`.
+    /// Working directory of the program; the host's own if `None`.
     pub cwd: Option<PathBuf>,
-    /// Variables set on top of the host's.
+    /// Variables added to the host's environment.
     pub env: BTreeMap<String, String>,
-    /// Variables taken out.
+    /// Variables removed from the host's environment.
     pub env_remove: Vec<String>,
-    /// Columns.
+    /// Columns of the terminal.
     pub cols: u16,
-    /// Rows.
+    /// Rows of the terminal.
     pub rows: u16,
-    /// Where to record; nothing is recorded if `None`.
+    /// Path of the recording; `None` disables it.
     pub recording: Option<PathBuf>,
-    /// A recording that cannot be made is an error, not a fault that the session outlives.
+    /// Fail the start if the recording cannot be created, instead of reporting a fault.
     #[serde(default)]
     pub must_record: bool,
-    /// Brotli's, 0–11.
+    /// Brotli quality of the recording, 0–11.
     pub quality: u8,
-    /// A folder for this host alone: sockets, and what its program's hooks need. Goes with the host.
+    /// Directory for this host's sockets and its program's hooks. It is removed with the host.
     pub runtime: PathBuf,
-    /// Where entries of hosts are kept.
+    /// Directory for the entries of hosts.
     pub registry: PathBuf,
-    /// Where snapshots are announced; a socket in `runtime` if `None`.
+    /// Address for snapshot requests; a socket in `runtime` if `None`.
     pub snapshots_at: Option<std::net::SocketAddr>,
-    /// What the one who starts it wants to find on it later.
+    /// Data of the starter, kept with the host's entry.
     pub label: Value,
-    /// The snapshot that is taken when the program has ended; none if `None`, or if nothing is recorded.
+    /// The snapshot taken after the program's end. `None`, or a session without a recording, takes none.
     #[serde(default)]
     pub end: Option<EndSnapshot>,
-    /// A viewer is on its way: a program that ends sooner than that one comes is to be seen all the same.
+    /// A viewer will connect: the host waits for it even if the program ends first.
     #[serde(default)]
     pub viewed: bool,
 }
 
-/// The last snapshot of a session, where it can be gone on from.
+/// The snapshot at the end of a session, from which it can be continued.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EndSnapshot {
-    /// Where the files of the program's folder are kept with it; without, it is only a mark in the recording.
+    /// Directory in which the files of the working directory are stored; without it, the snapshot is only a mark in the
+    /// recording.
     pub files: Option<PathBuf>,
 }
 
-/// In the label of a host: the id of the execution that it is the terminal of.
+/// Label key: id of the execution whose terminal the host is.
 pub const EXECUTION: &str = "execution";
-/// In the label of a host: the recording of the session that it is a part of.
+/// Label key: recording of the session that the host is a part of.
 pub const OF: &str = "of";
-/// The variable of a program whose session is not recorded: the file that stands for its recording ([`registry::Entry::unrecorded`]).
+/// Variable with the stand-in path of a session that is not recorded ([`registry::Entry::unrecorded`]).
 pub const UNRECORDED: &str = "NERVE_UNRECORDED";
-/// The socket for those who drive the terminal, in a host's runtime folder.
+/// Name of the control socket in a host's runtime directory.
 pub const CONTROL: &str = "control";
-/// The socket where snapshots are announced.
+/// Name of the socket for snapshot requests.
 pub const SNAPSHOT: &str = "snapshot";
 
 impl HostSpec {
-    /// An id that no other host has, and the session id it is a part of (a UUID, version 7).
+    /// Creates a unique host id and the id of its session (a UUID, version 7).
     pub fn new_ids() -> (String, String) {
         let session = uuid::Uuid::now_v7().to_string();
         let id = session.rsplit('-').next().unwrap_or(&session).to_string();
         (id, session)
     }
 
-    /// Where it listens.
+    /// Returns the path of the control socket.
     pub fn control(&self) -> PathBuf {
         self.runtime.join(CONTROL)
     }
@@ -122,7 +122,7 @@ impl HostSpec {
         }
     }
 
-    /// What stands beside the recording.
+    /// Returns the metadata of the recording.
     fn meta(&self, started: TsNs) -> Meta {
         let text = |key: &str| self.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
         let list = |key: &str| -> Option<Vec<String>> { Vec::deserialize(self.label.get(key)?).ok() };

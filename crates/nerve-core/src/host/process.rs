@@ -1,4 +1,4 @@
-//! A host in this process: what it needs is made, its program is started, and its session does the rest.
+//! Sets up a host in this process: sockets, recording, program and session loop.
 
 use std::fs;
 use std::io;
@@ -12,9 +12,9 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::links::Links;
+use super::clients::Clients;
 use super::registry::{Entry, make_unrecorded};
-use super::session::{Inbox, Made, Session};
+use super::session::{Inbox, Parts, Session};
 use super::snapshots::{listen_tcp, listen_unix};
 use super::sockets::{accept, private_socket};
 use super::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
@@ -28,9 +28,9 @@ use crate::tap::Tap;
 /// A host that runs in this process.
 #[derive(Debug)]
 pub struct Host {
-    /// Its entry in the registry.
+    /// The host's entry in the registry.
     pub entry: Entry,
-    /// How a program reaches the socket for snapshots; it is in its environment too.
+    /// Address for snapshot requests; the program's environment contains it too.
     pub snapshot_socket: String,
     registry: PathBuf,
     connections: mpsc::Sender<(UnixStream, bool)>,
@@ -39,55 +39,55 @@ pub struct Host {
 }
 
 impl Host {
-    /// Starts the program and all that belongs to it. Must be called on a runtime; the rest runs on it.
+    /// Starts the program and the host's tasks on the current runtime.
     ///
     /// # Errors
-    /// [`SpawnError`]: the program, its folder, or a socket. Nothing is left behind. A recording that cannot be made is no error:
-    /// it is reported to whoever connects.
+    /// [`SpawnError`]: the program, its directory or a socket; nothing is left behind. A recording that cannot be created is
+    /// reported to clients as a fault, unless it is required.
     pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
-        Host::begin_in_folder(spec, None, None).await
+        Host::begin_in_directory(spec, None, None).await
     }
 
-    /// The same with a connection from within this process that misses no output. The program's standard input is `stdin`, if that
-    /// is given, and not the terminal.
+    /// Like [`Host::start`], with a connection from within this process that misses no output. `stdin`, if given, replaces the
+    /// terminal as the program's standard input.
     ///
     /// # Errors
-    /// As [`Host::start`].
-    pub async fn start_in_front(
+    /// See [`Host::start`].
+    pub async fn start_with_client(
         spec: HostSpec,
         stdin: Option<OwnedFd>,
     ) -> Result<(Host, UnixStream), SpawnError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("make a connection"))?;
-        Ok((Host::begin_in_folder(spec, stdin, Some(theirs)).await?, ours))
+        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("create a connection"))?;
+        Ok((Host::begin_in_directory(spec, stdin, Some(theirs)).await?, ours))
     }
 
-    async fn begin_in_folder(
+    async fn begin_in_directory(
         spec: HostSpec,
         stdin: Option<OwnedFd>,
-        front: Option<UnixStream>,
+        client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
-        private_folder(&spec.runtime).map_err(SpawnError::system("make the host's folder"))?;
+        make_private_directory(&spec.runtime).map_err(SpawnError::system("create the host's directory"))?;
         let runtime = spec.runtime.clone();
-        Host::begin(spec, stdin, front).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+        Host::begin(spec, stdin, client).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
     }
 
     async fn begin(
         mut spec: HostSpec,
         stdin: Option<OwnedFd>,
-        front: Option<UnixStream>,
+        client: Option<UnixStream>,
     ) -> Result<Host, SpawnError> {
         let clock = Clock::start();
-        let (asked, asks) = mpsc::channel(16);
+        let (requests, snapshot_requests) = mpsc::channel(16);
         let snapshot_socket = match spec.snapshots_at {
-            Some(addr) => listen_tcp(addr, asked).await,
-            None => listen_unix(&spec.runtime.join(SNAPSHOT), asked),
+            Some(addr) => listen_tcp(addr, requests).await,
+            None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
         };
         let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
         let control = private_socket(&spec.runtime.join(CONTROL))
             .map_err(SpawnError::system("listen on the control socket"))?;
         let mut faults = Vec::new();
         let existed = spec.recording.as_deref().is_some_and(Path::exists);
-        let recorder = match spec.recording.as_deref().map(|path| record_to(path, spec.quality)) {
+        let recorder = match spec.recording.as_deref().map(|path| create_recorder(path, spec.quality)) {
             Some(Ok(recorder)) => Some(recorder),
             Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
             Some(Err(error)) => {
@@ -97,14 +97,14 @@ impl Host {
             }
             None => None,
         };
-        // What a tool leaves belongs to its session.
+        // Data of an agent's tool belongs to the agent's session.
         let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
         let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
         let unrecorded = unrecorded.unwrap_or_else(|error| {
-            faults.push(format!("what it runs is not listed: {error}"));
+            faults.push(format!("executions are not listed: {error}"));
             None
         });
-        environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
+        set_environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
         let discard = |spec: &HostSpec| {
             discard_recording(spec, existed);
             unrecorded
@@ -112,7 +112,8 @@ impl Host {
                 .filter_map(|file| file.parent())
                 .for_each(|folder| drop(fs::remove_dir(folder)));
         };
-        let pty = Pty::spawn_reading(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
+        let pty =
+            Pty::spawn_with_stdin(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
         let flusher = recorder.as_ref().map(Recorder::flusher);
         let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
         let mut pump = Pump::new(taps);
@@ -129,51 +130,57 @@ impl Host {
         })?;
         if let Some(path) = entry.session_file() {
             let stored = spec.meta(started).store(path);
-            faults.extend(stored.err().map(|error| format!("no metadata is kept: {error}")));
+            faults.extend(stored.err().map(|error| format!("cannot write the metadata: {error}")));
         }
-        let (links, heard) = Links::new();
+        let (clients, client_events) = Clients::new();
         let (connections, connected) = mpsc::channel(4);
-        if let Some(front) = front {
-            // The first of four: there is room.
-            let _ = connections.try_send((front, true));
+        if let Some(client) = client {
+            // The channel has room for four.
+            let _ = connections.try_send((client, true));
         }
-        let accepting = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
+        let acceptor = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
         let (stop, stops) = mpsc::channel(1);
-        let (registry, entry_told) = (spec.registry.clone(), entry.clone());
-        let session = Session::new(clock, spec, entry, pump, pty, Made { flusher, links, faults });
-        let done = tokio::spawn(session.run(Inbox { heard, asks, connected, _accepting: accepting, stops }));
-        Ok(Host { entry: entry_told, snapshot_socket, registry, connections, stop, done })
+        let (registry, host_entry) = (spec.registry.clone(), entry.clone());
+        let session = Session::new(clock, spec, entry, pump, pty, Parts { flusher, clients, faults });
+        let done = tokio::spawn(session.run(Inbox {
+            client_events,
+            snapshot_requests,
+            connections: connected,
+            _acceptor: acceptor,
+            stops,
+        }));
+        Ok(Host { entry: host_entry, snapshot_socket, registry, connections, stop, done })
     }
 
-    /// A connection from within this process, as if through the control socket.
+    /// Connects from within this process, as through the control socket.
     ///
     /// # Errors
-    /// The system has no socket left, or the host is over.
+    /// The system has no socket left, or the host has ended.
     pub async fn connect(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         self.connections.send((theirs, true)).await.map_err(|_| io::ErrorKind::NotConnected)?;
         Ok(ours)
     }
 
-    /// Asks for the program's end, as `nerve host stop` does. Over already is what it is for.
+    /// Stops the program, as `nerve host stop` does. Has no effect after its end.
     pub async fn stop(&self) {
         let _ = self.stop.send(()).await;
     }
 
-    /// Waits for the program's end and until everything is written. May be called again only before it has returned.
+    /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
     pub async fn finished(&mut self) -> ExitStatus {
         (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
     }
 
-    /// Removes its entry and its folder: for whoever has seen its end.
+    /// Removes the host's entry and directory. For a caller that has seen the exit.
     pub fn forget(&self) {
         self.entry.forget(&self.registry);
     }
 }
 
-/// What the program finds in its environment.
-fn environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
-    // A tool of an agent is a part of the agent's session: that is where its snapshots belong.
+/// Sets the variables through which the program finds its recorder.
+fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
+    // A tool's snapshots belong to the agent's session.
     if spec.label.get(OF).is_some() {
         return;
     }
@@ -183,34 +190,34 @@ fn environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: 
     for (name, file) in [("NERVE_RECORDING", spec.recording.as_deref()), (UNRECORDED, unrecorded)] {
         match file {
             Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
-            // Of a session around this one.
+            // It may be inherited from an enclosing session.
             None => spec.env_remove.push(name.into()),
         }
     }
 }
 
-fn record_to(path: &Path, quality: u8) -> Result<Recorder, String> {
+fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        made.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
     Recorder::create(path, quality).map_err(|error| error.to_string())
 }
 
-/// Takes back the recording that was made for a program that did not start.
+/// Removes the recording of a program that did not start.
 fn discard_recording(spec: &HostSpec, existed: bool) {
     if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
         let _ = fs::remove_file(path);
     }
 }
 
-fn private_folder(path: &Path) -> io::Result<()> {
+fn make_private_directory(path: &Path) -> io::Result<()> {
     let folder = || fs::DirBuilder::new();
     if let Some(parent) = path.parent() {
         folder().recursive(true).mode(0o700).create(parent)?;
     }
     match folder().mode(0o700).create(path) {
-        // Hooks of the program are prepared in it before.
+        // The program's hooks may have been prepared in it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let meta = fs::symlink_metadata(path)?;
             use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Reads what a connection orders. What is typed waits for a program that does not read; everything else overtakes it.
+//! Reads the requests of a client. Input waits while the program does not read; all other requests overtake it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,71 +8,71 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
-use super::link::{Frames, Order};
-use super::links::Heard;
+use super::clients::ClientEvent;
+use super::protocol::{Frames, HostRequest};
 use crate::backend::pty::WRITE_LIMIT;
 
-/// Bytes typed on all connections that may wait for a program that does not read, before connections that have some waiting are read
-/// no further: more than one that types may have on its way.
-const MAX_HELD: usize = WRITE_LIMIT + (8 << 20);
+/// Bytes of input queued over all clients, above which clients with queued input are no longer read. Exceeds what a single
+/// client may have in flight.
+const MAX_QUEUED_INPUT: usize = WRITE_LIMIT + (8 << 20);
 
-/// The reading end of a connection, and its place among those that there may be.
-pub(super) struct Source {
+/// The read half of a connection, with its permits.
+pub(super) struct ClientReader {
     pub(super) read: OwnedReadHalf,
-    pub(super) _place: Option<OwnedSemaphorePermit>,
-    /// And among the viewers, once it is one.
-    pub(super) _seat: Seat,
+    pub(super) _permit: Option<OwnedSemaphorePermit>,
+    /// Set once the client is a viewer.
+    pub(super) _viewer_permit: ViewerPermit,
 }
 
-/// The place of a viewer among the viewers. It has that for as long as the connection is open at the other end.
-pub(super) type Seat = Arc<OnceLock<OwnedSemaphorePermit>>;
+/// The permit of a viewer, held until the peer closes the connection.
+pub(super) type ViewerPermit = Arc<OnceLock<OwnedSemaphorePermit>>;
 
-/// Hands on what a connection orders, and gives up its place when it is closed. Only what is typed waits for a program that does not read; everything else overtakes it, and so
-/// does the connection's end. What was typed before the end still comes to the program.
-pub(super) async fn read_orders(
+/// Forwards the requests of a client and releases its permits when the peer closes. Input waits for the program; other requests
+/// and the end of the connection overtake it. Input sent before the end still reaches the program.
+pub(super) async fn read_requests(
     id: u64,
-    source: Source,
-    orders: mpsc::Sender<(u64, Heard)>,
-    mut takes_input: watch::Receiver<bool>,
-    held: Arc<AtomicUsize>,
+    source: ClientReader,
+    events: mpsc::Sender<(u64, ClientEvent)>,
+    mut accepts_input: watch::Receiver<bool>,
+    queued_input: Arc<AtomicUsize>,
 ) {
-    let (mut frames, mut typed) = (Frames::default(), Typed { orders: VecDeque::new(), held });
+    let (mut frames, mut queue) = (Frames::default(), InputQueue { requests: VecDeque::new(), queued_input });
     let mut source = Some(source);
-    while source.is_some() || !typed.orders.is_empty() {
+    while source.is_some() || !queue.requests.is_empty() {
         tokio::select! {
             biased;
-            takes = takes(&mut takes_input), if !typed.orders.is_empty() => {
-                let Some(order) = typed.pop().filter(|_| takes) else { return };
-                if orders.send((id, Heard::Order(order))).await.is_err() {
+            accepted = wait_until_accepted(&mut accepts_input), if !queue.requests.is_empty() => {
+                let Some(request) = queue.pop().filter(|_| accepted) else { return };
+                if events.send((id, ClientEvent::Request(request))).await.is_err() {
                     return;
                 }
             }
-            more = read_more(&mut source, &mut frames), if source.is_some() && typed.has_room() => {
-                let mut goes_on = more;
-                while goes_on {
-                    let order = match frames.take() {
+            more = read_more(&mut source, &mut frames), if source.is_some() && queue.has_room() => {
+                let mut is_open = more;
+                while is_open {
+                    let request = match frames.take() {
                         Ok(None) => break,
-                        Ok(Some(body)) => Order::decode(body),
+                        Ok(Some(body)) => HostRequest::decode(body),
                         Err(error) => Err(error),
                     };
-                    match order {
-                        Ok(Some(order @ Order::Input { .. }))
-                            if !typed.orders.is_empty() || !*takes_input.borrow() =>
+                    match request {
+                        Ok(Some(request @ HostRequest::Input { .. }))
+                            if !queue.requests.is_empty() || !*accepts_input.borrow() =>
                         {
-                            typed.push(order);
+                            queue.push(request);
                         }
-                        Ok(Some(order)) => {
-                            if orders.send((id, Heard::Order(order))).await.is_err() {
+                        Ok(Some(request)) => {
+                            if events.send((id, ClientEvent::Request(request))).await.is_err() {
                                 return;
                             }
                         }
                         Ok(None) => {}
-                        Err(_) => goes_on = false,
+                        Err(_) => is_open = false,
                     }
                 }
-                if !goes_on {
+                if !is_open {
                     source = None;
-                    if orders.send((id, Heard::Gone)).await.is_err() {
+                    if events.send((id, ClientEvent::Disconnected)).await.is_err() {
                         return;
                     }
                 }
@@ -81,52 +81,52 @@ pub(super) async fn read_orders(
     }
 }
 
-/// Waits until the program takes input. `false`: the host is over.
-async fn takes(takes_input: &mut watch::Receiver<bool>) -> bool {
-    takes_input.wait_for(|takes| *takes).await.is_ok()
+/// Waits until the program accepts input. Returns false if the host has ended.
+async fn wait_until_accepted(accepts_input: &mut watch::Receiver<bool>) -> bool {
+    accepts_input.wait_for(|accepts| *accepts).await.is_ok()
 }
 
-/// `false` at the end.
-async fn read_more(source: &mut Option<Source>, frames: &mut Frames) -> bool {
+/// Returns false at the end of the stream.
+async fn read_more(source: &mut Option<ClientReader>, frames: &mut Frames) -> bool {
     match source {
-        Some(source) => matches!(source.read.read_buf(frames.room()).await, Ok(bytes) if bytes > 0),
+        Some(source) => matches!(source.read.read_buf(frames.read_buffer()).await, Ok(bytes) if bytes > 0),
         None => std::future::pending().await,
     }
 }
 
-/// What was typed on one connection and waits for the program.
-struct Typed {
-    orders: VecDeque<Order>,
-    /// Bytes that wait on all connections.
-    held: Arc<AtomicUsize>,
+/// Input of one client that waits for the program.
+struct InputQueue {
+    requests: VecDeque<HostRequest>,
+    /// Bytes queued over all clients.
+    queued_input: Arc<AtomicUsize>,
 }
 
-impl Typed {
-    /// One that holds nothing is always read: it may have something else to say.
+impl InputQueue {
+    /// Returns true if the client may be read. A client without queued input always is.
     fn has_room(&self) -> bool {
-        self.orders.is_empty() || self.held.load(Ordering::Acquire) < MAX_HELD
+        self.requests.is_empty() || self.queued_input.load(Ordering::Acquire) < MAX_QUEUED_INPUT
     }
 
-    fn push(&mut self, order: Order) {
-        self.held.fetch_add(cost(&order), Ordering::AcqRel);
-        self.orders.push_back(order);
+    fn push(&mut self, request: HostRequest) {
+        self.queued_input.fetch_add(cost(&request), Ordering::AcqRel);
+        self.requests.push_back(request);
     }
 
-    fn pop(&mut self) -> Option<Order> {
-        let order = self.orders.pop_front()?;
-        self.held.fetch_sub(cost(&order), Ordering::AcqRel);
-        Some(order)
+    fn pop(&mut self) -> Option<HostRequest> {
+        let request = self.requests.pop_front()?;
+        self.queued_input.fetch_sub(cost(&request), Ordering::AcqRel);
+        Some(request)
     }
 }
 
-impl Drop for Typed {
+impl Drop for InputQueue {
     fn drop(&mut self) {
         while self.pop().is_some() {}
     }
 }
 
-/// Memory that an order takes; bytes, nearly.
-fn cost(order: &Order) -> usize {
-    let typed = if let Order::Input { bytes, .. } = order { bytes.len() } else { 0 };
-    typed + size_of::<Order>()
+/// Approximate memory of a request in bytes.
+fn cost(request: &HostRequest) -> usize {
+    let typed = if let HostRequest::Input { bytes, .. } = request { bytes.len() } else { 0 };
+    typed + size_of::<HostRequest>()
 }

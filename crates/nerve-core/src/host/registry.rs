@@ -1,4 +1,4 @@
-//! Entries of hosts: a file for each, written by the host, so that a new server, or a person, finds it again.
+//! The registry of hosts: one file per host, written by the host, through which servers and people find it.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,65 +12,65 @@ use serde_json::Value;
 
 use super::{HostSpec, SNAPSHOT};
 
-/// An entry is read up to here.
+/// Bytes of an entry that are read.
 const ENTRY_LIMIT: u64 = 1 << 20;
-/// What comes after a host's id in the name of the folder for what belongs to a session that is not recorded.
+/// Suffix of the directory for data of a session that is not recorded; the host's id precedes it.
 const UNRECORDED: &str = "unrecorded";
-/// The name of the file that stands in it for a recording.
+/// Name of the stand-in for a recording in that directory.
 const STANDS_FOR: &str = "session.ahr";
 
-/// What is known of a host.
+/// The entry of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its id.
+    /// Id of the host.
     pub id: String,
-    /// Names the session in recordings and file snapshots.
+    /// Id of the session in recordings and file snapshots.
     pub session_id: String,
-    /// The host's process id.
+    /// Process id of the host.
     pub pid: u32,
-    /// When it was started, in clock ticks since boot: tells it from a later process of the same id.
+    /// Start time of the host in clock ticks since boot; distinguishes it from a later process with the same id.
     pub start: u64,
-    /// The program's process id.
+    /// Process id of the program.
     pub child: i32,
-    /// When the program was started, as `start`.
+    /// Start time of the program, in clock ticks since boot.
     pub child_start: u64,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where it works.
+    /// Working directory.
     pub cwd: Option<PathBuf>,
-    /// Size at the start.
+    /// Columns at the start.
     pub cols: u16,
-    /// Size at the start.
+    /// Rows at the start.
     pub rows: u16,
-    /// Its folder for sockets.
+    /// Directory for the host's sockets.
     pub runtime: PathBuf,
-    /// Where snapshots are announced, if that is not in its folder: `tcp:HOST:PORT`.
+    /// Address for snapshot requests (`tcp:HOST:PORT`), unless it is a socket in `runtime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshots_at: Option<String>,
-    /// Its recording.
+    /// Path of the recording.
     pub recording: Option<PathBuf>,
-    /// Where what belongs to a session is kept while there is no recording for it to stand beside: named as a recording would be, and
-    /// gone with this entry.
+    /// Stand-in for the recording of a session that is not recorded: data of the session is stored next to this path, which
+    /// itself does not exist. It is removed with the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<PathBuf>,
-    /// When it was started, nanoseconds since the epoch.
+    /// Start of the host, in nanoseconds since the Unix epoch.
     pub started: u64,
-    /// How the program ended, if it has: `{"code": n}` or `{"signal": n}` or `{}`.
+    /// Exit status: `{"code": n}`, `{"signal": n}` or `{}` if unknown.
     pub exit: Option<Exit>,
-    /// What the one who started it wrote on it.
+    /// Data of the starter, see [`HostSpec::label`].
     pub label: Value,
-    /// What the one who drives the terminal wants the next one to know.
+    /// State for the next driver of the terminal.
     #[serde(default)]
     pub memory: Value,
 }
 
-/// An exit status, as kept.
+/// An exit status as stored in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// It returned this code.
+    /// Exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<i32>,
-    /// This signal ended it.
+    /// Number of the signal that ended the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
@@ -120,56 +120,56 @@ impl Entry {
         }
     }
 
-    /// The program and its arguments as they were asked for, without what was put into them for its hooks.
+    /// Returns the command as requested, without arguments added for hooks.
     pub fn asked(&self) -> Vec<String> {
         let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
         asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
     }
 
-    /// Where snapshots are announced: a path, or `tcp:HOST:PORT`.
+    /// Returns the address for snapshot requests: a path, or `tcp:HOST:PORT`.
     pub fn snapshot_socket(&self) -> String {
         self.snapshots_at.clone().unwrap_or_else(|| self.runtime.join(SNAPSHOT).display().to_string())
     }
 
-    /// What stands beside this file belongs to its session: the recording, or, without one, a file that is not there. `None` for a tool
-    /// that is not recorded, and for hosts of older versions.
+    /// Returns the path next to which data of the session is stored: the recording or its stand-in. `None` for a tool that is
+    /// not recorded, and for hosts of older versions.
     pub fn session_file(&self) -> Option<&Path> {
         self.recording.as_deref().or(self.unrecorded.as_deref())
     }
 
-    /// Its session is the one with that file, by whatever links it is reached.
+    /// Returns true if `session` is this host's session file, also through symbolic links.
     pub fn is_of(&self, session: &Path) -> bool {
         self.session_file().is_some_and(|own| own == session || real(own) == real(session))
     }
 
-    /// The host is still there, and is this user's.
+    /// Returns true if the host process is alive and belongs to this user.
     pub fn is_alive(&self) -> bool {
         let uid = rustix::process::getuid().as_raw();
         let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
         owned && self.start != 0 && start_ticks(self.pid) == Some(self.start)
     }
 
-    /// The program is still there, host or not.
+    /// Returns true if the program is alive, with or without its host.
     pub fn has_child(&self) -> bool {
         let child = u32::try_from(self.child).unwrap_or(0);
         self.child_start != 0 && start_ticks(child) == Some(self.child_start)
     }
 
-    /// Signals the program's process group, if the program is still there.
+    /// Signals the program's process group if the program is alive.
     pub fn signal_child(&self, signal: Signal) {
         if let Some(child) = Pid::from_raw(self.child).filter(|_| self.has_child()) {
-            // Gone already is what a signal is for.
+            // It may have ended already.
             let _ = rustix::process::kill_process_group(child, signal);
         }
     }
 
-    /// Sends a signal to the host, if it is still there.
+    /// Signals the host.
     ///
     /// # Errors
     /// It is gone, or the system refuses.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
-        // The descriptor is taken before the check, so the check is about the very process that gets the signal.
+        // Opened before the check, so that the checked process is the one that gets the signal.
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         if !self.is_alive() {
@@ -178,10 +178,10 @@ impl Entry {
         Ok(rustix::process::pidfd_send_signal(handle, signal)?)
     }
 
-    /// Writes the entry, whole or not at all.
+    /// Writes the entry atomically.
     ///
     /// # Errors
-    /// What the system says.
+    /// The file cannot be written.
     pub fn store(&self, registry: &Path) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(registry)?;
         serde_json::to_writer(&mut file, self)?;
@@ -190,7 +190,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Removes the entry, what was kept with it, and what is left of the host's runtime folder. For hosts that are gone.
+    /// Removes the entry, its stand-in directory and the runtime directory. For hosts that are gone.
     pub fn forget(&self, registry: &Path) {
         let _ = fs::remove_file(path_of(registry, &self.id));
         if is_plain(&self.id) && self.unrecorded.is_some() {
@@ -203,7 +203,7 @@ impl Entry {
     }
 }
 
-/// All entries, oldest first. What cannot be read is passed over.
+/// Returns all readable entries, oldest first.
 pub fn entries(registry: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(registry) else { return Vec::new() };
     let mut entries: Vec<Entry> = files.flatten().filter_map(|file| read(&file.path())).collect();
@@ -211,12 +211,12 @@ pub fn entries(registry: &Path) -> Vec<Entry> {
     entries
 }
 
-/// One entry by its id.
+/// Returns an entry by its id.
 pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
     is_plain(id).then(|| read(&path_of(registry, id))).flatten()
 }
 
-/// The same file without links on the way to it. It need not be there.
+/// Resolves symbolic links. The file itself need not exist.
 pub fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     if let Ok(real) = fs::canonicalize(&path) {
@@ -233,7 +233,7 @@ fn is_plain(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Makes the folder for what belongs to a session that is not recorded; gives the file that stands in it for a recording.
+/// Creates the directory for data of a session that is not recorded. Returns the stand-in path for the recording.
 pub(super) fn make_unrecorded(registry: &Path, id: &str) -> io::Result<PathBuf> {
     let folder = folder_of(registry, id);
     fs::DirBuilder::new().mode(0o700).create(&folder)?;
@@ -244,7 +244,7 @@ fn folder_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.{UNRECORDED}"))
 }
 
-/// The id of the host whose session has this file, if that is one that stands for a recording.
+/// Returns the id of the host that a stand-in path belongs to; `None` for other paths.
 pub fn host_of_unrecorded(session: &Path) -> Option<&str> {
     let folder = session.parent()?.file_name()?.to_str()?;
     let id = folder.strip_suffix(UNRECORDED)?.strip_suffix('.')?;
@@ -256,11 +256,11 @@ fn read(path: &Path) -> Option<Entry> {
         return None;
     }
     let mut bytes = Vec::new();
-    // Not a link to somewhere else, and not a pipe that waits for a writer.
+    // Neither follow a link nor block on a pipe.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     let meta = file.metadata().ok()?;
-    // Whoever can write here is this user; somebody else's file is none of our hosts.
+    // Only this user's files count.
     if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
         return None;
     }
@@ -273,11 +273,10 @@ fn path_of(registry: &Path, id: &str) -> PathBuf {
     registry.join(format!("{id}.json"))
 }
 
-/// When a living process was started, in clock ticks since boot (proc_pid_stat(5), field 22). One that is dead and was not yet
-/// reaped is not there.
+/// Returns the start time of a living process in clock ticks since boot (proc_pid_stat(5), field 22). `None` for a zombie.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name stands in parentheses and may hold blanks and parentheses itself: count from its end.
+    // The name in parentheses may contain spaces and parentheses: parse after the last one.
     let after_name = stat.get(stat.rfind(')')? + 1..)?;
     if matches!(after_name.trim_start().chars().next(), Some('Z' | 'X')) {
         return None;
@@ -290,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_for_a_recording_names_its_host() {
+    fn stand_in_path_contains_host_id() {
         let folder = tempfile::tempdir().unwrap();
         let file = make_unrecorded(folder.path(), "aa11").unwrap();
         assert_eq!(host_of_unrecorded(&file), Some("aa11"));

@@ -1,4 +1,4 @@
-//! Where a program in the terminal announces a snapshot: the socket in its environment (seed agent-record §8).
+//! Receives snapshot requests from programs in the terminal, over the socket named in their environment.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,41 +13,46 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
-use super::sockets::{ACCEPT_PAUSE, is_same_user, private_socket};
+use super::sockets::{ACCEPT_RETRY_DELAY, is_same_user, private_socket};
 use crate::recorder::Flusher;
 
-/// How long the rest of a request that is too long is read off.
-const PARTING: Duration = Duration::from_secs(1);
-/// The list of snapshots of a session that is not recorded takes no more when it is this long, in bytes.
-const MAX_PASSING: u64 = 8 << 20;
+/// Time for reading the rest of an oversized request.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Limit of the snapshot list of a session that is not recorded, in bytes.
+const MAX_UNRECORDED_LIST: u64 = 8 << 20;
 
-/// A snapshot that somebody waits for.
+/// A snapshot request, with the channel for its response.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SnapshotRequest {
     pub(super) id: u64,
     pub(super) label: String,
     pub(super) reply: oneshot::Sender<Response>,
 }
 
-/// Listens on a Unix socket; gives back how a program reaches it.
-pub(super) fn listen_unix(path: &Path, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+/// Listens on a Unix socket and returns its address for the program's environment.
+pub(super) fn listen_unix(path: &Path, requests: mpsc::Sender<SnapshotRequest>) -> io::Result<String> {
     let listener = private_socket(path)?;
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) if is_same_user(&stream) => drop(tokio::spawn(serve(stream, asked.clone()))),
+                Ok((stream, _)) if is_same_user(&stream) => {
+                    drop(tokio::spawn(serve(stream, requests.clone())))
+                }
                 Ok(_) => {}
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     });
     Ok(path.display().to_string())
 }
 
-/// Listens on loopback; gives back how a program reaches it.
-pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> io::Result<String> {
+/// Listens on loopback and returns the address for the program's environment.
+pub(super) async fn listen_tcp(
+    addr: SocketAddr,
+    requests: mpsc::Sender<SnapshotRequest>,
+) -> io::Result<String> {
     if !addr.ip().is_loopback() {
-        let message = format!("{addr} is not on loopback: anybody could take part");
+        let message = format!("cannot listen on {addr}: not a loopback address");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let listener = TcpListener::bind(addr).await?;
@@ -55,20 +60,20 @@ pub(super) async fn listen_tcp(addr: SocketAddr, asked: mpsc::Sender<Asked>) -> 
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(serve(stream, asked.clone()))),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Ok((stream, _)) => drop(tokio::spawn(serve(stream, requests.clone()))),
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     });
     Ok(format!("tcp:{addr}"))
 }
 
-/// Requests one after another, until the other side closes or claims too much.
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: mpsc::Sender<Asked>) {
+/// Serves requests in order until the peer closes or sends an invalid frame.
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: mpsc::Sender<SnapshotRequest>) {
     let mut read = Vec::new();
     loop {
-        let (answer, goes_on) = match decode_frame(&mut read, MAX_MESSAGE) {
-            Ok(Some(body)) => (answer(&body, &asked).await, true),
+        let (answer, is_open) = match decode_frame(&mut read, MAX_MESSAGE) {
+            Ok(Some(body)) => (handle(&body, &requests).await, true),
             Ok(None) => match stream.read_buf(&mut read).await {
                 Ok(0) | Err(_) => return,
                 Ok(_) => continue,
@@ -76,18 +81,18 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: mpsc::Sen
             Err(error) => (Response::Error { message: error.to_string() }, false),
         };
         let sent = stream.write_all(&answer.frame()).await;
-        if !goes_on {
+        if !is_open {
             let _ = stream.shutdown().await;
-            // Unread bytes would make a reset of the close, and that can overtake the answer.
-            let _ = tokio::time::timeout(PARTING, read_off(&mut stream)).await;
+            // Closing with unread bytes would reset the connection, which can overtake the response.
+            let _ = tokio::time::timeout(LINGER_TIMEOUT, discard_input(&mut stream)).await;
         }
-        if sent.is_err() || !goes_on {
+        if sent.is_err() || !is_open {
             return;
         }
     }
 }
 
-async fn read_off(stream: &mut (impl AsyncRead + Unpin)) {
+async fn discard_input(stream: &mut (impl AsyncRead + Unpin)) {
     let mut bytes = [0; 4096];
     let mut left = MAX_MESSAGE;
     while let Ok(size @ 1..) = stream.read(&mut bytes).await {
@@ -98,48 +103,48 @@ async fn read_off(stream: &mut (impl AsyncRead + Unpin)) {
     }
 }
 
-async fn answer(body: &[u8], asked: &mpsc::Sender<Asked>) -> Response {
+async fn handle(body: &[u8], requests: &mpsc::Sender<SnapshotRequest>) -> Response {
     let Request::Snapshot { id, label } = match Request::decode(body) {
         Ok(request) => request,
         Err(error) => return Response::Error { message: error.to_string() },
     };
     let (reply, answer) = oneshot::channel();
     let label = String::from_utf8_lossy(&label).into_owned();
-    let over = || Response::Error { message: "the session is over".to_string() };
-    if asked.send(Asked { id, label, reply }).await.is_err() {
+    let over = || Response::Error { message: "the session has ended".to_string() };
+    if requests.send(SnapshotRequest { id, label, reply }).await.is_err() {
         return over();
     }
     answer.await.unwrap_or_else(|_| over())
 }
 
-/// Where a snapshot is kept.
+/// Where snapshots are listed.
 #[derive(Debug, Clone)]
-pub(super) enum Keeper {
-    /// In the recording, and in the list beside it.
+pub(super) enum SnapshotStore {
+    /// In the recording and the list next to it.
     Recording(Flusher),
-    /// There is no recording: in the list beside this file, which goes with the session.
-    Passing(PathBuf),
-    /// Nowhere but with those who are connected.
-    Nobody,
+    /// In the list next to the stand-in path of a session that is not recorded.
+    Unrecorded(PathBuf),
+    /// Nowhere: only connected clients learn of it.
+    None,
 }
 
-impl Keeper {
-    /// Confirms a snapshot: what was recorded before it is on the disk, and it is in the list.
-    pub(super) async fn note(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
+impl SnapshotStore {
+    /// Confirms a snapshot: syncs the recording, then adds the snapshot to the list.
+    pub(super) async fn confirm(self, id: u64, label: String, anchor: u64, at: TsNs) -> Result<(), String> {
         let (path, limit) = match self {
-            Keeper::Recording(flusher) => {
+            SnapshotStore::Recording(flusher) => {
                 let flushed = flusher.flush(true).await;
-                flushed.map_err(|error| format!("the snapshot is not recorded: {error}"))?;
+                flushed.map_err(|error| format!("cannot record the snapshot: {error}"))?;
                 (flusher.path().to_path_buf(), u64::MAX)
             }
-            Keeper::Passing(file) => (file, MAX_PASSING),
-            Keeper::Nobody => return Ok(()),
+            SnapshotStore::Unrecorded(file) => (file, MAX_UNRECORDED_LIST),
+            SnapshotStore::None => return Ok(()),
         };
         let label = Some(label).filter(|label| !label.is_empty());
         let line =
             SnapshotLine { id, ts_ns: at.0, label, kind: "manual".into(), anchor_byte: anchor, files: None };
         let appended = tokio::task::spawn_blocking(move || append(&path, &line, limit)).await;
-        let failed = |error: String| format!("the list of snapshots cannot be written: {error}");
+        let failed = |error: String| format!("cannot write the list of snapshots: {error}");
         appended.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
     }
 }
@@ -147,7 +152,9 @@ impl Keeper {
 fn append(session: &Path, line: &SnapshotLine, limit: u64) -> io::Result<()> {
     let length = std::fs::metadata(snapshots::path_of(session)).map_or(0, |meta| meta.len());
     if length >= limit {
-        let why = format!("it has {length} bytes, and the session is not recorded: see --out-file");
+        let why = format!(
+            "the list of a session without a recording is limited to {limit} bytes: record it with --out-file"
+        );
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
     }
     snapshots::append(session, line)
@@ -158,19 +165,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_kept_of_a_session_without_a_recording_is_bounded() {
+    async fn unrecorded_snapshot_list_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("session.ahr");
-        let note = |id| Keeper::Passing(file.clone()).note(id, "label".into(), 7, TsNs(9));
-        note(1).await.unwrap();
+        let confirm = |id| SnapshotStore::Unrecorded(file.clone()).confirm(id, "label".into(), 7, TsNs(9));
+        confirm(1).await.unwrap();
         let kept = snapshots::read(&file).unwrap();
         assert_eq!((kept.len(), kept[0].id, kept[0].anchor_byte, kept[0].ts_ns), (1, 1, 7, 9));
         let list = std::fs::File::options().write(true).open(snapshots::path_of(&file)).unwrap();
-        list.set_len(MAX_PASSING).unwrap();
-        assert!(note(2).await.unwrap_err().contains("--out-file"));
+        list.set_len(MAX_UNRECORDED_LIST).unwrap();
+        assert!(confirm(2).await.unwrap_err().contains("--out-file"));
         std::fs::remove_file(snapshots::path_of(&file)).unwrap();
-        note(2).await.unwrap();
-        Keeper::Nobody.note(3, String::new(), 0, TsNs(0)).await.unwrap();
+        confirm(2).await.unwrap();
+        SnapshotStore::None.confirm(3, String::new(), 0, TsNs(0)).await.unwrap();
         assert_eq!(snapshots::read(&file).unwrap().len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets for this user alone, and who is let in.
+//! Sockets that only the current user can use.
 
 use std::fs;
 use std::io;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
-/// How long nobody is let in after the system had no descriptor left.
-pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after the system had no descriptor left for a connection.
+pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// A listening socket for this user alone.
+/// Creates a listening socket with mode 0600.
 pub(super) fn private_socket(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
-/// Lets in who is this user, as somebody from without.
+/// Accepts connections of the current user as external clients.
 pub(super) async fn accept(control: UnixListener, connections: mpsc::Sender<(UnixStream, bool)>) {
     loop {
         match control.accept().await {
@@ -29,13 +29,13 @@ pub(super) async fn accept(control: UnixListener, connections: mpsc::Sender<(Uni
                 }
             }
             Ok(_) => {}
-            // Out of descriptors: whoever wants in waits.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            // Out of descriptors: clients wait.
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-/// Is the other side a process of this user (unix(7), `SO_PEERCRED`)?
+/// Returns true if the peer belongs to the current user (unix(7), `SO_PEERCRED`).
 pub(super) fn is_same_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
 }

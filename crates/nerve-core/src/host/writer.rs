@@ -1,4 +1,4 @@
-//! The sending end of a connection: what waits for it, and how far behind it is.
+//! The write half of a client's connection: its queue, and how far it is behind.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,32 +14,32 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Bytes that may wait for one connection before the terminal is read no further.
-pub(super) const BEHIND: usize = 4 << 20;
-/// The same for a viewer, who is to see what is now: what waits is what it shows too late.
-pub(super) const VIEWER_BEHIND: usize = 512 << 10;
+/// Bytes that may be queued for a client before the terminal is no longer read.
+pub(super) const MAX_QUEUED: usize = 4 << 20;
+/// The same for a viewer, which should show current output rather than a long queue.
+pub(super) const MAX_QUEUED_VIEWER: usize = 512 << 10;
 
-/// What a piece that waits takes of memory beside its frames; bytes, nearly.
-const OF_A_PIECE: usize = 128;
+/// Approximate memory of a queued piece in addition to its bytes.
+const PIECE_OVERHEAD: usize = 128;
 
-/// What is to be sent on one connection. It waits in memory; nobody waits for it here.
+/// The outgoing queue of a client. Pushing never blocks.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: mpsc::UnboundedSender<Piece>,
-    /// Memory that what waits takes; bytes.
-    waiting: Arc<AtomicUsize>,
-    /// Since when it has been too far behind, and how much waited then.
-    stuck: Option<(Instant, usize)>,
-    sending: AbortOnDropHandle<()>,
+    /// Approximate memory of the queue in bytes.
+    queued_bytes: Arc<AtomicUsize>,
+    /// When the queue became too long, and its length then.
+    behind_since: Option<(Instant, usize)>,
+    task: AbortOnDropHandle<()>,
 }
 
-/// How a connection keeps up.
+/// The state of a client's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    KeepsUp,
+pub(super) enum Backpressure {
+    None,
     Behind,
-    /// It was behind for as long as it may be, and has taken nothing.
-    Stuck,
+    /// It was too long for the whole timeout and has not shrunk.
+    Stalled,
 }
 
 enum Piece {
@@ -49,88 +49,88 @@ enum Piece {
 }
 
 impl Writer {
-    /// `room` is told each time the connection has taken something, and `gone` is awaited when it cannot be written to any more.
+    /// Starts the sending task. It notifies `progress` after each piece and awaits `on_closed` when the connection is closed.
     pub(super) fn new(
         write: OwnedWriteHalf,
-        room: Arc<Notify>,
-        gone: impl Future<Output = ()> + Send + 'static,
+        progress: Arc<Notify>,
+        on_closed: impl Future<Output = ()> + Send + 'static,
     ) -> Writer {
         let (queue, pieces) = mpsc::unbounded_channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let counted = waiting.clone();
-        let sending = tokio::spawn(async move {
-            // A connection that cannot be written to is as gone as one that was closed.
-            let _ = write_pieces(write, pieces, &counted, &room).await;
-            gone.await;
-            room.notify_one();
+        let queued_bytes = Arc::new(AtomicUsize::new(0));
+        let counted = queued_bytes.clone();
+        let task = tokio::spawn(async move {
+            // A write error is treated like a closed connection.
+            let _ = write_pieces(write, pieces, &counted, &progress).await;
+            on_closed.await;
+            progress.notify_one();
         });
-        Writer { queue, waiting, stuck: None, sending: AbortOnDropHandle::new(sending) }
+        Writer { queue, queued_bytes, behind_since: None, task: AbortOnDropHandle::new(task) }
     }
 
-    /// Ends the connection when it has taken what waits for it, or after `patience`. One that is dropped ends at once, and what waits is
-    /// forgotten.
-    pub(super) fn part(self, patience: Duration) {
-        let Writer { queue, sending, .. } = self;
+    /// Closes the connection when the queue is sent, or after `timeout`. Dropping the writer instead closes it at once.
+    pub(super) fn close_after_flush(self, timeout: Duration) {
+        let Writer { queue, task, .. } = self;
         drop(queue);
-        tokio::spawn(tokio::time::timeout(patience, sending));
+        tokio::spawn(tokio::time::timeout(timeout, task));
     }
 
-    /// Ends the connection when it has taken what waits for it, however long that takes.
-    pub(super) fn let_go(self) {
+    /// Closes the connection when the queue is sent, however long that takes.
+    pub(super) fn detach(self) {
         drop(self.queue);
-        drop(self.sending.detach());
+        drop(self.task.detach());
     }
 
-    /// Sends the greeting, and the terminal with it.
+    /// Sends the greeting with the terminal's descriptor.
     pub(super) fn greet(&self, greeting: Vec<u8>, terminal: OwnedFd) {
-        // A closed queue means that the connection is about to be removed.
+        // Fails only while the client is being removed.
         let _ = self.queue.send(Piece::Greeting(greeting, terminal));
     }
 
-    /// Sends frames.
+    /// Queues frames.
     pub(super) fn push(&self, frames: &Arc<Vec<u8>>) {
-        self.waiting.fetch_add(cost(frames), Ordering::AcqRel);
+        self.queued_bytes.fetch_add(cost(frames), Ordering::AcqRel);
         let _ = self.queue.send(Piece::Bytes(frames.clone()));
     }
 
-    /// How it keeps up; `most`: bytes that may wait for it, `patience`: so long it may take nothing while others wait for it.
-    pub(super) fn pace(&mut self, most: usize, patience: Duration) -> Pace {
-        let waiting = self.waiting.load(Ordering::Acquire);
-        if waiting < most {
-            self.stuck = None;
-            return Pace::KeepsUp;
+    /// Returns the state of the queue. `max_queued`: bytes that may wait; `timeout`: time without progress after which the
+    /// client is stalled.
+    pub(super) fn backpressure(&mut self, max_queued: usize, timeout: Duration) -> Backpressure {
+        let queued_bytes = self.queued_bytes.load(Ordering::Acquire);
+        if queued_bytes < max_queued {
+            self.behind_since = None;
+            return Backpressure::None;
         }
-        match self.stuck {
-            Some((since, then)) if waiting >= then => {
-                if since.elapsed() >= patience {
-                    return Pace::Stuck;
+        match self.behind_since {
+            Some((since, then)) if queued_bytes >= then => {
+                if since.elapsed() >= timeout {
+                    return Backpressure::Stalled;
                 }
             }
-            _ => self.stuck = Some((Instant::now(), waiting)),
+            _ => self.behind_since = Some((Instant::now(), queued_bytes)),
         }
-        Pace::Behind
+        Backpressure::Behind
     }
 
-    /// It was too far behind when it was looked at last.
+    /// Returns true if the queue was too long at the last check.
     pub(super) fn is_behind(&self) -> bool {
-        self.stuck.is_some()
+        self.behind_since.is_some()
     }
 
-    /// Everything was taken.
+    /// Returns true if the queue is empty.
     pub(super) fn is_drained(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) == 0
+        self.queued_bytes.load(Ordering::Acquire) == 0
     }
 }
 
 fn cost(frames: &Arc<Vec<u8>>) -> usize {
-    frames.len() + OF_A_PIECE
+    frames.len() + PIECE_OVERHEAD
 }
 
 async fn write_pieces(
     mut write: OwnedWriteHalf,
     mut pieces: mpsc::UnboundedReceiver<Piece>,
-    waiting: &AtomicUsize,
-    room: &Notify,
+    queued_bytes: &AtomicUsize,
+    progress: &Notify,
 ) -> io::Result<()> {
     while let Some(piece) = pieces.recv().await {
         match piece {
@@ -140,8 +140,8 @@ async fn write_pieces(
             }
             Piece::Bytes(bytes) => {
                 write.write_all(&bytes).await?;
-                waiting.fetch_sub(cost(&bytes), Ordering::AcqRel);
-                room.notify_one();
+                queued_bytes.fetch_sub(cost(&bytes), Ordering::AcqRel);
+                progress.notify_one();
             }
         }
     }

@@ -27,7 +27,7 @@ use self::chunks::Chunks;
 use self::tail::Tail;
 use super::terminal::{Prompt, prompt_of};
 use super::{Node, NodeFuture, Quiet};
-use crate::backend::system::ends_with_us;
+use crate::backend::os::kill_with_parent;
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
@@ -433,7 +433,7 @@ impl BashNode {
         if let Some(trace) = &prompt.trace {
             command.envs(trace.variables());
         }
-        ends_with_us(&mut command);
+        kill_with_parent(&mut command);
         command.spawn()
     }
 
@@ -461,7 +461,7 @@ impl BashNode {
             is_complete: complete,
             is_ready: true,
         };
-        self.inner.events.meter().add_output(ran.stdout.total() + ran.stderr.total());
+        self.inner.events.metrics().add_output(ran.stdout.total() + ran.stderr.total());
         let ((ts_start, ts_end), input, preceding_buffer_seq) = (time, prompt.text.as_str(), None);
         if prompt.stream && complete {
             let lines: Vec<&str> = stdout.lines().collect();

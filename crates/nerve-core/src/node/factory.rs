@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::NodeHandle;
 use super::function::FunctionNode;
-use crate::backend::pane::{Panes, Setting};
-use crate::backend::{Program, SpawnError, tmux, wezterm};
+use super::launch::Launch;
+use crate::backend::pane::Panes;
+use crate::backend::{Program, SpawnError};
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
 use crate::clock::Clock;
@@ -22,10 +23,10 @@ use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
 use crate::graph::Graph;
-use crate::host::hosting::{Hosting, Label};
+use crate::host::manager::{HostManager, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
-use crate::profiles::Loaded;
+use crate::profiles::LoadedProfiles;
 use crate::proxy::{Kept, NodeProxy, Proxies, ProxySpec, Starting};
 use crate::session::{DEFAULT, check_name};
 
@@ -41,7 +42,7 @@ struct Shared {
     history_dir: PathBuf,
     profile_dir: Option<PathBuf>,
     hook_relay: Option<PathBuf>,
-    hosting: Option<Hosting>,
+    hosting: Option<HostManager>,
     panes: Panes,
     proxies: Proxies,
     events: Publisher,
@@ -60,7 +61,7 @@ pub struct FactoryConfig {
     /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
     pub hook_relay: Option<PathBuf>,
     /// Nodes run in host processes, which outlive this one; without it, in this process.
-    pub hosting: Option<Hosting>,
+    pub hosting: Option<HostManager>,
     /// What is kept of nodes in panes of tmux and WezTerm.
     pub panes: Panes,
     /// What is kept of nodes' proxies, and who is told what passes through them.
@@ -212,7 +213,7 @@ impl NodeFactory {
             proxy: proxy.clone(),
         };
         let (relay, now) = (shared.hook_relay.as_deref(), shared.clock.now());
-        let setting = Setting {
+        let launch = Launch {
             panes: &shared.panes,
             place: &spec.place,
             label: &label,
@@ -221,11 +222,9 @@ impl NodeFactory {
             now,
         };
         let terminal = match (kind, &shared.hosting) {
-            (TerminalKind::Tmux, _) => tmux::start(terminal, setting).await,
-            (TerminalKind::Wezterm, _) => wezterm::start(terminal, setting).await,
-            (TerminalKind::Pty, Some(hosting)) => {
-                hosting.start(terminal, &label, relay, spec.record, now).await
-            }
+            (TerminalKind::Tmux, _) => launch.in_tmux(terminal).await,
+            (TerminalKind::Wezterm, _) => launch.in_wezterm(terminal).await,
+            (TerminalKind::Pty, Some(hosting)) => launch.in_host(hosting, terminal).await,
             (TerminalKind::Pty, None) => TerminalNode::start(terminal, relay, Vec::new()),
         };
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
@@ -366,8 +365,8 @@ impl NodeFactory {
     }
 
     /// Profiles are read when a node is made: an edited file counts for the next node.
-    pub(crate) fn profiles(&self) -> Loaded {
-        let loaded = Loaded::from_folder(self.shared.profile_dir.as_deref());
+    pub(crate) fn profiles(&self) -> LoadedProfiles {
+        let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
         for message in loaded.broken.iter().cloned() {
             tracing::warn!("{message}");
             self.shared.events.publish(None, EventKind::Error { message });
@@ -389,7 +388,7 @@ impl NodeFactory {
         &self.shared.panes
     }
 
-    pub(crate) fn hosting(&self) -> Option<&Hosting> {
+    pub(crate) fn hosting(&self) -> Option<&HostManager> {
         self.shared.hosting.as_ref()
     }
 }

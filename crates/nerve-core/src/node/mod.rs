@@ -6,6 +6,8 @@ pub mod bash;
 pub mod factory;
 pub mod function;
 pub mod gate;
+pub(crate) mod launch;
+pub mod observer;
 pub mod template;
 pub mod terminal;
 

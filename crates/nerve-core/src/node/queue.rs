@@ -10,7 +10,7 @@ use super::stream::Stream;
 use super::terminal::Prompt;
 use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
-use crate::meter::Metered;
+use crate::metrics::TurnTimer;
 
 /// How many prompts may wait.
 const LIMIT: usize = 64;
@@ -42,7 +42,7 @@ pub(super) struct Active {
     pub(super) stream_due: Option<TsNs>,
     /// It ended; its transcript is being read. The response as the screen tells it.
     pub(super) finishing: Option<Box<Response>>,
-    pub(super) metered: Metered,
+    pub(super) metered: TurnTimer,
 }
 
 impl Active {

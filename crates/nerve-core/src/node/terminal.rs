@@ -19,7 +19,7 @@ use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
 use super::{Node, NodeFuture, Quiet};
 use crate::backend::pane::PaneInfo;
-use crate::backend::{Backend, InProcess, Memory, Program, SpawnError};
+use crate::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::Clock;
 use crate::command::{
@@ -284,7 +284,7 @@ impl TerminalNode {
     ) -> Result<TerminalNode, SpawnError> {
         let mut program = spec.program.clone();
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut program.argv, None);
-        let backend = InProcess::spawn(&program, spec.size, taps, Clock::start())?;
+        let backend = PtyBackend::spawn(&program, spec.size, taps, Clock::start())?;
         Ok(TerminalNode::over(spec, backend, hooks, Outside::default()))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use nerve_core::command::NodeInfo;
-use nerve_core::meter::{SECONDS, Times, Turns};
+use nerve_core::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Which nerve it is.
@@ -89,9 +89,9 @@ fn counter(labels: &[(&str, &str)], value: f64) -> Metric {
     metric
 }
 
-fn histogram(labels: &[(&str, &str)], times: &Times) -> Metric {
+fn histogram(labels: &[(&str, &str)], times: &TurnDurations) -> Metric {
     let mut below = 0;
-    let classes = SECONDS.iter().zip(times.classes).map(|(bound, count)| {
+    let classes = DURATION_BUCKETS.iter().zip(times.buckets).map(|(bound, count)| {
         below += count;
         let mut class = Bucket::default();
         class.set_upper_bound(*bound);

@@ -203,8 +203,8 @@ impl Metrics {
         all.push(families::build());
         all.push(families::uptime(self.started));
         all.push(families::nodes(nodes));
-        all.extend(families::turns(&engine.meter().turns()));
-        all.push(families::output(engine.meter().output()));
+        all.extend(families::turns(&engine.metrics().turns()));
+        all.push(families::output(engine.metrics().output()));
         all.extend(process::families(self.started));
         all.sort_by(|one, other| one.name().cmp(other.name()));
         // One without a single number is not written: the format has no place for it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{CHUNK, Order};
+use nerve_core::host::protocol::{CHUNK, HostRequest};
 use nerve_core::host::registry::{Entry, entries, entry};
 use nerve_core::host::{CONTROL, launch};
 use nerve_server::paths::Places;
@@ -139,7 +139,7 @@ async fn stop(args: StopArgs) -> Result<()> {
 }
 
 async fn end(host: &Entry) -> Result<()> {
-    let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
+    let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&HostRequest::Stop).await };
     let heard = tokio::time::timeout(GREETING, asked).await.is_ok_and(|asked| asked.is_ok());
     if !heard && host.is_alive() {
         // Its socket is gone, as after the end of a login session, or it is stuck: a signal says the same.
@@ -165,7 +165,7 @@ async fn write(args: WriteArgs) -> Result<()> {
     };
     let mut connection = opened.map_err(gone)?;
     for chunk in bytes.chunks(CHUNK) {
-        let order = Order::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
+        let order = HostRequest::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
         connection.send(&order).await.map_err(gone)?;
     }
     Ok(())

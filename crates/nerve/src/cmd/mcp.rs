@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
 use nerve_compose::{create_mcp, create_standalone, engine_config};
-use nerve_core::open_files;
+use nerve_core::rlimit;
 use nerve_mcp::Config;
 use nerve_mcp::http::PATH;
 use nerve_mcp::link::{Link, Unreached};
@@ -87,7 +87,7 @@ async fn serve_http(
         config.token = TokenFile::new(file);
     }
     config.mounts.push(create_mcp(move || source.config()));
-    config.fit(open_files::raise());
+    config.fit(rlimit::raise());
     let front = Front::bind(&config, address)?;
     listen::warn(&config, &ListenArgs::default());
     let url = format!("{}{PATH}", front.url());

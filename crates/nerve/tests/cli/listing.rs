@@ -126,7 +126,7 @@ fn of_a_tool_that_has_written_much_its_screen_is_shown_first_and_all_lines_when_
     seat.sees("1 running of 1");
     seat.types("\r");
     seat.sees("\u{2502}at the end");
-    seat.sees("MB that it wrote before are not shown");
+    seat.sees("MB of earlier output are not shown");
     seat.types("yes\r");
     seat.sees("\u{2502}got yes");
     assert!(run.wait().unwrap().success());

@@ -1,11 +1,11 @@
-//! A terminal in a host process: bytes come over its control socket, and from its recording what came before.
+//! A terminal in a host process, reached over the host's control socket.
 //!
-//! A host outlives us. Taking one over means reading its recording from the start and going on with the connection at that byte;
-//! a connection that breaks while the host lives is made again the same way.
+//! A host outlives its clients. A new client reads the recording from the start and continues with the connection at the byte
+//! where it ends. After a broken connection it reconnects in the same way.
 
-mod recorded;
-mod reports;
-mod stage;
+mod events;
+mod link_state;
+mod recording;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,213 +17,211 @@ use nerve_term::event::{Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use self::recorded::Piece;
-use self::stage::Stage;
+use self::link_state::LinkState;
+use self::recording::RecordedItem;
 use super::pty::{Control, WRITE_LIMIT};
-use super::{Backend, Happened, Lease, Memory};
-use crate::host::link::{CHUNK, Order, Window};
+use super::{Backend, BackendEvent, Lease, Memory};
+use crate::host::protocol::{CHUNK, HostRequest, Window};
 use crate::host::registry::Entry;
 
-/// A host has a limit of its own for output after the end, and then writes the rest of its recording: this one is for a disk that
-/// hangs.
+/// Time between exit and end of output. The host has a shorter limit of its own; this one is for a hanging disk.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Output that is read before what comes now is shown, to who wants to see that: bytes, about what a host has in memory.
-const FAR: u64 = 4 << 20;
-/// Of more than that, so much is read: many screens, and a moment's work.
-const LATEST: u64 = 512 << 10;
-/// Who has typed within this time is at it.
-const PAUSE: Duration = Duration::from_secs(2);
+/// With `latest_only`: bytes of earlier output that are read before live output. About the size of a host's backlog.
+const MAX_CATCH_UP: u64 = 4 << 20;
+/// With `latest_only`: bytes that are read when more than [`MAX_CATCH_UP`] are missing.
+const KEPT_TAIL: u64 = 512 << 10;
+/// Input within this time counts as typing in progress.
+const TYPING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// A terminal in a host process.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedBackend {
     entry: Entry,
     registry: PathBuf,
-    stage: Stage,
+    link: LinkState,
     terminal: Option<Control>,
-    /// Orders on their way.
-    orders: VecDeque<u8>,
-    /// Output bytes handed out so far.
+    /// Encoded requests that are not sent yet.
+    requests: VecDeque<u8>,
+    /// Output bytes reported so far.
     off: u64,
-    /// What came before we did is over at this byte; not known before the host has greeted.
+    /// Output up to this byte was written before we connected; `None` before the greeting.
     caught_up_at: Option<u64>,
     catching_up: bool,
     output: Vec<u8>,
-    told: VecDeque<Happened>,
+    events: VecDeque<BackendEvent>,
     exited: bool,
     closed: bool,
     /// Why there is no connection.
-    why: String,
-    /// It was told that a living host does not answer.
-    complained: bool,
-    /// The recording does not have what is missing.
-    unrecorded: bool,
-    /// How many of the host's faults were told.
-    faults: usize,
-    /// When the last snapshot that was told was taken: what comes twice is told once.
+    disconnect_reason: String,
+    /// A fault that a living host does not answer was reported.
+    unreachable_reported: bool,
+    /// The recording does not contain what is missing.
+    replay_exhausted: bool,
+    /// Number of the host's faults reported so far.
+    faults_reported: usize,
+    /// Time of the latest snapshot reported; earlier ones are duplicates.
     last_snapshot: TsNs,
     role: Role,
-    /// What is now counts more than what was.
-    latest: bool,
-    /// When somebody else has typed last, and who.
-    typed: Option<(Instant, Origin)>,
+    /// Skip old output if there is too much of it.
+    latest_only: bool,
+    /// Time and source of the latest input of another client.
+    last_input: Option<(Instant, Origin)>,
 }
 
-/// What the host is to us.
+/// Our relation to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Ours: we see its program's end, and clear away what is left of it.
-    Drives,
-    /// Somebody else's, which we look at through a window and type into.
-    Views(Window),
+    /// We drive the terminal: we acknowledge the exit and remove the entry of a host that is gone.
+    Driver,
+    /// We display a terminal that another client drives.
+    Viewer(Window),
 }
 
-impl Hosted {
-    /// Drives a host that was just started.
-    pub fn fresh(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, false, Role::Drives)
+impl HostedBackend {
+    /// Connects to a host that was just started.
+    pub fn drive(entry: Entry, registry: PathBuf) -> HostedBackend {
+        HostedBackend::new(entry, registry, false, Role::Driver)
     }
 
-    /// Takes over a host that somebody else has driven before, or what one that is gone has left. Everything up to now comes
-    /// first, and then [`Happened::CaughtUp`].
-    pub fn adopt(entry: Entry, registry: PathBuf) -> Hosted {
-        Hosted::new(entry, registry, true, Role::Drives)
+    /// Takes over a host, or what a host that is gone has left. Reports everything up to now first, then
+    /// [`BackendEvent::CaughtUp`].
+    pub fn adopt(entry: Entry, registry: PathBuf) -> HostedBackend {
+        HostedBackend::new(entry, registry, true, Role::Driver)
     }
 
-    /// Looks at a host that somebody else drives, beside others who do. Everything up to now comes first, and then
-    /// [`Happened::CaughtUp`].
-    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> Hosted {
-        Hosted::new(entry, registry, true, Role::Views(window))
+    /// Connects as a viewer. Reports everything up to now first, then [`BackendEvent::CaughtUp`].
+    pub fn view(entry: Entry, registry: PathBuf, window: Window) -> HostedBackend {
+        HostedBackend::new(entry, registry, true, Role::Viewer(window))
     }
 
-    /// Another window for a host that is looked at.
+    /// Changes the window of a viewer.
     pub fn set_window(&mut self, window: Window) {
-        if self.role != Role::Views(window) && !matches!(self.stage, Stage::Over) {
-            self.role = Role::Views(window);
-            // Said with the next greeting otherwise.
-            if matches!(self.stage, Stage::Live(_) | Stage::Reading(_, _, Some(_))) {
-                Order::View(window).extend(&mut self.orders);
+        if self.role != Role::Viewer(window) && !matches!(self.link, LinkState::Closed) {
+            self.role = Role::Viewer(window);
+            // Otherwise it is sent when the connection is established.
+            if matches!(self.link, LinkState::Live(_) | LinkState::Replaying(_, _, Some(_))) {
+                HostRequest::View(window).enqueue(&mut self.requests);
             }
         }
     }
 
-    /// Asks for the end of the program and of the host.
+    /// Stops the program and the host.
     pub fn stop(&mut self) {
-        Order::Stop.extend(&mut self.orders);
+        HostRequest::Stop.enqueue(&mut self.requests);
     }
 
-    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> Hosted {
-        Hosted {
-            stage: Stage::connecting(&entry, Duration::ZERO),
+    fn new(entry: Entry, registry: PathBuf, catching_up: bool, role: Role) -> HostedBackend {
+        HostedBackend {
+            link: LinkState::connecting(&entry, Duration::ZERO),
             entry,
             registry,
             terminal: None,
-            orders: VecDeque::new(),
+            requests: VecDeque::new(),
             off: 0,
             caught_up_at: None,
             catching_up,
             output: Vec::new(),
-            told: VecDeque::new(),
+            events: VecDeque::new(),
             exited: false,
             closed: false,
-            why: String::new(),
-            complained: false,
-            unrecorded: false,
-            faults: 0,
+            disconnect_reason: String::new(),
+            unreachable_reported: false,
+            replay_exhausted: false,
+            faults_reported: 0,
             last_snapshot: TsNs(0),
             role,
-            latest: false,
-            typed: None,
+            latest_only: false,
+            last_input: None,
         }
     }
 
-    /// For who looks at a flood: what is far behind is left out ([`Happened::Skipped`]), so that what is shown is what there is now.
+    /// Skips output that is far behind ([`BackendEvent::Skipped`]), so that the display is current even after a flood.
     #[must_use]
-    pub fn latest(self) -> Hosted {
-        Hosted { latest: true, ..self }
+    pub fn latest_only(self) -> HostedBackend {
+        HostedBackend { latest_only: true, ..self }
     }
 
-    /// From where on the output is wanted, of which there are so many bytes; `None` if all of it is.
-    fn skips_to(&self, written: u64) -> Option<u64> {
-        let is_far = self.latest && written.saturating_sub(self.off) > FAR;
-        is_far.then(|| written.saturating_sub(LATEST))
+    /// Returns the output offset to continue at if output has to be skipped. `written`: output bytes so far.
+    fn skip_target(&self, written: u64) -> Option<u64> {
+        let is_far_behind = self.latest_only && written.saturating_sub(self.off) > MAX_CATCH_UP;
+        is_far_behind.then(|| written.saturating_sub(KEPT_TAIL))
     }
 
-    /// What is left of the host is ours to clear away.
-    fn forget(&self) {
-        if self.role == Role::Drives {
+    /// Removes what is left of the host if we drive it.
+    fn remove_entry(&self) {
+        if self.role == Role::Driver {
             self.entry.forget(&self.registry);
         }
     }
 }
 
-impl Order {
-    fn extend(&self, orders: &mut VecDeque<u8>) {
+impl HostRequest {
+    fn enqueue(&self, requests: &mut VecDeque<u8>) {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
-        orders.extend(bytes);
+        requests.extend(bytes);
     }
 }
 
-impl Backend for Hosted {
-    async fn next(&mut self) -> Happened {
+impl Backend for HostedBackend {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            if let Some(event) = self.events.pop_front() {
+                return event;
             }
-            match &mut self.stage {
-                Stage::Connecting(connecting) => match connecting.await {
-                    Ok(Ok(connection)) => self.connected(connection),
-                    Ok(Err(error)) => self.not_connected(&error),
-                    Err(error) => self.not_connected(&io::Error::other(error)),
+            match &mut self.link {
+                LinkState::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(connection)) => self.on_connected(connection),
+                    Ok(Err(error)) => self.on_connect_failed(&error),
+                    Err(error) => self.on_connect_failed(&io::Error::other(error)),
                 },
-                Stage::Reading(pieces, from, connection) => {
-                    match recorded::next(pieces, connection.as_mut(), &mut self.orders).await {
-                        Some(Piece::Output { off, bytes }) => {
-                            if let Some(happened) = self.output_at(off, bytes) {
-                                return happened;
+                LinkState::Replaying(items, from, connection) => {
+                    match recording::next(items, connection.as_mut(), &mut self.requests).await {
+                        Some(RecordedItem::Output { off, bytes }) => {
+                            if let Some(event) = self.output_at(off, bytes) {
+                                return event;
                             }
                         }
-                        Some(Piece::Other(Happened::Snapshot(snapshot))) => {
-                            if let Some(happened) = self.snapshot(snapshot) {
-                                return happened;
+                        Some(RecordedItem::Event(BackendEvent::Snapshot(snapshot))) => {
+                            if let Some(event) = self.snapshot(snapshot) {
+                                return event;
                             }
                         }
-                        Some(Piece::Other(Happened::Exited(exit))) => {
-                            // Told when all of it is read.
+                        Some(RecordedItem::Event(BackendEvent::Exited(exit))) => {
+                            // Reported after everything is read.
                             self.entry.exit.get_or_insert(exit.into());
                         }
-                        Some(Piece::Other(happened)) => return happened,
+                        Some(RecordedItem::Event(event)) => return event,
                         None => match connection.take() {
                             Some(connection) => {
-                                self.unrecorded = *from == self.off;
+                                self.replay_exhausted = *from == self.off;
                                 self.go_live(connection);
                             }
-                            None => self.over(),
+                            None => self.on_host_gone(),
                         },
                     }
                 }
-                Stage::Live(connection) => {
-                    let report = match connection.decoded() {
-                        Ok(report) => report,
+                LinkState::Live(connection) => {
+                    let event = match connection.decoded() {
+                        Ok(event) => event,
                         Err(error) => {
-                            self.disconnected(&error.to_string());
+                            self.on_disconnect(&error.to_string());
                             continue;
                         }
                     };
-                    if let Some(report) = report {
-                        if let Some(happened) = self.reported(report) {
-                            return happened;
+                    if let Some(event) = event {
+                        if let Some(event) = self.on_host_event(event) {
+                            return event;
                         }
                         continue;
                     }
-                    match connection.exchange(&mut self.orders).await {
+                    match connection.exchange(&mut self.requests).await {
                         Ok(true) => {}
-                        Ok(false) => self.disconnected("it closed the connection"),
-                        Err(error) => self.disconnected(&error.to_string()),
+                        Ok(false) => self.on_disconnect("the host closed the connection"),
+                        Err(error) => self.on_disconnect(&error.to_string()),
                     }
                 }
-                Stage::Over => std::future::pending().await,
+                LinkState::Closed => std::future::pending().await,
             }
         }
     }
@@ -233,30 +231,30 @@ impl Backend for Hosted {
     }
 
     fn write(&mut self, _now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        if matches!(self.stage, Stage::Over) || self.orders.len() + bytes.len() > WRITE_LIMIT {
+        if matches!(self.link, LinkState::Closed) || self.requests.len() + bytes.len() > WRITE_LIMIT {
             return false;
         }
         for chunk in bytes.chunks(CHUNK) {
-            Order::Input { origin, bytes: chunk.to_vec() }.extend(&mut self.orders);
+            HostRequest::Input { origin, bytes: chunk.to_vec() }.enqueue(&mut self.requests);
         }
         true
     }
 
     fn waiting(&self) -> usize {
-        self.orders.len()
+        self.requests.len()
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
-        if matches!(self.stage, Stage::Over) {
+        if matches!(self.link, LinkState::Closed) {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        Order::Resize(size).extend(&mut self.orders);
+        HostRequest::Resize(size).enqueue(&mut self.requests);
         Ok(())
     }
 
-    fn others_size(&self) -> Option<&'static str> {
+    fn resize_refusal(&self) -> Option<&'static str> {
         Some(
-            "the windows of those who look at it set its size; it can be changed when they have left, or by 'nerve attach --size mine'",
+            "the windows of its viewers determine the size; change it after they have left, or with 'nerve attach --size mine'",
         )
     }
 
@@ -265,14 +263,14 @@ impl Backend for Hosted {
             Some(terminal) => terminal.signal(signal),
             None => {
                 self.entry.signal_child(signal);
-                // It stands still, and ends its program and itself when it goes on.
+                // The host is unresponsive; it ends its program and itself once it continues.
                 let _ = self.entry.signal(Signal::TERM);
             }
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(closely, kin))
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.terminal.as_ref().map_or(Foreground::Unknown, |terminal| terminal.foreground(detailed, shells))
     }
 
     fn drain_time(&self) -> Duration {
@@ -288,8 +286,8 @@ impl Backend for Hosted {
     }
 
     fn remember(&mut self, memory: &Memory) {
-        // Plain fields: it cannot fail.
-        Order::Remember(serde_json::to_value(memory).unwrap_or_default()).extend(&mut self.orders);
+        // Cannot fail: the fields are plain data.
+        HostRequest::Remember(serde_json::to_value(memory).unwrap_or_default()).enqueue(&mut self.requests);
     }
 
     fn release(&mut self) -> bool {
@@ -297,17 +295,17 @@ impl Backend for Hosted {
     }
 
     fn lease(&mut self, now: TsNs) -> Lease {
-        let Some((at, origin)) = self.typed else { return Lease::Free };
-        match PAUSE.checked_sub(at.elapsed()) {
+        let Some((at, origin)) = self.last_input else { return Lease::Free };
+        match TYPING_TIMEOUT.checked_sub(at.elapsed()) {
             Some(left) if !left.is_zero() => {
                 let by = match origin {
-                    Origin::Injected => "somebody with 'nerve host write'",
-                    Origin::User | Origin::Api | Origin::Terminal => "somebody in front of it",
+                    Origin::Injected => "another client with 'nerve host write'",
+                    Origin::User | Origin::Api | Origin::Terminal => "a person at the terminal",
                 };
                 Lease::Held { by: by.to_string(), until: now + left }
             }
             Some(_) | None => {
-                self.typed = None;
+                self.last_input = None;
                 Lease::Free
             }
         }

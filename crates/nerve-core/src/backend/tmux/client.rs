@@ -1,4 +1,4 @@
-//! The command line of tmux: one short process for every call, with a deadline.
+//! The command line of tmux: one short-lived process per call, with a timeout.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -8,32 +8,32 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::formats::{self, PANES};
-use super::{version, words};
+use super::{quoting, version};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
-use crate::backend::{Program, no_descriptors};
+use crate::backend::{Program, close_descriptors};
 
-/// tmux answers from memory: one that takes longer hangs.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// More of an answer is not read: a scrollback of fifty thousand long lines is half of it.
-const ANSWER_LIMIT: u64 = 64 << 20;
-/// More of a complaint is not read.
-const COMPLAINT_LIMIT: u64 = 16 << 10;
-/// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`, all of which are used.
-pub(super) const NEEDED: (u32, u32) = (3, 2);
+/// tmux answers from memory: a slower one hangs.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of the output that is read, twice that of a scrollback of fifty thousand long lines.
+const OUTPUT_LIMIT: u64 = 64 << 20;
+/// Limit of the standard error that is read.
+const STDERR_LIMIT: u64 = 16 << 10;
+/// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`.
+pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
 pub(super) const NAME: &str = "tmux";
 
-/// Which of a pane's rows.
+/// Rows of a pane to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
-    /// Those that are visible.
+    /// The visible rows.
     Screen,
-    /// The last so many of scrollback and screen.
+    /// The last rows of scrollback and screen.
     Last(usize),
     /// Scrollback and screen.
     All,
 }
 
-/// tmux's command line. Cheap to clone; holds nothing open.
+/// tmux's command line for one server. Cheap to clone; holds no resources.
 #[derive(Debug, Clone, Default)]
 pub struct Tmux {
     socket: Option<String>,
@@ -41,34 +41,34 @@ pub struct Tmux {
 }
 
 impl Tmux {
-    /// For the server at `socket`: a path (with a `/` in it), or a name as `tmux -L` takes it. `None` is the one that the tmux
-    /// command line would take.
+    /// Uses the server at `socket`: a path (containing `/`), or a name as for `tmux -L`. `None` is the default of tmux's
+    /// command line.
     pub fn new(socket: Option<&str>) -> Tmux {
         let socket = socket.filter(|socket| !socket.is_empty()).map(str::to_string);
         Tmux { socket, program: None }
     }
 
-    /// The same with another program than the `tmux` in PATH.
+    /// Uses another program instead of the `tmux` in PATH.
     #[must_use]
     pub fn with_program(self, program: Option<PathBuf>) -> Tmux {
         Tmux { program, ..self }
     }
 
-    /// What `tmux -V` says, without the name: `3.3a`. Needs no server.
+    /// Returns the version, such as `3.3a`. Needs no server.
     ///
     /// # Errors
-    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`] with what was found, [`PaneError::NoAnswer`].
+    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`], [`PaneError::NoAnswer`].
     pub async fn version(&self) -> Result<String, PaneError> {
         let mut command = self.program();
         command.arg("-V");
-        let said = String::from_utf8_lossy(&answer(command, &[]).await?).trim().to_string();
-        if version::parse(&said).is_some_and(|found| found < NEEDED) {
-            return Err(PaneError::TooOld { found: said, needed: "tmux 3.2" });
+        let message = String::from_utf8_lossy(&run(command, &[]).await?).trim().to_string();
+        if version::parse(&message).is_some_and(|found| found < MIN_VERSION) {
+            return Err(PaneError::TooOld { found: message, needed: "tmux 3.2" });
         }
-        Ok(said.strip_prefix("tmux ").unwrap_or(&said).to_string())
+        Ok(message.strip_prefix("tmux ").unwrap_or(&message).to_string())
     }
 
-    /// All panes of the server.
+    /// Lists all panes of the server.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -77,53 +77,53 @@ impl Tmux {
         Ok(formats::panes(&String::from_utf8_lossy(&text)))
     }
 
-    /// One pane, by its id or as tmux's targets name it (`session:window.pane`).
+    /// Queries a pane by its id or a tmux target (`session:window.pane`).
     ///
     /// # Errors
-    /// [`PaneError`]; [`PaneError::NoPane`] if there is none.
+    /// [`PaneError`]; [`PaneError::NoPane`] if it does not exist.
     pub async fn pane(&self, target: &str) -> Result<PaneInfo, PaneError> {
-        named(target)?;
-        // It answers with nothing, not with an error, where there is no such pane.
+        check_target(target)?;
+        // tmux prints nothing instead of an error if the pane does not exist.
         let text = self.call(&["display-message", "-p", "-t", target, PANES], &[]).await?;
         let found = formats::panes(&String::from_utf8_lossy(&text)).pop();
         found.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
     }
 
-    /// Makes a pane in a window of its own, in a new or an existing session (`nerve` if none is named), and says which. The window
+    /// Creates a pane in its own window, in an existing or new session [default: `nerve`], and returns its id. The window
     /// closes with its program.
     ///
     /// # Errors
     /// [`PaneError`].
     pub async fn spawn(&self, new: &NewPane) -> Result<String, PaneError> {
         self.version().await?;
-        let session = new.session.as_deref().unwrap_or(words::SESSION);
-        words::check_session(session)?;
-        // tmux would make a pane of it all the same, which is gone before anybody looks.
+        let session = new.session.as_deref().unwrap_or(quoting::SESSION);
+        quoting::check_session(session)?;
+        // tmux would create a pane that closes at once.
         if !new.argv.is_empty() {
             let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
             let program = Program { argv, cwd, env, env_remove: Vec::new() };
             program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
         }
         let mut error = None;
-        // Between the question and the deed, somebody else may make the session, or end it.
+        // Another process may create or end the session between check and command.
         for _ in 0..3 {
-            let there = self.has_session(session).await?;
-            match self.call(&words::making(new, session, there), &[]).await {
+            let exists = self.has_session(session).await?;
+            match self.call(&quoting::create_command(new, session, exists), &[]).await {
                 Ok(text) => return Ok(String::from_utf8_lossy(&text).trim().to_string()),
-                Err(PaneError::Refused(said)) if said.contains("duplicate session") => {
-                    error = Some(PaneError::Refused(said));
+                Err(PaneError::Refused(message)) if message.contains("duplicate session") => {
+                    error = Some(PaneError::Refused(message));
                 }
-                Err(PaneError::NoPane(said)) => error = Some(PaneError::NoPane(said)),
+                Err(PaneError::NoPane(message)) => error = Some(PaneError::NoPane(message)),
                 Err(error) => return Err(error),
             }
         }
         Err(error.unwrap_or(PaneError::NoServer(NAME)))
     }
 
-    /// Is there a session of exactly this name?
+    /// Returns true if a session of exactly this name exists.
     ///
     /// # Errors
-    /// [`PaneError`], but none where there is no server.
+    /// [`PaneError`]; a missing server is not an error.
     pub async fn has_session(&self, name: &str) -> Result<bool, PaneError> {
         match self.call(&["has-session", "-t", &format!("={name}")], &[]).await {
             Ok(_) => Ok(true),
@@ -132,7 +132,7 @@ impl Tmux {
         }
     }
 
-    /// Types text as a paste: byte for byte, in brackets if the program asks for them.
+    /// Types text as a paste, bracketed if the program has enabled that.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -145,18 +145,18 @@ impl Tmux {
         self.call(&["load-buffer", "-b", &buffer, "-"], bytes).await?;
         let pasted = self.call(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", pane], &[]).await;
         if pasted.is_err() {
-            // It would stay for ever; that this fails too is no more news.
+            // It would stay otherwise; a second failure adds nothing.
             let _ = self.call(&["delete-buffer", "-b", &buffer], &[]).await;
         }
         pasted.map(drop)
     }
 
-    /// Types bytes exactly. Those of a pane in copy mode go to copy mode.
+    /// Types exact bytes. In copy mode, tmux interprets them.
     ///
     /// # Errors
     /// [`PaneError`].
     pub async fn keys(&self, pane: &str, bytes: &[u8]) -> Result<(), PaneError> {
-        named(pane)?;
+        check_target(pane)?;
         for chunk in bytes.chunks(1000) {
             let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
             let mut words = vec!["send-keys", "-t", pane, "-H"];
@@ -166,7 +166,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// Text of a pane: rows with their trailing blanks cut, rows that the terminal wrapped joined, empty rows at the end dropped.
+    /// Returns the text of a pane: wrapped rows joined, trailing blanks and empty rows at the end removed.
     ///
     /// # Errors
     /// [`PaneError`].
@@ -185,20 +185,20 @@ impl Tmux {
         Ok(rows[from..].join("\n"))
     }
 
-    /// Closes a pane, and ends its program with it.
+    /// Closes a pane and ends its program.
     ///
     /// # Errors
     /// [`PaneError`].
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
-        named(pane)?;
+        check_target(pane)?;
         self.call(&["kill-pane", "-t", pane], &[]).await.map(drop)
     }
 
-    /// Runs tmux with these words and gives what it printed.
+    /// Runs tmux and returns its standard output.
     pub(super) async fn call<S: AsRef<str>>(&self, words: &[S], input: &[u8]) -> Result<Vec<u8>, PaneError> {
         let mut command = self.command();
-        command.args(words.iter().map(|word| words::argument(word.as_ref())));
-        answer(command, input).await
+        command.args(words.iter().map(|word| quoting::escape_argument(word.as_ref())));
+        run(command, input).await
     }
 
     fn program(&self) -> Command {
@@ -208,47 +208,47 @@ impl Tmux {
         }
     }
 
-    /// tmux for this server, in an environment where it does not think of itself as nested.
+    /// Returns a tmux command for this server, in an environment where tmux does not consider itself nested.
     pub(super) fn command(&self) -> Command {
         let mut command = self.program();
-        // What it prints is UTF-8, whatever the locale says.
+        // UTF-8 output regardless of the locale.
         command.arg("-u");
         match &self.socket {
             Some(path) if path.contains('/') => drop(command.args(["-S", path])),
             Some(name) => drop(command.args(["-L", name])),
             None => {
-                if let Some(path) = socket_around_us() {
+                if let Some(path) = enclosing_socket() {
                     command.arg("-S").arg(path);
                 }
             }
         }
         command.env_remove("TMUX").env_remove("TMUX_PANE").kill_on_drop(true);
-        no_descriptors(&mut command);
+        close_descriptors(&mut command);
         command
     }
 }
 
-/// For no name, tmux takes the pane that somebody looks at, or that we run in.
-fn named(target: &str) -> Result<(), PaneError> {
+/// Rejects an empty target, which tmux would resolve to the current pane.
+fn check_target(target: &str) -> Result<(), PaneError> {
     match target.trim().is_empty() {
-        true => Err(PaneError::NoPane("it has an empty name".to_string())),
+        true => Err(PaneError::NoPane("the name is empty".to_string())),
         false => Ok(()),
     }
 }
 
-/// The server whose pane we run in: the one that the command line would take.
-fn socket_around_us() -> Option<PathBuf> {
+/// Returns the socket of the tmux server whose pane we run in.
+fn enclosing_socket() -> Option<PathBuf> {
     let value = std::env::var("TMUX").ok()?;
     value.split(',').next().filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// A buffer that nobody else uses.
+/// Returns a unique buffer name.
 pub(super) fn buffer_name() -> String {
     format!("nerve-{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Runs a command and gives what it printed on its standard output.
-async fn answer(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
+/// Runs a command and returns its standard output.
+async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| match error.kind() {
@@ -256,47 +256,55 @@ async fn answer(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError
         _ => PaneError::System { what: "run tmux", error },
     })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let talk = async {
+    let exchange = async {
         let write = async {
             if let Some(mut stdin) = stdin {
-                // One that reads no more says why on its standard error.
+                // If it stops reading, its standard error has the reason.
                 let _ = stdin.write_all(input).await;
             }
         };
-        let (said, complaint, ()) =
-            tokio::join!(read(stdout, ANSWER_LIMIT), read(stderr, COMPLAINT_LIMIT), write);
+        let (output, stderr_text, ()) =
+            tokio::join!(read(stdout, OUTPUT_LIMIT), read(stderr, STDERR_LIMIT), write);
         let status = child.wait().await;
-        (said, complaint, status)
+        (output, stderr_text, status)
     };
-    let (said, complaint, status) =
-        tokio::time::timeout(DEADLINE, talk).await.map_err(|_| PaneError::NoAnswer(NAME, DEADLINE))?;
+    let (output, stderr_text, status) =
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::NoAnswer(NAME, TIMEOUT))?;
     let status = status.map_err(|error| PaneError::System { what: "wait for tmux", error })?;
-    if status.success() { Ok(said) } else { Err(complaint_of(&String::from_utf8_lossy(&complaint), status)) }
+    if status.success() {
+        Ok(output)
+    } else {
+        Err(stderr_error(&String::from_utf8_lossy(&stderr_text), status))
+    }
 }
 
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read before an error is what there is.
+        // The bytes before an error are kept.
         let _ = from.take(limit).read_to_end(&mut bytes).await;
     }
     bytes
 }
 
-fn complaint_of(said: &str, status: ExitStatus) -> PaneError {
-    let said = said.trim();
-    if said.is_empty() { PaneError::Refused(format!("tmux ended with {status}")) } else { refusal(said) }
+fn stderr_error(message: &str, status: ExitStatus) -> PaneError {
+    let message = message.trim();
+    if message.is_empty() {
+        PaneError::Refused(format!("tmux ended with {status}"))
+    } else {
+        parse_error(message)
+    }
 }
 
-/// What tmux's words mean.
-pub(super) fn refusal(said: &str) -> PaneError {
+/// Interprets an error message of tmux.
+pub(super) fn parse_error(message: &str) -> PaneError {
     let no_server = ["no server running", "error connecting to", "lost server", "server exited"];
-    if no_server.iter().any(|words| said.contains(words)) {
+    if no_server.iter().any(|words| message.contains(words)) {
         return PaneError::NoServer(NAME);
     }
-    match said.split_once("can't find ").and_then(|(_, rest)| rest.split_once(": ")) {
+    match message.split_once("can't find ").and_then(|(_, rest)| rest.split_once(": ")) {
         Some((_, target)) => PaneError::NoPane(target.lines().next().unwrap_or(target).to_string()),
-        None => PaneError::Refused(format!("tmux: {said}")),
+        None => PaneError::Refused(format!("tmux: {message}")),
     }
 }
 
@@ -305,13 +313,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tmux_complains_of() {
+    fn classifies_error_messages() {
         let no_server = "error connecting to /tmp/tmux-0/x (No such file or directory)";
-        assert!(matches!(refusal(no_server), PaneError::NoServer("tmux")));
-        assert!(matches!(refusal("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));
-        let PaneError::NoPane(pane) = refusal("can't find pane: %9") else { panic!() };
+        assert!(matches!(parse_error(no_server), PaneError::NoServer("tmux")));
+        assert!(matches!(parse_error("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));
+        let PaneError::NoPane(pane) = parse_error("can't find pane: %9") else { panic!() };
         assert_eq!(pane, "%9");
-        let PaneError::Refused(said) = refusal("duplicate session: a") else { panic!() };
-        assert_eq!(said, "tmux: duplicate session: a");
+        let PaneError::Refused(message) = parse_error("duplicate session: a") else { panic!() };
+        assert_eq!(message, "tmux: duplicate session: a");
     }
 }

@@ -1,4 +1,4 @@
-//! A connection in control mode: lines to tmux, what it says back.
+//! A connection to tmux in control mode.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,44 +8,47 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::client::{NAME, refusal};
-use super::input::Words;
-use super::lines::{Lines, Said};
-use super::words;
+use super::client::{NAME, parse_error};
+use super::input::CommandArgs;
+use super::parser::{ControlMessage, ControlParser};
+use super::quoting;
 use crate::backend::pane::PaneError;
 
-/// What is read at once.
-const READ: usize = 64 << 10;
-/// How long an answer may take while a connection is made.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// What tmux may say before its first answer is waited for no more.
-const EARLY: usize = 4096;
+/// Bytes read at once.
+const READ_SIZE: usize = 64 << 10;
+/// Timeout of each reply while the connection is set up.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Messages queued while a reply is awaited.
+const MAX_QUEUED: usize = 4096;
 
-/// See the module. Ends with its process, which ends when this is dropped.
+/// A tmux client in control mode. Dropping it ends the client process.
 #[derive(Debug)]
-pub(super) struct Control {
-    /// Its drop ends it.
+pub(super) struct ControlConnection {
+    /// Killed on drop.
     _client: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
     stderr: Option<ChildStderr>,
-    lines: Lines,
-    /// Not written yet.
+    parser: ControlParser,
+    /// Commands that are not written yet.
     outgoing: VecDeque<u8>,
-    /// Said while an answer was awaited.
-    early: VecDeque<Said>,
+    /// Messages received while a reply was awaited.
+    queued: VecDeque<ControlMessage>,
     over: bool,
 }
 
-impl Control {
-    /// Starts `tmux -C` with a first command, and gives what that prints.
+impl ControlConnection {
+    /// Starts `tmux -C` with a first command and returns the command's output.
     ///
     /// # Errors
-    /// [`PaneError`]: tmux is missing, or refused the command.
-    pub(super) async fn open(mut command: Command, words: &[&str]) -> Result<(Control, String), PaneError> {
-        command.arg("-C").args(words);
+    /// [`PaneError`]: tmux is missing or refused the command.
+    pub(super) async fn open(
+        mut command: Command,
+        args: &[&str],
+    ) -> Result<(ControlConnection, String), PaneError> {
+        command.arg("-C").args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Keys typed where we were started are not meant for it.
+        // Keeps terminal signals away from it.
         command.process_group(0);
         let mut client = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
@@ -56,128 +59,128 @@ impl Control {
             let error = io::ErrorKind::BrokenPipe.into();
             return Err(PaneError::System { what: "talk to tmux", error });
         };
-        let mut control = Control {
+        let mut control = ControlConnection {
             _client: client,
             stdin,
             stdout,
             stderr,
-            lines: Lines::default(),
+            parser: ControlParser::default(),
             outgoing: VecDeque::new(),
-            early: VecDeque::new(),
+            queued: VecDeque::new(),
             over: false,
         };
-        let text = control.answer(false).await?;
+        let text = control.wait_reply(false).await?;
         Ok((control, String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// Queues a command. [`Said::Answer`] comes for each, in their order.
-    pub(super) fn send<S: AsRef<[u8]>>(&mut self, words: &[S]) {
-        self.outgoing.extend(words::line(words));
+    /// Queues a command. A [`ControlMessage::Reply`] follows for each, in order.
+    pub(super) fn send<S: AsRef<[u8]>>(&mut self, args: &[S]) {
+        self.outgoing.extend(quoting::command_line(args));
     }
 
-    /// Gives a command and waits for its answer. Only where none is awaited.
+    /// Runs a command and waits for its reply. No other reply may be pending.
     ///
     /// # Errors
-    /// [`PaneError`]: it was refused, or nobody answers.
-    pub(super) async fn ask<S: AsRef<[u8]>>(&mut self, words: &[S]) -> Result<String, PaneError> {
-        self.send(words);
-        Ok(String::from_utf8_lossy(&self.answer(true).await?).into_owned())
+    /// [`PaneError`]: the command was refused or timed out.
+    pub(super) async fn run<S: AsRef<[u8]>>(&mut self, args: &[S]) -> Result<String, PaneError> {
+        self.send(args);
+        Ok(String::from_utf8_lossy(&self.wait_reply(true).await?).into_owned())
     }
 
-    /// Gives several commands, which are carried out with nothing between them, and waits for their answers.
+    /// Runs several commands with nothing in between and waits for their replies.
     ///
     /// # Errors
-    /// As [`Control::ask`], of the first that was refused.
-    pub(super) async fn ask_all(&mut self, commands: &[Words]) -> Result<Vec<Vec<u8>>, PaneError> {
-        self.outgoing.extend(words::lines(commands));
-        let mut answers = Vec::new();
+    /// See [`ControlConnection::run`]; the first error counts.
+    pub(super) async fn run_all(&mut self, commands: &[CommandArgs]) -> Result<Vec<Vec<u8>>, PaneError> {
+        self.outgoing.extend(quoting::join_commands(commands));
+        let mut replies = Vec::new();
         for _ in commands {
-            answers.push(self.answer(true).await?);
+            replies.push(self.wait_reply(true).await?);
         }
-        Ok(answers)
+        Ok(replies)
     }
 
-    /// Forgets what was said early and fits.
-    pub(super) fn forget(&mut self, fits: impl Fn(&Said) -> bool) {
-        self.early.retain(|said| !fits(said));
+    /// Discards queued messages that match.
+    pub(super) fn discard_queued(&mut self, fits: impl Fn(&ControlMessage) -> bool) {
+        self.queued.retain(|message| !fits(message));
     }
 
-    async fn answer(&mut self, to_us: bool) -> Result<Vec<u8>, PaneError> {
-        let deadline = tokio::time::Instant::now() + DEADLINE;
+    async fn wait_reply(&mut self, expect_ours: bool) -> Result<Vec<u8>, PaneError> {
+        let deadline = tokio::time::Instant::now() + REPLY_TIMEOUT;
         loop {
-            let said = tokio::time::timeout_at(deadline, self.hear()).await;
-            match said.map_err(|_| PaneError::NoAnswer(NAME, DEADLINE))? {
-                Ok(Said::Answer { ours, text }) if ours == to_us => {
-                    return text.map_err(|said| refusal(&said));
+            let message = tokio::time::timeout_at(deadline, self.read_message()).await;
+            match message.map_err(|_| PaneError::NoAnswer(NAME, REPLY_TIMEOUT))? {
+                Ok(ControlMessage::Reply { ours, text }) if ours == expect_ours => {
+                    return text.map_err(|message| parse_error(&message));
                 }
-                Ok(Said::Exit(why)) => return Err(self.ended(&why).await),
-                Ok(said) if self.early.len() < EARLY => self.early.push_back(said),
-                Ok(_) => return Err(PaneError::NoAnswer(NAME, DEADLINE)),
+                Ok(ControlMessage::Exit(why)) => return Err(self.exit_error(&why).await),
+                Ok(message) if self.queued.len() < MAX_QUEUED => self.queued.push_back(message),
+                Ok(_) => return Err(PaneError::NoAnswer(NAME, REPLY_TIMEOUT)),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(self.ended("").await);
+                    return Err(self.exit_error("").await);
                 }
                 Err(error) => return Err(PaneError::System { what: "talk to tmux", error }),
             }
         }
     }
 
-    /// Why a client ended that was to start: what it complained of.
-    async fn ended(&mut self, why: &str) -> PaneError {
-        let mut said = Vec::new();
+    /// Returns the error of a client that ended instead of starting.
+    async fn exit_error(&mut self, why: &str) -> PaneError {
+        let mut message = Vec::new();
         if let Some(stderr) = self.stderr.take() {
             let mut stderr = stderr.take(4096);
-            // What there is tells enough.
-            let _ = tokio::time::timeout(DEADLINE, stderr.read_to_end(&mut said)).await;
+            // Partial text suffices.
+            let _ = tokio::time::timeout(REPLY_TIMEOUT, stderr.read_to_end(&mut message)).await;
         }
-        let said = String::from_utf8_lossy(&said).trim().to_string();
-        match (said.is_empty(), why.is_empty()) {
-            (false, _) => refusal(&said),
-            (true, false) => refusal(why),
+        let message = String::from_utf8_lossy(&message).trim().to_string();
+        match (message.is_empty(), why.is_empty()) {
+            (false, _) => parse_error(&message),
+            (true, false) => parse_error(why),
             (true, true) => PaneError::NoServer(NAME),
         }
     }
 
-    /// The next thing that tmux says; writes what waits meanwhile. May be dropped and called again.
+    /// Returns the next message and meanwhile writes queued commands. Cancel-safe.
     ///
     /// # Errors
-    /// UnexpectedEof at the end, and what the system says.
-    pub(super) async fn next(&mut self) -> io::Result<Said> {
-        match self.early.pop_front() {
-            Some(said) => Ok(said),
-            None => self.hear().await,
+    /// UnexpectedEof at the end, or an I/O error.
+    pub(super) async fn next(&mut self) -> io::Result<ControlMessage> {
+        match self.queued.pop_front() {
+            Some(message) => Ok(message),
+            None => self.read_message().await,
         }
     }
 
-    /// What has come already and can be had without waiting.
-    pub(super) fn at_hand(&mut self) -> Option<Said> {
-        match self.early.pop_front() {
-            Some(said) => Some(said),
-            // An error shows at the next call of [`Control::next`] again.
-            None => self.lines.next().unwrap_or_default(),
+    /// Returns the next message if one is already buffered.
+    pub(super) fn try_next(&mut self) -> Option<ControlMessage> {
+        match self.queued.pop_front() {
+            Some(message) => Some(message),
+            // The error occurs again at the next call of [`ControlConnection::next`].
+            None => self.parser.next().unwrap_or_default(),
         }
     }
 
-    /// Takes back what was not for whoever asked for it.
-    pub(super) fn put_back(&mut self, said: Said) {
-        self.early.push_front(said);
+    /// Puts a message back.
+    pub(super) fn push_front(&mut self, message: ControlMessage) {
+        self.queued.push_front(message);
     }
 
-    async fn hear(&mut self) -> io::Result<Said> {
+    async fn read_message(&mut self) -> io::Result<ControlMessage> {
         loop {
-            if let Some(said) = self.lines.next().map_err(io::Error::other)? {
-                return Ok(said);
+            if let Some(message) = self.parser.next().map_err(io::Error::other)? {
+                return Ok(message);
             }
             if self.over {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let buffer = self.lines.buffer();
-            buffer.reserve(READ);
+            let buffer = self.parser.buffer();
+            buffer.reserve(READ_SIZE);
             tokio::select! {
                 read = self.stdout.read_buf(buffer) => self.over = read? == 0,
                 written = self.stdin.write(self.outgoing.as_slices().0), if !self.outgoing.is_empty() => {
                     match written {
                         Ok(written) => drop(self.outgoing.drain(..written)),
-                        // It says why on the other end.
+                        // The read side reports the reason.
                         Err(_) => self.outgoing.clear(),
                     }
                 }

@@ -1,20 +1,20 @@
-//! What tmux is asked to tell of a pane, and its answers read.
+//! The format string for querying panes, and its parser.
 
 use std::path::PathBuf;
 
 use crate::backend::pane::PaneInfo;
 
-/// Between two fields: names and titles cannot hold it, and what could (a path) comes last.
+/// Separates fields. Names and titles cannot contain it; the path, which could, comes last.
 pub(super) const SEPARATOR: char = '\u{1f}';
 
-/// The fields of a [`PaneInfo`], in the order in which they are read.
+/// The fields of a [`PaneInfo`], in the order in which they are parsed.
 pub(super) const PANES: &str = concat!(
     "#{pane_id}\u{1f}#{pane_width}\u{1f}#{pane_height}\u{1f}#{cursor_x}\u{1f}#{cursor_y}\u{1f}#{pane_pid}\u{1f}",
     "#{?pane_active,#{window_active},0}\u{1f}#{pane_tty}\u{1f}#{session_name}\u{1f}#{window_name}\u{1f}",
     "#{pane_current_command}\u{1f}#{pane_title}\u{1f}#{pane_current_path}"
 );
 
-/// Reads lines of [`PANES`]; those that are something else are passed over.
+/// Parses lines of [`PANES`] and ignores others.
 pub(super) fn panes(text: &str) -> Vec<PaneInfo> {
     text.lines().filter_map(pane).collect()
 }
@@ -35,7 +35,7 @@ fn pane(line: &str) -> Option<PaneInfo> {
         cwd: some(cwd).map(PathBuf::from),
         cols: cols.parse().ok()?,
         rows: rows.parse().ok()?,
-        // It stands right of the last column when that was just written.
+        // May equal the number of columns after a write to the last one.
         cursor: (x.parse().ok()?, y.parse().ok()?),
         pid: pid.parse().ok().filter(|pid| *pid > 0),
         tty: some(tty).map(PathBuf::from),
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_may_be_empty_and_hold_anything_else() {
+    fn fields_may_be_empty_or_contain_separators() {
         let line = "%3\u{1f}80\u{1f}24\u{1f}5\u{1f}7\u{1f}123\u{1f}1\u{1f}/dev/pts/1\u{1f}my session\u{1f}vim\u{1f}\u{1f}a\tb: c\u{1f}/x\u{1f}y";
         let panes = panes(&format!("{line}\nno pane\n"));
         let [pane] = panes.as_slice() else { panic!("{panes:?}") };

@@ -1,45 +1,45 @@
-//! Bytes on their way into a pane: cut into commands that tmux carries out one after the other. No I/O.
+//! Splits input for a pane into tmux commands that run one after the other. No I/O.
 //!
-//! Nothing goes into copy mode: each command looks for it first, within tmux, so that nobody can enter it in between. What was held
-//! back so is given again when the mode has ended.
+//! Input never reaches copy mode: each command checks for a mode within tmux, so nothing can happen in between. Blocked input
+//! is sent again when the mode ends.
 
 use std::collections::VecDeque;
 
 use crate::backend::pty::WRITE_LIMIT;
 
-/// Up to so many bytes are typed as keys; more goes as a paste, which costs less.
-const KEYS: usize = 256;
-/// Bytes of one piece of a buffer.
-const PIECE: usize = 32 << 10;
-/// What a command prints that found the pane in a mode.
-pub(super) const HELD: &str = "held";
-/// How a program is told of a paste, and of its end.
+/// Up to this many bytes are typed as keys; more are pasted, which is cheaper.
+const MAX_KEY_BYTES: usize = 256;
+/// Bytes per chunk of a paste buffer.
+const CHUNK: usize = 32 << 10;
+/// Printed by a command that found the pane in a mode.
+pub(super) const BLOCKED: &str = "held";
+/// The markers of a bracketed paste.
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
-/// The words of a command.
-pub(super) type Words = Vec<Vec<u8>>;
+/// The arguments of a command.
+pub(super) type CommandArgs = Vec<Vec<u8>>;
 
-/// See the module.
+/// The input queue of a pane.
 #[derive(Debug)]
 pub(super) struct Input {
     pane: String,
-    /// Holds what is pasted.
+    /// Name of the paste buffer.
     buffer: String,
-    /// Whether a program wants its pastes in brackets is known to tmux alone: it was asked for before we came.
-    unwraps: bool,
+    /// tmux adds the paste brackets: whether the program enabled them is unknown to us.
+    tmux_brackets: bool,
     queue: VecDeque<Piece>,
     waiting: usize,
-    /// So many of the first bytes were given to tmux.
-    given: Option<usize>,
+    /// Bytes of the queue that were sent to tmux.
+    in_flight: Option<usize>,
     /// The pane is in a mode.
-    held: bool,
+    blocked: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    /// Bytes as they are.
+    /// Exact bytes.
     Raw(VecDeque<u8>),
-    /// A paste, which tmux puts in brackets.
+    /// A paste, which tmux brackets.
     Paste(Vec<u8>),
 }
 
@@ -48,20 +48,20 @@ impl Input {
         Input {
             pane: pane.to_string(),
             buffer: super::client::buffer_name(),
-            unwraps: false,
+            tmux_brackets: false,
             queue: VecDeque::new(),
             waiting: 0,
-            given: None,
-            held: false,
+            in_flight: None,
+            blocked: false,
         }
     }
 
-    /// From now on, brackets of pastes are left to tmux: it knows whether the program wants them, and we do not.
+    /// Leaves paste brackets to tmux from now on, because only tmux knows whether the program enabled them.
     pub(super) fn unwrap_pastes(&mut self) {
-        self.unwraps = true;
+        self.tmux_brackets = true;
     }
 
-    /// Queues bytes. `false` if too much waits: nothing was taken.
+    /// Queues bytes. Returns false and takes nothing if too much is queued.
     #[must_use]
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.waiting + bytes.len() > WRITE_LIMIT {
@@ -69,7 +69,7 @@ impl Input {
         }
         self.waiting += bytes.len();
         let mut rest = bytes;
-        while let Some((before, inside, after)) = self.unwraps.then(|| paste_in(rest)).flatten() {
+        while let Some((before, inside, after)) = self.tmux_brackets.then(|| paste_in(rest)).flatten() {
             self.push_raw(before);
             self.queue.push_back(Piece::Paste(inside.to_vec()));
             rest = after;
@@ -86,41 +86,42 @@ impl Input {
         }
     }
 
-    /// Bytes that tmux has not taken.
+    /// Returns the bytes that tmux has not taken yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// The pane has entered or left a mode, or may have.
-    pub(super) fn look_again(&mut self) {
-        self.held = false;
+    /// Records that the pane may have left its mode.
+    pub(super) fn unblock(&mut self) {
+        self.blocked = false;
     }
 
-    /// Commands for what is next; none while others are on their way.
-    pub(super) fn commands(&mut self) -> Option<Vec<Words>> {
-        if self.given.is_some() || self.held {
+    /// Returns the commands for the next bytes; `None` while others are in flight.
+    pub(super) fn next_commands(&mut self) -> Option<Vec<CommandArgs>> {
+        if self.in_flight.is_some() || self.blocked {
             return None;
         }
         let mut commands = Vec::new();
-        let (size, deed) = match self.queue.front()? {
+        let (size, action) = match self.queue.front()? {
             Piece::Raw(bytes) => {
-                let few = bytes.len() <= KEYS || bytes.iter().take(KEYS).any(|byte| *byte == 0);
-                // tmux's strings end at a zero byte: those go as keys.
-                let limit = if few { KEYS } else { PIECE };
+                let few =
+                    bytes.len() <= MAX_KEY_BYTES || bytes.iter().take(MAX_KEY_BYTES).any(|byte| *byte == 0);
+                // tmux's strings end at a zero byte, so such bytes are sent as keys.
+                let limit = if few { MAX_KEY_BYTES } else { CHUNK };
                 let chunk: Vec<u8> = bytes.iter().take(limit).copied().collect();
                 let size = if few { chunk.len() } else { upto_zero(&chunk) };
                 let chunk = &chunk[..size];
                 (size, if few { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
             }
             Piece::Paste(bytes) => {
-                // A prompt has no zero bytes; one that has loses them.
+                // Zero bytes cannot be pasted.
                 let text: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
                 (bytes.len() + PASTE.0.len() + PASTE.1.len(), self.paste(&text, "-p -r", &mut commands))
             }
         };
-        let held = format!("display-message -p {HELD}");
-        commands.push(words(&["if-shell", "-F", "-t", &self.pane, "#{pane_in_mode}", &held, &deed]));
-        self.given = Some(size);
+        let held = format!("display-message -p {BLOCKED}");
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, "#{pane_in_mode}", &held, &action]));
+        self.in_flight = Some(size);
         Some(commands)
     }
 
@@ -129,28 +130,28 @@ impl Input {
         format!("send-keys -t {} -H {}", self.pane, hex.join(" "))
     }
 
-    /// Fills the buffer; the command that pastes it.
-    fn paste(&self, bytes: &[u8], how: &str, commands: &mut Vec<Words>) -> String {
+    /// Appends the commands that fill the buffer and returns the one that pastes it.
+    fn paste(&self, bytes: &[u8], how: &str, commands: &mut Vec<CommandArgs>) -> String {
         let mut add: &[&str] = &[];
-        for piece in bytes.chunks(PIECE) {
-            let mut command = words(&["set-buffer"]);
-            command.extend(words(add));
-            command.extend(words(&["-b", &self.buffer, "--"]));
-            command.push(piece.to_vec());
-            commands.push(command);
+        for piece in bytes.chunks(CHUNK) {
+            let mut set = command(&["set-buffer"]);
+            set.extend(command(add));
+            set.extend(command(&["-b", &self.buffer, "--"]));
+            set.push(piece.to_vec());
+            commands.push(set);
             add = &["-a"];
         }
         match bytes.is_empty() {
-            // There is no empty buffer. Brackets around nothing say nothing.
+            // tmux has no empty buffers, and an empty paste has no effect.
             true => "display-message -p nothing".into(),
             false => format!("paste-buffer {how} -d -b {} -t {}", self.buffer, self.pane),
         }
     }
 
-    /// What was given has been done, or was held back.
-    pub(super) fn done(&mut self, held: bool) {
-        self.held = held;
-        let Some(size) = self.given.take().filter(|_| !held) else { return };
+    /// Records that the commands in flight were carried out or blocked.
+    pub(super) fn on_done(&mut self, blocked: bool) {
+        self.blocked = blocked;
+        let Some(size) = self.in_flight.take().filter(|_| !blocked) else { return };
         self.waiting -= size;
         let over = match self.queue.front_mut() {
             Some(Piece::Raw(bytes)) => {
@@ -164,10 +165,10 @@ impl Input {
         }
     }
 
-    /// Nobody is there to read; or nobody knows what became of what was given.
-    pub(super) fn give_up(&mut self) -> usize {
+    /// Clears the queue and returns the number of lost bytes.
+    pub(super) fn clear(&mut self) -> usize {
         self.queue.clear();
-        self.given = None;
+        self.in_flight = None;
         std::mem::take(&mut self.waiting)
     }
 }
@@ -176,11 +177,11 @@ fn upto_zero(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())
 }
 
-fn words<S: AsRef<[u8]>>(words: &[S]) -> Words {
+fn command<S: AsRef<[u8]>>(words: &[S]) -> CommandArgs {
     words.iter().map(|word| word.as_ref().to_vec()).collect()
 }
 
-/// Bytes before a paste, in it, and after it.
+/// Splits bytes at the first bracketed paste: before, inside, after.
 fn paste_in(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
     let start = find(bytes, PASTE.0)?;
@@ -193,9 +194,10 @@ fn paste_in(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    fn text(commands: &[Words]) -> Vec<String> {
-        let text =
-            |words: &Words| words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    fn text(commands: &[CommandArgs]) -> Vec<String> {
+        let text = |words: &CommandArgs| {
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        };
         commands
             .iter()
             .map(|words| <Vec<String> as AsRef<[String]>>::as_ref(&text(words)).join(" "))
@@ -203,71 +205,71 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_are_keys_and_more_are_a_paste() {
+    fn short_input_is_keys_and_long_input_a_paste() {
         let mut input = Input::new("%3");
         assert!(input.push(b"a\x00\xff"));
         assert!(input.push(b"\r"));
         assert_eq!(
-            text(&input.commands().unwrap()),
+            text(&input.next_commands().unwrap()),
             ["if-shell -F -t %3 #{pane_in_mode} display-message -p held send-keys -t %3 -H 61 00 ff 0d"]
         );
-        assert_eq!((input.commands(), input.waiting()), (None, 4));
-        input.done(false);
-        assert_eq!((input.commands(), input.waiting()), (None, 0));
+        assert_eq!((input.next_commands(), input.waiting()), (None, 4));
+        input.on_done(false);
+        assert_eq!((input.next_commands(), input.waiting()), (None, 0));
         assert!(input.push(&[b'x'; 40_000]));
-        let commands = text(&input.commands().unwrap());
+        let commands = text(&input.next_commands().unwrap());
         assert_eq!(commands.len(), 2);
         assert!(commands[0].starts_with("set-buffer -b nerve-") && commands[0].ends_with("x"));
         assert!(commands[1].contains("paste-buffer -r -d -b nerve-"), "{}", commands[1]);
-        input.done(false);
-        assert_eq!(input.waiting(), 40_000 - PIECE);
+        input.on_done(false);
+        assert_eq!(input.waiting(), 40_000 - CHUNK);
     }
 
     #[test]
-    fn what_is_held_back_is_given_again_and_nothing_passes_it() {
+    fn blocked_input_is_sent_again_in_order() {
         let mut input = Input::new("%3");
         assert!(input.push(b"one"));
-        let first = input.commands();
+        let first = input.next_commands();
         assert!(input.push(b"two"));
-        input.done(true);
-        assert_eq!(input.commands(), None, "until the mode has ended");
-        input.look_again();
-        assert_ne!(input.commands(), first, "with what has come meanwhile");
-        input.done(false);
+        input.on_done(true);
+        assert_eq!(input.next_commands(), None, "until the mode has ended");
+        input.unblock();
+        assert_ne!(input.next_commands(), first, "with what has come meanwhile");
+        input.on_done(false);
         assert_eq!(input.waiting(), 0);
     }
 
     #[test]
-    fn zero_bytes_go_as_keys_wherever_they_are() {
+    fn zero_bytes_are_sent_as_keys() {
         let mut input = Input::new("%3");
         let bytes: Vec<u8> = (0..3000_u32).map(|n| if n == 1500 { 0 } else { b'x' }).collect();
         assert!(input.push(&bytes));
         let mut kinds = Vec::new();
-        while let Some(commands) = input.commands() {
+        while let Some(commands) = input.next_commands() {
             kinds.push(commands.len());
-            input.done(false);
+            input.on_done(false);
         }
         assert_eq!(kinds.iter().max(), Some(&2));
         assert_eq!((kinds[0], input.waiting()), (2, 0));
     }
 
     #[test]
-    fn a_paste_is_left_to_tmux_where_only_it_knows_about_brackets() {
+    fn tmux_brackets_pastes_after_takeover() {
         let mut input = Input::new("%3");
         input.unwrap_pastes();
         assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));
-        assert!(text(&input.commands().unwrap())[0].ends_with("-H 61"));
-        input.done(false);
-        let commands = text(&input.commands().unwrap());
+        assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 61"));
+        input.on_done(false);
+        let commands = text(&input.next_commands().unwrap());
         assert!(
             commands[0].ends_with("-- x\ny") && commands[1].contains("paste-buffer -p -r -d"),
             "{commands:?}"
         );
-        input.done(false);
-        assert!(text(&input.commands().unwrap())[0].ends_with("-H 0d"));
-        input.done(false);
+        input.on_done(false);
+        assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 0d"));
+        input.on_done(false);
         assert_eq!(input.waiting(), 0);
         assert!(input.push(b"\x1b[200~no end"));
-        assert!(text(&input.commands().unwrap())[0].contains("1b 5b 32"));
+        assert!(text(&input.next_commands().unwrap())[0].contains("1b 5b 32"));
     }
 }

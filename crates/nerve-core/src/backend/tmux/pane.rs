@@ -1,7 +1,7 @@
-//! A pane of tmux as a terminal: its program's bytes come over control mode, ours go there.
+//! A pane of tmux as a backend, connected through control mode.
 //!
-//! tmux owns the terminal and outlives us. When the connection breaks, it is made again; what was missed meanwhile is a gap in the
-//! recording, and the screen is taken over as it is.
+//! tmux owns the terminal and outlives us. A broken connection is re-established: missed output becomes a gap in the recording,
+//! and the current screen is taken over.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -17,419 +17,419 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::attach::{Attachment, PaneDetails, attach_pane};
 use super::client::Tmux;
-use super::control::Control;
-use super::death::{self, Death};
-use super::input::{HELD, Input, Words};
-use super::joining::{Facts, Joined, join};
-use super::lines::{Said, size_in};
-use super::screen::{self, State};
-use super::typing::{self, Typing};
-use super::words::words_of;
+use super::control::ControlConnection;
+use super::exit_status::{self, ExitTracker};
+use super::input::{BLOCKED, CommandArgs, Input};
+use super::input_lease::{self, InputLease};
+use super::parser::{ControlMessage, size_in};
+use super::quoting::command;
+use super::screen::{self, PaneState};
 use crate::backend::pane::{Claim, PaneEntry, PaneError, Panes};
 use crate::backend::pty::READ_LIMIT;
-use crate::backend::{Backend, Happened, Lease, Memory, tty};
+use crate::backend::{Backend, BackendEvent, Lease, Memory, tty};
 use crate::clock::Clock;
 use crate::host::registry::start_ticks;
 use crate::pump::Pump;
 use crate::recorder::Flusher;
 
-/// A grandchild may hold the terminal open; and tmux is asked how the program ended.
+/// Time between exit and end of output: a grandchild may hold the terminal open, and tmux is queried for the status.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often tmux is asked whether the program has ended, where the system does not tell.
-const LOOK: Duration = Duration::from_secs(1);
-/// Panes of other people whose output was sent to us before they were silenced; more than anybody has.
-const MUTED: usize = 10_000;
-/// How often a connection that breaks at once is made again.
-const ATTEMPTS: u32 = 5;
-/// A connection that held for so long was a good one.
-const GOOD: Duration = Duration::from_secs(10);
-/// Answers of one group of commands are short.
-const ANSWERS: usize = 64;
+/// Interval of status queries if the system cannot report the exit.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Limit of muted panes.
+const MAX_MUTED: usize = 10_000;
+/// Limit of reconnects in quick succession.
+const MAX_RECONNECTS: u32 = 5;
+/// A connection that lasted this long resets the count of reconnects.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Replies kept per query.
+const MAX_REPLIES: usize = 64;
 
-/// See the module.
+/// A pane of tmux.
 #[derive(Debug)]
-pub(super) struct TmuxPane {
+pub(crate) struct TmuxPane {
     clock: Clock,
     tmux: Tmux,
     panes: Panes,
     entry: PaneEntry,
-    stage: Stage,
-    tie: Tie,
+    link: LinkState,
+    target: PaneTarget,
     pump: Pump,
     flusher: Option<Flusher>,
-    /// Nobody else's while we have it.
+    /// Exclusive right to drive the pane.
     claim: Option<Claim>,
     size: Size,
     output: Vec<u8>,
-    told: VecDeque<Happened>,
+    events: VecDeque<BackendEvent>,
     input: Input,
-    asked: VecDeque<Asked>,
-    numbers: u64,
-    typing: Typing,
+    pending: VecDeque<PendingReply>,
+    last_query: u64,
+    input_lease: InputLease,
     muted: HashSet<u32>,
-    death: Death,
-    /// Bytes that make the screen that the program has left.
-    last: Vec<u8>,
-    /// It is only left, at a stop.
-    left: bool,
+    exit_tracker: ExitTracker,
+    /// Bytes that reproduce the final screen.
+    final_screen: Vec<u8>,
+    /// A stop has detached us from a pane that is not ours.
+    detached: bool,
 }
 
 /// How the pane is reached.
 #[derive(Debug)]
-enum Stage {
-    Connecting(AbortOnDropHandle<Result<Taken, Untaken>>),
-    Live(Box<Control>),
-    /// The recording is finished; then the last word is told.
-    Closing(JoinHandle<Option<String>>, Option<Happened>),
-    Over,
+enum LinkState {
+    Connecting(AbortOnDropHandle<Result<Attached, AttachError>>),
+    Live(Box<ControlConnection>),
+    /// The recording is being completed; then the last event is reported.
+    Closing(JoinHandle<Option<String>>, Option<BackendEvent>),
+    Closed,
 }
 
-/// What is known of the pane and its program, once there has been a connection.
+/// What is known of the pane after the first connection.
 #[derive(Debug, Default)]
-struct Tie {
+struct PaneTarget {
     number: u32,
     tty: Option<PathBuf>,
-    /// Tells the program's end.
-    process: Option<AsyncFd<OwnedFd>>,
-    /// When the program was started: tells it from a later one of the same number.
+    /// Becomes readable when the program exits.
+    exit_fd: Option<AsyncFd<OwnedFd>>,
+    /// Start time of the program; distinguishes it from a later process with the same id.
     started: Option<u64>,
-    since: Option<Instant>,
+    connected_at: Option<Instant>,
     attempts: u32,
 }
 
-/// A connection made again, or by a new server.
+/// A new connection to the pane.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) joined: Joined,
-    /// With what a new server begins.
-    pub(super) fresh: Option<Fresh>,
+pub(super) struct Attached {
+    pub(super) attachment: Attachment,
+    /// Set when a server attaches for the first time.
+    pub(super) resources: Option<Resources>,
 }
 
-/// What one who takes a pane over has of it.
+/// What a server holds for a pane.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub(super) struct Resources {
     pub(super) claim: Claim,
     pub(super) pump: Pump,
     pub(super) flusher: Option<Flusher>,
     pub(super) faults: Vec<String>,
 }
 
-/// Why there is none.
+/// Why attaching failed.
 #[derive(Debug)]
-pub(super) struct Untaken {
-    /// In words.
-    pub(super) why: String,
-    /// The pane is not there any more: its entry goes.
+pub(super) struct AttachError {
+    /// The message.
+    pub(super) reason: String,
+    /// The pane no longer exists, so its entry is removed.
     pub(super) gone: bool,
 }
 
-/// A group of commands whose answers are awaited.
+/// A group of commands whose replies are awaited.
 #[derive(Debug)]
-struct Asked {
+struct PendingReply {
     number: u64,
-    what: What,
-    answers: Vec<Result<Vec<u8>, String>>,
+    query: Query,
+    replies: Vec<Result<Vec<u8>, String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum Query {
     Input,
-    Typing,
-    /// Its size; somebody waits to hear of it.
+    InputLease,
+    /// The pane's size. `requested`: a caller waits for it.
     Size {
-        asked: bool,
+        requested: bool,
     },
-    Death,
-    /// The screen at its end.
-    Last,
-    Killed,
-    Nothing,
+    ExitStatus,
+    /// The final screen.
+    FinalScreen,
+    Kill,
+    Ignored,
 }
 
-/// What a pane is made from.
-pub(super) struct Parts {
+/// The parts from which a backend is created.
+pub(super) struct PaneParts {
     pub(super) tmux: Tmux,
     pub(super) panes: Panes,
     pub(super) entry: PaneEntry,
 }
 
 impl TmuxPane {
-    /// Over a connection that is there.
-    pub(super) fn live(parts: Parts, joined: Joined, fresh: Fresh) -> TmuxPane {
-        let mut pane = TmuxPane::new(parts, Stage::Over);
-        pane.take(Taken { joined, fresh: Some(fresh) }, false);
+    /// Creates the backend over an open connection.
+    pub(super) fn live(parts: PaneParts, attachment: Attachment, resources: Resources) -> TmuxPane {
+        let mut pane = TmuxPane::new(parts, LinkState::Closed);
+        pane.on_attached(Attached { attachment, resources: Some(resources) }, false);
         pane
     }
 
-    /// Of a server that is gone.
+    /// Creates the backend for the pane of a server that is gone.
     pub(super) fn adopted(
-        parts: Parts,
-        connecting: impl Future<Output = Result<Taken, Untaken>> + Send + 'static,
+        parts: PaneParts,
+        connecting: impl Future<Output = Result<Attached, AttachError>> + Send + 'static,
     ) -> TmuxPane {
         let task = AbortOnDropHandle::new(tokio::spawn(connecting));
-        TmuxPane::new(parts, Stage::Connecting(task))
+        TmuxPane::new(parts, LinkState::Connecting(task))
     }
 
-    fn new(parts: Parts, stage: Stage) -> TmuxPane {
-        let Parts { tmux, panes, entry } = parts;
+    fn new(parts: PaneParts, link: LinkState) -> TmuxPane {
+        let PaneParts { tmux, panes, entry } = parts;
         TmuxPane {
             clock: Clock::start(),
             tmux,
             panes,
-            stage,
-            tie: Tie::default(),
+            link,
+            target: PaneTarget::default(),
             pump: Pump::default(),
             flusher: None,
             claim: None,
             size: Size::default(),
             output: Vec::new(),
-            told: VecDeque::new(),
+            events: VecDeque::new(),
             input: Input::new(&entry.pane),
-            asked: VecDeque::new(),
-            numbers: 0,
-            typing: Typing::default(),
+            pending: VecDeque::new(),
+            last_query: 0,
+            input_lease: InputLease::default(),
             muted: HashSet::new(),
-            death: Death::default(),
-            last: Vec::new(),
-            left: false,
+            exit_tracker: ExitTracker::default(),
+            final_screen: Vec::new(),
+            detached: false,
             entry,
         }
     }
 
-    /// Goes on with a connection. What was missed before it is a gap, and the screen comes as output.
-    fn take(&mut self, taken: Taken, missed: bool) {
-        let Joined { control, facts, screen } = taken.joined;
+    /// Continues with a new connection. `missed`: output before it is lost; the screen is reported as output.
+    fn on_attached(&mut self, attached: Attached, missed: bool) {
+        let Attachment { control, details, screen } = attached.attachment;
         let now = self.clock.now();
-        let first = taken.fresh.is_some();
-        if let Some(fresh) = taken.fresh {
-            (self.pump, self.flusher, self.claim) = (fresh.pump, fresh.flusher, Some(fresh.claim));
-            self.told.extend(fresh.faults.into_iter().map(Happened::Fault));
+        let first = attached.resources.is_some();
+        if let Some(resources) = attached.resources {
+            (self.pump, self.flusher, self.claim) =
+                (resources.pump, resources.flusher, Some(resources.claim));
+            self.events.extend(resources.faults.into_iter().map(BackendEvent::Fault));
             if self.pump.offset() > 0 {
-                self.told.push_back(Happened::Skipped(self.pump.offset()));
+                self.events.push_back(BackendEvent::Skipped(self.pump.offset()));
             }
         }
-        self.tie = Tie {
-            number: facts.number,
-            tty: facts.tty.clone(),
-            process: facts.pid.and_then(tty::watched),
-            started: facts.pid.and_then(|pid| start_ticks(pid.cast_unsigned())),
-            since: Some(Instant::now()),
-            attempts: self.tie.attempts,
+        self.target = PaneTarget {
+            number: details.number,
+            tty: details.tty.clone(),
+            exit_fd: details.pid.and_then(tty::exit_fd),
+            started: details.pid.and_then(|pid| start_ticks(pid.cast_unsigned())),
+            connected_at: Some(Instant::now()),
+            attempts: self.target.attempts,
         };
         if missed {
             self.pump.gap(now);
         }
-        if first || facts.size != self.size {
-            self.resized(facts.size);
+        if first || details.size != self.size {
+            self.on_resize(details.size);
         }
         if !screen.is_empty() {
             self.input.unwrap_pastes();
             self.pump.output(now, &screen);
             self.output = screen;
-            self.told.push_back(Happened::Output);
+            self.events.push_back(BackendEvent::Output);
         }
         if first && missed {
-            self.told.push_back(Happened::CaughtUp);
+            self.events.push_back(BackendEvent::CaughtUp);
         }
-        self.stage = Stage::Live(Box::new(control));
-        self.input.look_again();
-        // Who asked before can ask again.
-        self.told.push_back(Happened::Lease);
-        if self.tie.process.is_none() {
-            self.ask_death();
+        self.link = LinkState::Live(Box::new(control));
+        self.input.unblock();
+        // Waiters may query again.
+        self.events.push_back(BackendEvent::LeaseChanged);
+        if self.target.exit_fd.is_none() {
+            self.query_exit();
         }
     }
 
-    fn resized(&mut self, size: Size) {
+    fn on_resize(&mut self, size: Size) {
         self.size = size;
         self.pump.resize(self.clock.now(), size);
-        self.told.push_back(Happened::Resized(size));
+        self.events.push_back(BackendEvent::Resized(size));
     }
 
-    /// Gives tmux commands; `what` hears of their answers together, for how many there are is not always known.
-    fn ask(&mut self, what: What, commands: &[Words]) {
-        let Stage::Live(control) = &mut self.stage else { return };
-        self.numbers += 1;
-        for words in commands {
-            control.send(words);
+    /// Sends commands. Their replies are handled together, because their number is not always known.
+    fn query(&mut self, query: Query, commands: &[CommandArgs]) {
+        let LinkState::Live(control) = &mut self.link else { return };
+        self.last_query += 1;
+        for args in commands {
+            control.send(args);
         }
-        control.send(&["display-message", "-p", &mark(self.numbers)]);
-        self.asked.push_back(Asked { number: self.numbers, what, answers: Vec::new() });
+        control.send(&["display-message", "-p", &end_marker(self.last_query)]);
+        self.pending.push_back(PendingReply { number: self.last_query, query, replies: Vec::new() });
     }
 
-    fn awaits(&self, what: What) -> bool {
-        self.asked.iter().any(|asked| asked.what == what)
+    fn is_pending(&self, query: Query) -> bool {
+        self.pending.iter().any(|pending| pending.query == query)
     }
 
-    fn ask_size(&mut self, asked: bool) {
-        let words = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
-        self.ask(What::Size { asked }, &[words_of(&words)]);
+    fn query_size(&mut self, requested: bool) {
+        let args = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
+        self.query(Query::Size { requested }, &[command(&args)]);
     }
 
-    fn ask_death(&mut self) {
-        if !self.awaits(What::Death) && !self.death.is_told() {
-            self.ask(What::Death, &[death::question(&self.entry.pane)]);
+    fn query_exit(&mut self) {
+        if !self.is_pending(Query::ExitStatus) && !self.exit_tracker.is_reported() {
+            self.query(Query::ExitStatus, &[exit_status::query(&self.entry.pane)]);
         }
     }
 
-    fn said(&mut self, said: Said) {
-        match said {
-            Said::Output { pane, bytes } if pane == self.tie.number => self.output.extend(bytes),
-            Said::Output { pane, .. } => self.mute(pane),
-            Said::Answer { ours: true, text } => self.answered(text),
-            Said::Answer { ours: false, .. } => {}
-            Said::ModeChanged { pane } if pane == self.tie.number => {
-                self.input.look_again();
-                self.told.push_back(Happened::Lease);
+    fn on_message(&mut self, message: ControlMessage) {
+        match message {
+            ControlMessage::Output { pane, bytes } if pane == self.target.number => self.output.extend(bytes),
+            ControlMessage::Output { pane, .. } => self.mute(pane),
+            ControlMessage::Reply { ours: true, text } => self.on_reply(text),
+            ControlMessage::Reply { ours: false, .. } => {}
+            ControlMessage::ModeChanged { pane } if pane == self.target.number => {
+                self.input.unblock();
+                self.events.push_back(BackendEvent::LeaseChanged);
             }
-            Said::ModeChanged { .. } => {}
-            Said::Layout { visible } => match size_in(&visible, self.tie.number) {
+            ControlMessage::ModeChanged { .. } => {}
+            ControlMessage::LayoutChanged { visible } => match size_in(&visible, self.target.number) {
                 Some((cols, rows)) => {
                     let size = Size::new(cols, rows);
                     if size != self.size {
-                        self.resized(size);
+                        self.on_resize(size);
                     }
-                    // Borders with a title take a row of what the layout says.
-                    self.ask_size(false);
+                    // Borders with a title take a row from the size in the layout.
+                    self.query_size(false);
                 }
-                None => self.ask_death(),
+                None => self.query_exit(),
             },
-            Said::Moved => self.ask_death(),
-            Said::Exit(why) => self.disconnected(&why),
+            ControlMessage::PanesChanged => self.query_exit(),
+            ControlMessage::Exit(why) => self.on_disconnect(&why),
         }
     }
 
-    /// Others' output is not sent to us again. Their programs are not held up by that: `off` would do so where nobody else looks.
+    /// Stops the output of another pane. `pause` does not block its program; `off` would if no client is attached.
     fn mute(&mut self, pane: u32) {
-        if self.muted.len() < MUTED && self.muted.insert(pane) {
-            let words = ["refresh-client", "-A", &format!("%{pane}:pause")];
-            self.ask(What::Nothing, &[words_of(&words)]);
+        if self.muted.len() < MAX_MUTED && self.muted.insert(pane) {
+            let args = ["refresh-client", "-A", &format!("%{pane}:pause")];
+            self.query(Query::Ignored, &[command(&args)]);
         }
     }
 
-    fn answered(&mut self, text: Result<Vec<u8>, String>) {
-        let Some(front) = self.asked.front_mut() else { return };
-        if !matches!(&text, Ok(text) if text.trim_ascii_end() == mark(front.number).as_bytes()) {
-            if front.answers.len() < ANSWERS {
-                front.answers.push(text);
+    fn on_reply(&mut self, text: Result<Vec<u8>, String>) {
+        let Some(front) = self.pending.front_mut() else { return };
+        if !matches!(&text, Ok(text) if text.trim_ascii_end() == end_marker(front.number).as_bytes()) {
+            if front.replies.len() < MAX_REPLIES {
+                front.replies.push(text);
             }
             return;
         }
-        let Some(Asked { what, answers, .. }) = self.asked.pop_front() else { return };
+        let Some(PendingReply { query, replies, .. }) = self.pending.pop_front() else { return };
         let texts = || {
-            answers
+            replies
                 .iter()
-                .map(|answer| answer.as_ref().map(|text| text_of(text)).map_err(String::clone))
+                .map(|reply| reply.as_ref().map(|text| text_of(text)).map_err(String::clone))
                 .collect::<Vec<_>>()
         };
-        match what {
-            What::Input => self.input_taken(&texts()),
-            What::Typing => {
-                self.typing.answered(self.clock.now(), &texts(), &self.entry.pane);
-                self.told.push_back(Happened::Lease);
+        match query {
+            Query::Input => self.on_input_done(&texts()),
+            Query::InputLease => {
+                self.input_lease.update(self.clock.now(), &texts(), &self.entry.pane);
+                self.events.push_back(BackendEvent::LeaseChanged);
             }
-            What::Size { asked } => self.size_known(asked, &texts()),
-            What::Death => self.death_known(&texts()),
-            What::Last => self.last_words(&answers),
-            What::Killed => self.closed(),
-            What::Nothing => {}
+            Query::Size { requested } => self.on_size(requested, &texts()),
+            Query::ExitStatus => self.on_exit_reply(&texts()),
+            Query::FinalScreen => self.on_final_screen(&replies),
+            Query::Kill => self.on_closed(),
+            Query::Ignored => {}
         }
     }
 
-    fn input_taken(&mut self, answers: &[Result<String, String>]) {
-        let held = answers.iter().any(|answer| answer.as_deref() == Ok(HELD));
-        if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-            self.told.push_back(Happened::Fault(format!("tmux did not type: {error}")));
+    fn on_input_done(&mut self, replies: &[Result<String, String>]) {
+        let blocked = replies.iter().any(|reply| reply.as_deref() == Ok(BLOCKED));
+        if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not send input: {error}")));
         }
-        self.input.done(held);
+        self.input.on_done(blocked);
     }
 
-    fn size_known(&mut self, asked: bool, answers: &[Result<String, String>]) {
-        let known = answers.iter().flatten().find_map(|text| {
+    fn on_size(&mut self, requested: bool, replies: &[Result<String, String>]) {
+        let known = replies.iter().flatten().find_map(|text| {
             let (cols, rows) = text.split_once(' ')?;
             Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
         });
-        if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-            self.told.push_back(Happened::Fault(format!("tmux keeps the pane's size: {error}")));
+        if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not resize the pane: {error}")));
         }
         match known {
-            Some(size) if size != self.size => self.resized(size),
-            // Whoever asked for it is told what it is.
-            _ if asked => self.told.push_back(Happened::Resized(self.size)),
+            Some(size) if size != self.size => self.on_resize(size),
+            // The requester gets an answer in any case.
+            _ if requested => self.events.push_back(BackendEvent::Resized(self.size)),
             _ => {}
         }
     }
 
-    fn death_known(&mut self, answers: &[Result<String, String>]) {
-        match self.death.look(Instant::now(), answers, self.entry.pid) {
-            death::Verdict::Alive => {}
-            death::Verdict::Nudge => self.ask(What::Nothing, &[words_of(&["run-shell", "true"])]),
-            death::Verdict::Ended(exit) => self.ended(exit),
-            death::Verdict::Replaced => self.replaced(),
-            death::Verdict::Gone => self.gone(self.closed_by_somebody()),
+    fn on_exit_reply(&mut self, replies: &[Result<String, String>]) {
+        match self.exit_tracker.evaluate(Instant::now(), replies, self.entry.pid) {
+            exit_status::Verdict::Alive => {}
+            exit_status::Verdict::Nudge => self.query(Query::Ignored, &[command(&["run-shell", "true"])]),
+            exit_status::Verdict::Ended(exit) => self.on_exit(exit),
+            exit_status::Verdict::Replaced => self.on_replaced(),
+            exit_status::Verdict::Gone => self.on_gone(self.gone_reason()),
         }
     }
 
-    /// Somebody has started another program in the pane: it is theirs now.
-    fn replaced(&mut self) {
+    /// Hands the pane over: another program was started in it.
+    fn on_replaced(&mut self) {
         self.entry.ours = false;
-        self.ended(ExitStatus::Unknown);
+        self.on_exit(ExitStatus::Unknown);
     }
 
-    /// The program is gone; the pane of ours goes too.
-    fn ended(&mut self, exit: ExitStatus) {
-        self.death.told(exit);
+    /// Reports the exit and closes a pane of ours.
+    fn on_exit(&mut self, exit: ExitStatus) {
+        self.exit_tracker.report(exit);
         self.forget();
-        if self.entry.ours && matches!(self.stage, Stage::Live(_)) {
-            // tmux throws away what it has not sent when a program ends, and shows it all the same.
-            self.ask(What::Last, &screen::questions(&self.entry.pane));
+        if self.entry.ours && matches!(self.link, LinkState::Live(_)) {
+            // tmux drops unsent output when a program ends, but its screen includes it.
+            self.query(Query::FinalScreen, &screen::queries(&self.entry.pane));
         } else {
-            self.told.push_back(Happened::Exited(exit));
-            self.closed();
+            self.events.push_back(BackendEvent::Exited(exit));
+            self.on_closed();
         }
     }
 
-    /// Tells the end and closes the pane.
-    fn last_words(&mut self, answers: &[Result<Vec<u8>, String>]) {
-        if let [Ok(state), Ok(text), below] = answers
-            && let Some(state) = State::read(&String::from_utf8_lossy(state))
+    /// Reports the final screen and the exit, then closes the pane.
+    fn on_final_screen(&mut self, replies: &[Result<Vec<u8>, String>]) {
+        if let [Ok(state), Ok(text), below] = replies
+            && let Some(state) = PaneState::parse(&String::from_utf8_lossy(state))
         {
-            self.last = state.repaint(text, below.as_deref().ok());
-            self.told.push_back(Happened::Left(state.text(text)));
+            self.final_screen = state.repaint(text, below.as_deref().ok());
+            self.events.push_back(BackendEvent::FinalScreen(state.text(text)));
         }
-        let exit = self.death.exit().unwrap_or(ExitStatus::Unknown);
-        self.told.push_back(Happened::Exited(exit));
-        self.ask(What::Killed, &[words_of(&["kill-pane", "-t", &self.entry.pane])]);
+        let exit = self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown);
+        self.events.push_back(BackendEvent::Exited(exit));
+        self.query(Query::Kill, &[command(&["kill-pane", "-t", &self.entry.pane])]);
     }
 
-    fn closed(&mut self) {
-        self.finish(Happened::Closed);
+    fn on_closed(&mut self) {
+        self.finish(BackendEvent::Closed);
     }
 
-    /// Nothing comes any more; the last word is told when the recording is whole.
-    fn finish(&mut self, last: Happened) {
+    /// Completes the recording, then reports the last event.
+    fn finish(&mut self, last: BackendEvent) {
         let (pump, entry, ended) = (std::mem::take(&mut self.pump), self.entry.clone(), self.clock.now());
-        let (panes, exit) = (self.panes.clone(), self.death.exit().unwrap_or(ExitStatus::Unknown));
+        let (panes, exit) = (self.panes.clone(), self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown));
         let closing = tokio::task::spawn_blocking(move || close(pump, &panes, &entry, exit, ended));
-        self.stage = Stage::Closing(closing, Some(last));
+        self.link = LinkState::Closing(closing, Some(last));
     }
 
-    /// The pane is gone, whatever became of its program.
-    fn gone(&mut self, why: String) {
-        if self.death.is_told() {
-            return self.closed();
+    /// Reports that the pane is gone.
+    fn on_gone(&mut self, why: String) {
+        if self.exit_tracker.is_reported() {
+            return self.on_closed();
         }
-        // Its program lost its terminal, and may not care.
+        // The program has lost its terminal and may ignore that.
         self.signal(Signal::HUP);
-        self.death.told(ExitStatus::Unknown);
+        self.exit_tracker.report(ExitStatus::Unknown);
         self.forget();
-        self.finish(Happened::Lost(why));
+        self.finish(BackendEvent::Lost(why));
     }
 
-    fn closed_by_somebody(&self) -> String {
-        let how =
-            if self.entry.ours { "somebody closed it" } else { "its program ended, or somebody closed it" };
+    fn gone_reason(&self) -> String {
+        let how = if self.entry.ours { "it was closed" } else { "its program ended, or it was closed" };
         format!("pane {} is gone: {how}", self.entry.pane)
     }
 
@@ -438,107 +438,111 @@ impl TmuxPane {
         self.claim = None;
     }
 
-    /// The connection is over: the pane may not be.
-    fn disconnected(&mut self, why: &str) {
-        if self.death.is_told() {
+    /// Reconnects after the connection ended.
+    fn on_disconnect(&mut self, why: &str) {
+        if self.exit_tracker.is_reported() {
             if self.entry.ours {
-                // Nobody else closes it.
+                // No one else closes it.
                 let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
                 tokio::spawn(async move { kill(&tmux, &entry).await });
             }
-            return self.closed();
+            return self.on_closed();
         }
-        let given_up = self.input.give_up();
-        if given_up > 0 {
-            let message =
-                format!("{given_up} bytes of input may be lost: the connection to tmux broke: {why}");
-            self.told.push_back(Happened::Fault(message));
+        let lost = self.input.clear();
+        if lost > 0 {
+            let message = format!("{lost} bytes of input may be lost: the connection to tmux broke: {why}");
+            self.events.push_back(BackendEvent::Fault(message));
         }
-        self.asked.clear();
+        self.pending.clear();
         self.muted.clear();
-        self.typing = Typing::default();
-        if self.tie.since.is_some_and(|since| since.elapsed() > GOOD) {
-            self.tie.attempts = 0;
+        self.input_lease = InputLease::default();
+        if self.target.connected_at.is_some_and(|at| at.elapsed() > STABLE_AFTER) {
+            self.target.attempts = 0;
         }
-        self.tie.attempts += 1;
-        let (tmux, entry, attempts) = (self.tmux.clone(), self.entry.clone(), self.tie.attempts);
-        self.stage = Stage::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
-            if attempts > ATTEMPTS {
-                let why = "the connection to it breaks again and again".to_string();
-                return Err(Untaken { why, gone: false });
+        self.target.attempts += 1;
+        let (tmux, entry, attempts) = (self.tmux.clone(), self.entry.clone(), self.target.attempts);
+        self.link = LinkState::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+            if attempts > MAX_RECONNECTS {
+                let why = "the connection breaks repeatedly".to_string();
+                return Err(AttachError { reason: why, gone: false });
             }
-            Ok(Taken { joined: rejoin(&tmux, &entry).await?, fresh: None })
+            Ok(Attached { attachment: reattach(&tmux, &entry).await?, resources: None })
         })));
     }
 
-    fn untaken(&mut self, untaken: &Untaken) {
-        let first = self.tie.since.is_none();
+    fn on_attach_failed(&mut self, attach_error: &AttachError) {
+        let first = self.target.connected_at.is_none();
         if first {
-            self.told.push_back(Happened::CaughtUp);
+            self.events.push_back(BackendEvent::CaughtUp);
         }
-        if untaken.gone && !first {
-            return self.gone(untaken.why.clone());
+        if attach_error.gone && !first {
+            return self.on_gone(attach_error.reason.clone());
         }
-        self.death.told(ExitStatus::Unknown);
-        if untaken.gone {
+        self.exit_tracker.report(ExitStatus::Unknown);
+        if attach_error.gone {
             self.forget();
         }
-        self.finish(Happened::Lost(untaken.why.clone()));
+        self.finish(BackendEvent::Lost(attach_error.reason.clone()));
     }
 
-    /// All output that is at hand, in one piece; what came with it and is something else is told after it.
-    fn gather(&mut self) {
-        while self.told.is_empty() && self.output.len() < READ_LIMIT {
-            let Stage::Live(control) = &mut self.stage else { return };
-            match control.at_hand() {
-                Some(said @ (Said::Output { .. } | Said::Answer { .. })) => self.said(said),
-                Some(other) => return control.put_back(other),
+    /// Collects buffered output into one event; other messages follow later.
+    fn gather_output(&mut self) {
+        while self.events.is_empty() && self.output.len() < READ_LIMIT {
+            let LinkState::Live(control) = &mut self.link else { return };
+            match control.try_next() {
+                Some(message @ (ControlMessage::Output { .. } | ControlMessage::Reply { .. })) => {
+                    self.on_message(message)
+                }
+                Some(other) => return control.push_front(other),
                 None => return,
             }
         }
     }
 
-    /// Gives tmux what waits to be typed.
-    fn type_on(&mut self) {
-        if matches!(self.stage, Stage::Live(_))
-            && let Some(commands) = self.input.commands()
+    /// Sends queued input to tmux.
+    fn send_input(&mut self) {
+        if matches!(self.link, LinkState::Live(_))
+            && let Some(commands) = self.input.next_commands()
         {
-            self.ask(What::Input, &commands);
+            self.query(Query::Input, &commands);
         }
     }
 }
 
-/// A connection to a pane that is the same as before.
-pub(super) async fn rejoin(tmux: &Tmux, entry: &PaneEntry) -> Result<Joined, Untaken> {
+/// Connects to a pane again if it is still the same.
+pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachment, AttachError> {
     let pane = &entry.pane;
     let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
-    let untaken = |error: PaneError| {
+    let attach_error = |error: PaneError| {
         let why = match &error {
-            PaneError::NoServer(_) => format!("pane {pane} is gone: its tmux server is"),
-            PaneError::NoPane(_) => format!("pane {pane} is gone: somebody closed it"),
+            PaneError::NoServer(_) => format!("pane {pane} is gone with its tmux server"),
+            PaneError::NoPane(_) => format!("pane {pane} is gone: it was closed"),
             error => format!("pane {pane} cannot be reached: {error}"),
         };
-        Untaken { why, gone: gone(&error) }
+        AttachError { reason: why, gone: gone(&error) }
     };
-    let facts = Facts::of(tmux, pane).await.map_err(untaken)?;
-    if let Some(what) = another(&facts, entry) {
-        return Err(Untaken { why: format!("pane {pane} is gone: {what}"), gone: true });
+    let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
+    if let Some(what) = replacement_reason(&details, entry) {
+        return Err(AttachError { reason: format!("pane {pane} is gone: {what}"), gone: true });
     }
-    join(tmux, facts).await.map_err(untaken)
+    attach_pane(tmux, details).await.map_err(attach_error)
 }
 
-/// Why a pane is not the one that it was.
-fn another(facts: &Facts, entry: &PaneEntry) -> Option<&'static str> {
-    if entry.server.is_some() && facts.server != entry.server {
-        return Some("there is another tmux server now");
+/// Returns why a pane is no longer the same.
+fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'static str> {
+    if entry.server.is_some() && details.server != entry.server {
+        return Some("another tmux server is running now");
     }
-    (entry.pid.is_some() && facts.pid != entry.pid).then_some("another program runs in it")
+    (entry.pid.is_some() && details.pid != entry.pid).then_some("another program runs in it")
 }
 
-/// Closes a pane, unless its number belongs to another one by now.
+/// Closes a pane unless its id now belongs to another one.
 async fn kill(tmux: &Tmux, entry: &PaneEntry) {
-    // Who cannot be asked has no pane to close.
-    if Facts::of(tmux, &entry.pane).await.is_ok_and(|facts| another(&facts, entry).is_none()) {
+    // An unreachable server has no pane to close.
+    if PaneDetails::of(tmux, &entry.pane)
+        .await
+        .is_ok_and(|details| replacement_reason(&details, entry).is_none())
+    {
         let _ = tmux.kill(&entry.pane).await;
     }
 }
@@ -547,63 +551,66 @@ fn text_of(text: &[u8]) -> String {
     String::from_utf8_lossy(text).trim_end().to_string()
 }
 
-/// What tmux prints behind the answers of a group of commands.
-fn mark(number: u64) -> String {
+/// Returns the text that marks the end of a group's replies.
+fn end_marker(number: u64) -> String {
     format!("nerve-{number}")
 }
 
 impl Backend for TmuxPane {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
+                return event;
             }
             self.output.clear();
-            self.type_on();
-            let again = self.death.again();
-            match &mut self.stage {
-                Stage::Connecting(connecting) => match connecting.await {
-                    Ok(Ok(taken)) => self.take(taken, true),
-                    Ok(Err(untaken)) => self.untaken(&untaken),
-                    Err(error) => self.untaken(&Untaken { why: error.to_string(), gone: false }),
+            self.send_input();
+            let retry_at = self.exit_tracker.retry_at();
+            match &mut self.link {
+                LinkState::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(attached)) => self.on_attached(attached, true),
+                    Ok(Err(attach_error)) => self.on_attach_failed(&attach_error),
+                    Err(error) => {
+                        self.on_attach_failed(&AttachError { reason: error.to_string(), gone: false })
+                    }
                 },
-                Stage::Live(control) => {
+                LinkState::Live(control) => {
                     let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
-                    let look = match again {
+                    let poll_at = match retry_at {
                         Some(at) => at,
-                        None if self.tie.process.is_none() => Instant::now() + LOOK,
+                        None if self.target.exit_fd.is_none() => Instant::now() + POLL_INTERVAL,
                         None => Instant::now() + crate::clock::FAR,
                     };
-                    let watched = self.tie.process.as_ref().filter(|_| !self.death.has_begun());
+                    let exit_fd =
+                        self.target.exit_fd.as_ref().filter(|_| !self.exit_tracker.has_process_exited());
                     tokio::select! {
-                        said = control.next(), if on_disk.is_none() => match said {
-                            Ok(said) => self.said(said),
-                            Err(error) => self.disconnected(&error.to_string()),
+                        message = control.next(), if on_disk.is_none() => match message {
+                            Ok(message) => self.on_message(message),
+                            Err(error) => self.on_disconnect(&error.to_string()),
                         },
-                        () = room(on_disk), if on_disk.is_some() => {}
-                        () = ended(watched), if watched.is_some() => {
-                            self.death.begin(Instant::now());
-                            self.ask_death();
+                        () = wait_for_disk(on_disk), if on_disk.is_some() => {}
+                        () = wait_exit(exit_fd), if exit_fd.is_some() => {
+                            self.exit_tracker.on_process_exit(Instant::now());
+                            self.query_exit();
                         }
-                        () = tokio::time::sleep_until(look) => {
-                            self.death.asked_again();
-                            self.ask_death();
+                        () = tokio::time::sleep_until(poll_at) => {
+                            self.exit_tracker.clear_retry();
+                            self.query_exit();
                         }
                     }
-                    self.gather();
+                    self.gather_output();
                     if !self.output.is_empty() {
                         self.pump.output(self.clock.now(), &self.output);
-                        return Happened::Output;
+                        return BackendEvent::Output;
                     }
                 }
-                Stage::Closing(closing, last) => {
+                LinkState::Closing(closing, last) => {
                     let failed = closing.await.unwrap_or_else(|error| Some(error.to_string()));
-                    self.told.extend(failed.map(Happened::Fault));
-                    self.told.extend(last.take());
-                    self.stage = Stage::Over;
+                    self.events.extend(failed.map(BackendEvent::Fault));
+                    self.events.extend(last.take());
+                    self.link = LinkState::Closed;
                 }
-                Stage::Over => std::future::pending().await,
+                LinkState::Closed => std::future::pending().await,
             }
         }
     }
@@ -613,12 +620,14 @@ impl Backend for TmuxPane {
     }
 
     fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
-        let taken = !matches!(self.stage, Stage::Over) && !self.death.is_told() && self.input.push(bytes);
-        if taken {
+        let attached = !matches!(self.link, LinkState::Closed)
+            && !self.exit_tracker.is_reported()
+            && self.input.push(bytes);
+        if attached {
             let hidden = self.hides_input();
             self.pump.input(now, bytes, origin, hidden);
         }
-        taken
+        attached
     }
 
     fn waiting(&self) -> usize {
@@ -626,8 +635,8 @@ impl Backend for TmuxPane {
     }
 
     fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
-        if !matches!(self.stage, Stage::Live(_)) {
-            return Err(io::Error::new(io::ErrorKind::NotConnected, "there is no connection to tmux"));
+        if !matches!(self.link, LinkState::Live(_)) {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected to tmux"));
         }
         let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
         let to = format!("-t {} -x {cols} -y {rows}", self.entry.pane);
@@ -635,36 +644,36 @@ impl Backend for TmuxPane {
         let (window, pane) = (format!("resize-window {to}"), format!("resize-pane {to}"));
         let size = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
         let resize = ["if-shell", "-F", "-t", &self.entry.pane, alone, &window, &pane];
-        let commands = [words_of(&resize), words_of(&size)];
-        self.ask(What::Size { asked: true }, &commands);
+        let commands = [command(&resize), command(&size)];
+        self.query(Query::Size { requested: true }, &commands);
         Ok(())
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.entry.pid.filter(|_| self.entry.ours) {
-            // The number may be another's by now; a group's number is not given away while it has members.
+            // The process id may be reused; a group id is not while the group has members.
             let now = start_ticks(pid.cast_unsigned());
-            if now.is_none() || now == self.tie.started {
+            if now.is_none() || now == self.target.started {
                 tty::signal(pid, signal);
             }
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
-        self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, closely, kin))
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, detailed, shells))
     }
 
     fn hides_input(&self) -> bool {
-        self.tie.tty.as_deref().is_some_and(tty::hides_input)
+        self.target.tty.as_deref().is_some_and(tty::hides_input)
     }
 
     fn remember(&mut self, memory: &Memory) {
         self.entry.memory = memory.clone();
-        if self.death.is_told() {
+        if self.exit_tracker.is_reported() {
             return;
         }
         if let Err(error) = self.panes.store(&self.entry) {
-            self.told.push_back(Happened::Fault(format!("the pane's entry cannot be written: {error}")));
+            self.events.push_back(BackendEvent::Fault(format!("cannot write the pane's entry: {error}")));
         }
     }
 
@@ -676,12 +685,12 @@ impl Backend for TmuxPane {
         self.entry.pid
     }
 
-    fn missed(&mut self) {
+    fn emit_final_screen(&mut self) {
         let now = self.clock.now();
         self.pump.gap(now);
-        self.output = std::mem::take(&mut self.last);
+        self.output = std::mem::take(&mut self.final_screen);
         self.pump.output(now, &self.output);
-        self.told.push_front(Happened::Output);
+        self.events.push_front(BackendEvent::Output);
     }
 
     fn release(&mut self) -> bool {
@@ -689,33 +698,33 @@ impl Backend for TmuxPane {
     }
 
     fn lease(&mut self, now: TsNs) -> Lease {
-        if !matches!(self.stage, Stage::Live(_)) {
-            // A new connection tells.
-            return Lease::Asked;
+        if !matches!(self.link, LinkState::Live(_)) {
+            // A new connection reports it.
+            return Lease::Pending;
         }
-        if let Some(lease) = self.typing.known(now) {
+        if let Some(lease) = self.input_lease.take(now) {
             return lease;
         }
-        if !self.awaits(What::Typing) {
-            let commands = typing::questions(&self.entry.pane);
-            self.ask(What::Typing, &commands);
+        if !self.is_pending(Query::InputLease) {
+            let commands = input_lease::queries(&self.entry.pane);
+            self.query(Query::InputLease, &commands);
         }
-        Lease::Asked
+        Lease::Pending
     }
 
     fn end(&mut self, signal: Signal) {
         if self.entry.ours {
             self.signal(signal);
-            if signal == Signal::KILL && self.claim.is_some() && !matches!(self.stage, Stage::Over) {
-                // Whatever hangs in it, it is closed.
+            if signal == Signal::KILL && self.claim.is_some() && !matches!(self.link, LinkState::Closed) {
+                // Closes the pane even if its program hangs.
                 let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
                 tokio::spawn(async move { kill(&tmux, &entry).await });
             }
-        } else if !std::mem::replace(&mut self.left, true) && !self.death.is_told() {
-            self.death.told(ExitStatus::Unknown);
+        } else if !std::mem::replace(&mut self.detached, true) && !self.exit_tracker.is_reported() {
+            self.exit_tracker.report(ExitStatus::Unknown);
             self.forget();
-            self.told.push_back(Happened::Exited(ExitStatus::Unknown));
-            self.closed();
+            self.events.push_back(BackendEvent::Exited(ExitStatus::Unknown));
+            self.on_closed();
         }
     }
 }
@@ -724,30 +733,33 @@ impl Drop for TmuxPane {
     fn drop(&mut self) {
         let pump = std::mem::take(&mut self.pump);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // Waits for the disk.
+            // It waits for the disk.
             runtime.spawn_blocking(|| drop(pump));
         }
     }
 }
 
-/// Writes the end of a recording; what failed.
+/// Completes a recording and its metadata. Returns an error message.
 fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> Option<String> {
     pump.exit(ended, exit);
     drop(pump);
-    panes.finish(entry, exit, ended).err().map(|error| format!("the metadata lacks the end: {error}"))
+    panes
+        .finish_recording(entry, exit, ended)
+        .err()
+        .map(|error| format!("cannot write the exit to the metadata: {error}"))
 }
 
-async fn room(on_disk: Option<&Flusher>) {
+async fn wait_for_disk(on_disk: Option<&Flusher>) {
     match on_disk {
         Some(flusher) => flusher.room().await,
         None => std::future::pending().await,
     }
 }
 
-/// Waits for a process to end.
-async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
+/// Waits for a process to exit.
+async fn wait_exit(process: Option<&AsyncFd<OwnedFd>>) {
     match process {
-        // An error would come again and again: tmux is asked, as if it had ended.
+        // On an error, tmux is queried as after an exit.
         Some(process) => drop(process.readable().await),
         None => std::future::pending().await,
     }

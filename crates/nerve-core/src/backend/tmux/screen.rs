@@ -1,19 +1,19 @@
-//! A pane that was there before us, as the bytes that make the terminal model show it. No I/O.
+//! Converts the screen of an existing pane into bytes for the terminal model. No I/O.
 //!
-//! tmux tells text and looks (`capture-pane -e`) and most of the modes. What it does not tell (bracketed paste, mouse encodings of
-//! older ones) does not keep anybody from typing: see [`super::input`].
+//! tmux reports text and styles (`capture-pane -e`) and most modes. The missing ones (bracketed paste, mouse encodings in older
+//! versions) do not prevent input, see [`super::input`].
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
-use super::input::Words;
-use super::words::words_of;
+use super::input::CommandArgs;
+use super::quoting::command;
 
-/// Rows of scrollback that are taken over: the last ten thousand.
+/// Rows of scrollback that are taken over.
 const HISTORY: &str = "-10000";
 
-/// What is asked of a pane beside its text, in the order in which it is read.
+/// The fields of [`PaneState`], in the order in which they are parsed.
 const STATE: &str = concat!(
     "#{pane_width}\u{1f}#{pane_height}\u{1f}#{cursor_x}\u{1f}#{cursor_y}\u{1f}#{cursor_flag}\u{1f}#{alternate_on}\u{1f}",
     "#{keypad_cursor_flag}\u{1f}#{keypad_flag}\u{1f}#{wrap_flag}\u{1f}#{insert_flag}\u{1f}#{origin_flag}\u{1f}",
@@ -21,40 +21,40 @@ const STATE: &str = concat!(
     "#{mouse_all_flag}\u{1f}#{mouse_sgr_flag}\u{1f}#{pane_title}"
 );
 
-/// Asks for state, text, and the main screen where the alternate one is shown; what is read of the answers is in [`State`].
-pub(super) fn questions(pane: &str) -> [Words; 3] {
+/// Returns the commands that query state, text, and the main screen below an alternate one.
+pub(super) fn queries(pane: &str) -> [CommandArgs; 3] {
     [
-        words_of(&["display-message", "-p", "-t", pane, STATE]),
-        words_of(&["capture-pane", "-p", "-e", "-t", pane, "-S", HISTORY]),
-        words_of(&["capture-pane", "-p", "-e", "-q", "-a", "-t", pane]),
+        command(&["display-message", "-p", "-t", pane, STATE]),
+        command(&["capture-pane", "-p", "-e", "-t", pane, "-S", HISTORY]),
+        command(&["capture-pane", "-p", "-e", "-q", "-a", "-t", pane]),
     ]
 }
 
-/// A pane's state as tmux tells it.
+/// A pane's state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct PaneState {
     cols: u16,
     rows: u16,
     cursor: (u16, u16),
-    /// Private modes of ECMA-48 and xterm, set or not.
+    /// Private modes of ECMA-48 and xterm, set or reset.
     modes: Vec<(u16, bool)>,
     keypad: bool,
     insert: bool,
-    /// First and last row, from 0.
+    /// First and last row of the scroll region, 0-based.
     region: (u16, u16),
     alternate: bool,
     title: String,
 }
 
-impl State {
-    /// Reads a line of [`STATE`].
-    pub(super) fn read(line: &str) -> Option<State> {
+impl PaneState {
+    /// Parses a line of [`STATE`].
+    pub(super) fn parse(line: &str) -> Option<PaneState> {
         let fields: Vec<&str> = line.trim_end_matches('\n').splitn(18, SEPARATOR).collect();
         let number = |at: usize| fields.get(at)?.parse::<u16>().ok();
-        // What an older tmux does not know is off.
+        // An older tmux lacks some flags; they count as off.
         let flag = |at: usize| fields.get(at).is_some_and(|field| *field == "1");
         let rows = number(1)?;
-        Some(State {
+        Some(PaneState {
             cols: number(0)?,
             rows,
             cursor: (number(2)?, number(3)?),
@@ -76,25 +76,25 @@ impl State {
         })
     }
 
-    /// Columns and rows.
+    /// Returns columns and rows.
     pub(super) fn size(&self) -> (u16, u16) {
         (self.cols, self.rows)
     }
 
-    /// Bytes after which a terminal of this size shows the same. `text` are the rows above the screen and its own rows, and `below` the
-    /// rows of the main screen where the alternate one is shown; both as `capture-pane -e` prints them.
+    /// Returns bytes that make a terminal of this size show the same. `text`: scrollback and screen; `below`: the main screen
+    /// below an alternate one; both as printed by `capture-pane -e`.
     pub(super) fn repaint(&self, text: &[u8], below: Option<&[u8]>) -> Vec<u8> {
         let (history, screen) = self.split(text);
-        // Everything anew: screen, scrollback, modes.
+        // Resets screen, scrollback and modes.
         let mut bytes = b"\x1bc\x1b[3J".to_vec();
         let main = below.filter(|_| self.alternate).unwrap_or(screen);
         let history: Vec<&[u8]> = history.map(|rows| rows.split(is_feed).collect()).unwrap_or_default();
-        history.iter().for_each(|row| line(row, true, &mut bytes));
+        history.iter().for_each(|row| write_row(row, true, &mut bytes));
         let above = history.len();
-        self.rows_on(main, above, &mut bytes);
+        self.write_rows(main, above, &mut bytes);
         if self.alternate {
             bytes.extend(b"\x1b[?1049h\x1b[H");
-            self.rows_on(screen, 0, &mut bytes);
+            self.write_rows(screen, 0, &mut bytes);
         }
         bytes.extend(b"\x1b[m");
         if !self.title.is_empty() {
@@ -105,7 +105,7 @@ impl State {
         if (top, bottom) != (0, self.rows.saturating_sub(1)) && top < bottom {
             bytes.extend(format!("\x1b[{};{}r", top + 1, bottom + 1).bytes());
         }
-        // Those that are off first: one way of reporting the mouse ends the others.
+        // Reset modes first: one mouse mode ends the others.
         for (last, on) in [('l', false), ('h', true)] {
             let modes = self.modes.iter().filter(|(mode, is_on)| *mode != 6 && *is_on == on);
             modes.for_each(|(mode, _)| bytes.extend(format!("\x1b[?{mode}{last}").bytes()));
@@ -119,19 +119,19 @@ impl State {
             bytes.extend(b"\x1b[?6h");
         }
         bytes.extend(format!("\x1b[{};{}H", row + 1, col + 1).bytes());
-        // It may be asked for or not; tmux knows, and puts the brackets where they belong.
+        // Always on: tmux adds brackets only if the program enabled them.
         bytes.extend(b"\x1b[?2004h");
         bytes
     }
 
-    /// What the screen shows: rows without the blanks at their ends, blank rows at the end left out.
+    /// Returns the text of the screen without trailing blanks and blank rows at the end.
     pub(super) fn text(&self, text: &[u8]) -> String {
         let mut shown = TerminalState::new(Size::new(self.cols, self.rows));
         shown.process_data(TsNs(0), &self.repaint(text, None));
         shown.screen().text()
     }
 
-    /// Text above the screen, and its own.
+    /// Splits text into scrollback and screen.
     fn split<'a>(&self, text: &'a [u8]) -> (Option<&'a [u8]>, &'a [u8]) {
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         let mut ends = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
@@ -141,29 +141,29 @@ impl State {
         }
     }
 
-    /// The rows of a screen, of which `above` rows have gone up already.
-    fn rows_on(&self, screen: &[u8], above: usize, bytes: &mut Vec<u8>) {
+    /// Writes the rows of a screen below `above` rows of scrollback.
+    fn write_rows(&self, screen: &[u8], above: usize, bytes: &mut Vec<u8>) {
         let screen = screen.strip_suffix(b"\n").unwrap_or(screen);
         let rows: Vec<&[u8]> = screen.split(is_feed).take(usize::from(self.rows)).collect();
         if above == 0 {
             for (at, row) in rows.iter().enumerate() {
                 bytes.extend(format!("\x1b[{};1H", at + 1).bytes());
-                line(row, false, bytes);
+                write_row(row, false, bytes);
             }
             return;
         }
-        // The last line feeds push the rows above out.
+        // The last line feeds push the scrollback out.
         for (at, row) in rows.iter().enumerate() {
-            line(row, at + 1 < usize::from(self.rows), bytes);
+            write_row(row, at + 1 < usize::from(self.rows), bytes);
         }
         for at in rows.len()..usize::from(self.rows) {
-            line(b"", at + 1 < usize::from(self.rows), bytes);
+            write_row(b"", at + 1 < usize::from(self.rows), bytes);
         }
     }
 }
 
-/// A row, with wrapping off: what is as wide as the terminal does not begin another.
-fn line(row: &[u8], feed: bool, bytes: &mut Vec<u8>) {
+/// Writes a row with wrapping off: a full row must not start another.
+fn write_row(row: &[u8], feed: bool, bytes: &mut Vec<u8>) {
     bytes.extend(b"\x1b[m\x1b[?7l");
     bytes.extend_from_slice(row);
     if feed {
@@ -181,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn state(fields: &[&str]) -> State {
-        State::read(&fields.join("\u{1f}")).unwrap()
+    fn state(fields: &[&str]) -> PaneState {
+        PaneState::parse(&fields.join("\u{1f}")).unwrap()
     }
 
     const PLAIN: [&str; 18] =
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn scrollback_screen_cursor_and_title() {
+    fn repaint_restores_scrollback_cursor_and_title() {
         let bytes = state(&PLAIN).repaint(b"one\n\ntwo\n\x1b[31mthree\x1b[39m\n  four 789\n\n", None);
         let terminal = shown(&bytes);
         assert_eq!(terminal.tail(usize::MAX), ["one", "", "two", "three", "  four 789"]);
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_above_and_nothing_at_all() {
+    fn repaint_without_scrollback_or_text() {
         assert_eq!(shown(&state(&PLAIN).repaint(b"a\nb\nc\n", None)).tail(9), ["a", "b", "c"]);
         assert_eq!(shown(&state(&PLAIN).repaint(b"", None)).screen().text(), "");
         assert_eq!(shown(&state(&PLAIN).repaint(b"x\na\n\n\n", None)).tail(9), ["x", "a"]);
     }
 
     #[test]
-    fn the_alternate_screen_with_its_modes() {
+    fn repaint_restores_alternate_screen_and_modes() {
         let mut fields = PLAIN;
         (fields[5], fields[6], fields[4], fields[16]) = ("1", "1", "0", "1");
         fields[13] = "1";
@@ -230,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state() {
-        assert_eq!(State::read(""), None);
-        assert_eq!(State::read("a\u{1f}b"), None);
+    fn invalid_state_is_rejected() {
+        assert_eq!(PaneState::parse(""), None);
+        assert_eq!(PaneState::parse("a\u{1f}b"), None);
     }
 }

@@ -1,9 +1,9 @@
-//! Versions of tmux: `tmux 3.3a`, `tmux next-3.5`, `tmux master`.
+//! Parses versions of tmux: `tmux 3.3a`, `tmux next-3.5`, `tmux master`.
 
-/// Major and minor of what `tmux -V` says; `None` where it has no number, as development versions do: those are new.
-pub(super) fn parse(said: &str) -> Option<(u32, u32)> {
-    let word = said.split_whitespace().nth(1)?;
-    // OpenBSD's own has the system's number.
+/// Returns major and minor version from the output of `tmux -V`; `None` for development versions without a number.
+pub(super) fn parse(message: &str) -> Option<(u32, u32)> {
+    let word = message.split_whitespace().nth(1)?;
+    // OpenBSD's tmux has the system's version.
     if word.starts_with("openbsd") {
         return None;
     }
@@ -18,8 +18,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_and_development_versions() {
-        for (said, version) in [
+    fn parses_letters_and_development_versions() {
+        for (message, version) in [
             ("tmux 3.3a", Some((3, 3))),
             ("tmux 3.10", Some((3, 10))),
             ("tmux 2.9a\n", Some((2, 9))),
@@ -28,7 +28,7 @@ mod tests {
             ("tmux openbsd-7.4", None),
             ("", None),
         ] {
-            assert_eq!(parse(said), version, "{said}");
+            assert_eq!(parse(message), version, "{message}");
         }
         assert!(parse("tmux 3.1c") < Some((3, 2)));
     }

@@ -1,9 +1,8 @@
-//! The only place that runs `wezterm cli`.
+//! The only module that runs `wezterm cli`.
 //!
-//! Its command line has two calls that end or freeze the whole server, and every pane of the user with it: a range of text whose end
-//! comes before its start, and exact bytes to a program that does not read. The first has no value of [`Range`]; for the second, exact
-//! bytes are [`Keys`], which are few, and [`Wezterm::keys`] waits until what was sent before is read. Every call has a limit of time and
-//! of output, is made with a list of arguments, and never starts a server.
+//! Two of its calls can crash or freeze the server with all panes of the user: a text range that ends before it starts, and
+//! exact bytes to a program that does not read. [`Range`] excludes the first. For the second, [`Keys`] are short and
+//! [`Wezterm::keys`] waits until earlier input is read. Every call has a timeout and an output limit and never starts a server.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,116 +14,115 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::Instant;
 
-use super::asking::{Keys, Range};
-use super::listing::{self, Listed};
-use super::running::{NAME, run};
+use super::args::{Keys, Range};
+use super::exec::{NAME, run};
+use super::listing::{self, ListedPane};
 use crate::backend::pane::{NewPane, PaneError, PaneInfo};
 use crate::backend::{Program, tty};
 
-/// How long a call may take, where nobody says another.
-const LIMIT: Duration = Duration::from_secs(5);
-/// Bytes that may wait unread in a terminal when exact ones are sent. The kernel keeps 4095, and the server froze from 12,000 on.
-const UNREAD: usize = 1024;
-/// Lets a row scroll away, and becomes the program.
+/// Default timeout of a call.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Unread bytes allowed in a terminal when exact bytes are sent. The kernel buffers 4095; the server froze at 12,000.
+const MAX_UNREAD: usize = 1024;
+/// Scrolls one row away, then becomes the program.
 const PRIMER: &str = r#"printf '\033[999;1H\n\033[H'; exec "$@""#;
-/// How often an unread paste is looked at.
-const LOOK: Duration = Duration::from_millis(15);
+/// Interval of checks for an unread paste.
+const POLL_INTERVAL: Duration = Duration::from_millis(15);
 
-/// `wezterm cli`, for one server. Cheap to clone.
+/// `wezterm cli` for one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Wezterm {
     program: PathBuf,
     socket: Option<String>,
-    limit: Duration,
-    known: Arc<Mutex<Known>>,
+    timeout: Duration,
+    cache: Arc<Mutex<Cache>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    /// The devices of panes.
+struct Cache {
+    /// Terminal devices by pane id.
     ttys: HashMap<String, PathBuf>,
-    /// Bytes sent to panes since their programs were last seen to have read all.
+    /// Bytes sent to each pane since its program was last seen to have read everything.
     sent: HashMap<String, usize>,
 }
 
 impl Wezterm {
-    /// For the server at `socket`, or the one that the environment says (`WEZTERM_UNIX_SOCKET`), or WezTerm's own choice. The program is
-    /// `$NERVE_WEZTERM` if that is set, else `wezterm` in PATH.
+    /// Uses the server at `socket` [default: `$WEZTERM_UNIX_SOCKET`, otherwise WezTerm's choice]. The program is
+    /// `$NERVE_WEZTERM` if set, otherwise `wezterm` in PATH.
     pub fn new(socket: Option<String>) -> Wezterm {
         let program = std::env::var_os("NERVE_WEZTERM").filter(|program| !program.is_empty());
         let of_environment = || std::env::var("WEZTERM_UNIX_SOCKET").ok();
         Wezterm {
             program: program.map_or_else(|| NAME.into(), PathBuf::from),
             socket: socket.or_else(of_environment).filter(|socket| !socket.is_empty()),
-            limit: LIMIT,
-            known: Arc::default(),
+            timeout: DEFAULT_TIMEOUT,
+            cache: Arc::default(),
         }
     }
 
-    /// The same with another program.
+    /// Uses another program.
     #[must_use]
     pub fn with_program(mut self, program: PathBuf) -> Wezterm {
         self.program = program;
         self
     }
 
-    /// The same with another limit for each call; 5 s otherwise.
+    /// Sets the timeout of each call [default: 5 s].
     #[must_use]
-    pub fn with_limit(mut self, limit: Duration) -> Wezterm {
-        self.limit = limit;
+    pub fn with_limit(mut self, timeout: Duration) -> Wezterm {
+        self.timeout = timeout;
         self
     }
 
-    /// Says which program speaks to which server.
+    /// Identifies the server and the program used for it.
     pub(super) fn key(&self) -> (PathBuf, Option<String>) {
         (self.program.clone(), self.socket.clone())
     }
 
-    /// The server's socket, where it is named.
+    /// Returns the server's socket, if given.
     pub fn socket(&self) -> Option<&str> {
         self.socket.as_deref()
     }
 
-    /// All panes, by their numbers.
+    /// Lists all panes in the order of their ids.
     ///
     /// # Errors
-    /// [`PaneError`]: no program, no server, no answer.
+    /// [`PaneError`]: not installed, no server, timeout.
     pub async fn list(&self) -> Result<Vec<PaneInfo>, PaneError> {
-        Ok(self.listed().await?.into_iter().map(Listed::into_info).collect())
+        Ok(self.listed().await?.into_iter().map(ListedPane::into_info).collect())
     }
 
-    pub(super) async fn listed(&self) -> Result<Vec<Listed>, PaneError> {
+    pub(super) async fn listed(&self) -> Result<Vec<ListedPane>, PaneError> {
         let json = self.run("list panes", &["list", "--format", "json"], None).await?;
-        let panes = listing::parse(&json).map_err(|error| {
-            PaneError::Refused(format!("wezterm's list of panes cannot be read: {error}"))
-        })?;
+        let panes = listing::parse(&json)
+            .map_err(|error| PaneError::Refused(format!("cannot parse wezterm's list of panes: {error}")))?;
         let ttys = panes.iter().filter_map(|pane| Some((pane.id(), pane.tty.clone()?))).collect();
-        let mut known = self.known();
-        known.ttys = ttys;
-        known.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
-        drop(known);
+        let mut cache = self.cache();
+        cache.ttys = ttys;
+        cache.sent.retain(|id, _| panes.iter().any(|pane| pane.id() == *id));
+        drop(cache);
         Ok(panes)
     }
 
-    /// One pane.
+    /// Queries a pane.
     ///
     /// # Errors
-    /// NoPane, and as [`Wezterm::list`].
+    /// NoPane; see [`Wezterm::list`].
     pub async fn pane_info(&self, pane: &str) -> Result<PaneInfo, PaneError> {
         Ok(self.find(pane).await?.into_info())
     }
 
-    pub(super) async fn find(&self, pane: &str) -> Result<Listed, PaneError> {
-        let id = number(pane)?;
+    pub(super) async fn find(&self, pane: &str) -> Result<ListedPane, PaneError> {
+        let id = parse_pane_id(pane)?;
         let found = self.listed().await?.into_iter().find(|listed| listed.pane_id == id);
         found.ok_or_else(|| PaneError::NoPane(pane.to_string()))
     }
 
-    /// Makes a pane in a window of its own, and gives its number. What the command line lets pass silently is checked: the program, its
-    /// folder, and that it was started.
+    /// Creates a pane in its own window and returns its id. Checks the program, its directory and its start, which the command
+    /// line does not.
     ///
     /// # Errors
-    /// Refused: no such program or folder, or it did not start; and as [`Wezterm::list`].
+    /// Refused: no such program or directory, or it did not start; see [`Wezterm::list`].
     pub async fn spawn(&self, pane: &NewPane) -> Result<String, PaneError> {
         let program = Program {
             argv: pane.argv.clone(),
@@ -135,9 +133,9 @@ impl Wezterm {
         self.spawn_program(&program, pane, false).await
     }
 
-    /// [`Wezterm::spawn`] with an environment that lacks something. `program` says what to run, `pane` where. A `primed` pane has a row
-    /// in its scrollback before the program begins: then an empty scrollback tells that the other screen is shown, and nothing else
-    /// does.
+    /// Like [`Wezterm::spawn`], for a program with removed variables; `pane` has the other settings. A `primed` pane gets a row
+    /// of scrollback before the program starts: an empty scrollback then shows that the alternate screen is active, which
+    /// nothing else does.
     pub(super) async fn spawn_program(
         &self,
         program: &Program,
@@ -164,23 +162,24 @@ impl Wezterm {
             if primed {
                 command.args(["/bin/sh", "-c", PRIMER, "sh"]);
             }
-            command.args(words(program, found));
+            command.args(program_args(program, found));
         }
-        // The pane gets the environment of this very call: what is secret stays off the command line.
-        command.envs(program.env.iter().filter(|(name, _)| !is_wezterms(name)));
-        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_wezterms(name));
+        // The pane inherits the environment of this call, which keeps secrets off the command line.
+        command.envs(program.env.iter().filter(|(name, _)| !is_reserved_var(name)));
+        let removed = program.env_remove.iter().map(String::as_str).filter(|name| !is_reserved_var(name));
         for name in removed.chain(["LINES", "COLUMNS", "WEZTERM_PANE"]) {
             command.env_remove(name);
         }
         let answer = self.call("make a pane", command, None).await?;
         let id = String::from_utf8_lossy(&answer).trim().to_string();
-        number(&id)
-            .map_err(|_| PaneError::Refused(format!("wezterm did not name the new pane, but said '{id}'")))?;
+        parse_pane_id(&id).map_err(|_| {
+            PaneError::Refused(format!("wezterm printed '{id}' instead of the new pane's id"))
+        })?;
         self.check_spawned(&id).await?;
         Ok(id)
     }
 
-    /// A pane whose program did not start is there, has no device, and says why.
+    /// Checks that the program has started. Otherwise the pane exists without a device and shows the reason.
     async fn check_spawned(&self, id: &str) -> Result<(), PaneError> {
         let listed = match self.find(id).await {
             Err(PaneError::NoPane(_)) => {
@@ -191,79 +190,78 @@ impl Wezterm {
         if listed.tty.is_some() {
             return Ok(());
         }
-        let said = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
-        // It is of no use to anybody.
+        let message = self.text(id, Range::screen(listed.size.rows), false).await.unwrap_or_default();
+        // The empty pane is useless.
         let _ = self.kill(id).await;
-        Err(PaneError::Refused(format!("wezterm could not start the program: {}", said.trim())))
+        Err(PaneError::Refused(format!("wezterm could not start the program: {}", message.trim())))
     }
 
-    /// Types text as a paste, through stdin: it may be long, and cannot freeze the server. Programs that know pastes get it as one;
-    /// for others, ends of lines are Enter. Markers of pastes inside it are removed.
+    /// Types text as a paste through stdin; it may be long and cannot freeze the server. Programs without bracketed paste
+    /// receive line ends as Enter. Paste markers inside are removed.
     ///
     /// # Errors
-    /// NoPane; Refused: it is no UTF-8; and as [`Wezterm::list`]. After NoAnswer it may still arrive.
+    /// NoPane; Refused: invalid UTF-8; see [`Wezterm::list`]. After NoAnswer the text may still arrive.
     pub async fn paste(&self, pane: &str, text: &[u8]) -> Result<(), PaneError> {
         if std::str::from_utf8(text).is_err() {
-            return Err(PaneError::Refused("wezterm takes no text that is not UTF-8".into()));
+            return Err(PaneError::Refused("wezterm accepts only UTF-8 text".into()));
         }
-        number(pane)?;
-        self.note_sent(pane, text.len());
+        parse_pane_id(pane)?;
+        self.count_sent(pane, text.len());
         self.run("paste", &["send-text", "--pane-id", pane], Some(text)).await?;
         Ok(())
     }
 
-    /// Types a few exact bytes, when all that was pasted before is read.
+    /// Types a few exact bytes after everything pasted before is read.
     ///
     /// # Errors
-    /// NoPane; Refused: the program does not read, so they were not sent; and as [`Wezterm::list`]. After NoAnswer they may still
+    /// NoPane; Refused: the program does not read, and nothing was sent; see [`Wezterm::list`]. After NoAnswer they may still
     /// arrive.
     pub async fn keys(&self, pane: &str, keys: &Keys) -> Result<(), PaneError> {
-        number(pane)?;
-        self.read_up(pane).await?;
-        self.note_sent(pane, keys.len());
+        parse_pane_id(pane)?;
+        self.wait_until_read(pane).await?;
+        self.count_sent(pane, keys.len());
         let args = ["send-text", "--no-paste", "--pane-id", pane];
         self.run("type keys", &args, Some(keys.as_bytes())).await.map(drop)
     }
 
-    /// Waits until so little is unread in the pane's terminal that exact bytes cannot freeze the server.
-    async fn read_up(&self, pane: &str) -> Result<(), PaneError> {
-        if !self.known().ttys.contains_key(pane) {
+    /// Waits until exact bytes can no longer freeze the server.
+    async fn wait_until_read(&self, pane: &str) -> Result<(), PaneError> {
+        if !self.cache().ttys.contains_key(pane) {
             self.find(pane).await?;
         }
-        let deadline = Instant::now() + self.limit;
+        let deadline = Instant::now() + self.timeout;
         let mut empty_before = false;
         loop {
             let (tty, sent) = {
-                let known = self.known();
-                (known.ttys.get(pane).cloned(), known.sent.get(pane).copied().unwrap_or(0))
+                let cache = self.cache();
+                (cache.ttys.get(pane).cloned(), cache.sent.get(pane).copied().unwrap_or(0))
             };
             let unread = tty.and_then(|tty| tty::unread(&tty));
-            // Once could be between two pieces of a long paste.
+            // A single empty read may fall between two pieces of a paste.
             let empty = unread == Some(0);
-            if empty && (empty_before || sent <= UNREAD) {
-                self.known().sent.remove(pane);
+            if empty && (empty_before || sent <= MAX_UNREAD) {
+                self.cache().sent.remove(pane);
                 return Ok(());
             }
-            if sent <= UNREAD && unread.is_none_or(|unread| unread <= UNREAD) {
+            if sent <= MAX_UNREAD && unread.is_none_or(|unread| unread <= MAX_UNREAD) {
                 return Ok(());
             }
             if Instant::now() >= deadline {
                 return Err(PaneError::Refused(format!(
-                    "the program in pane {pane} has not read what was typed before; nothing was sent, for it could freeze wezterm"
+                    "the program in pane {pane} has not read earlier input; nothing was sent because that could freeze wezterm"
                 )));
             }
             empty_before = empty;
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Text of a pane, a line for each row (a line that the terminal wrapped is several). With `escapes`, styles are in it as escape
-    /// sequences.
+    /// Returns the text of a pane, one line per row (a wrapped line is several). `escapes` includes styles as escape sequences.
     ///
     /// # Errors
-    /// NoPane, and as [`Wezterm::list`].
+    /// NoPane; see [`Wezterm::list`].
     pub async fn text(&self, pane: &str, range: Range, escapes: bool) -> Result<String, PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         let (start, end) = (range.start(), range.end());
         let mut args =
             vec!["get-text", "--pane-id", pane, "--start-line", start.as_str(), "--end-line", end.as_str()];
@@ -272,30 +270,30 @@ impl Wezterm {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Makes the pane the one its window shows and types into.
+    /// Gives the pane the focus of its window.
     ///
     /// # Errors
-    /// NoPane, and as [`Wezterm::list`].
+    /// NoPane; see [`Wezterm::list`].
     pub async fn activate(&self, pane: &str) -> Result<(), PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         self.run("focus", &["activate-pane", "--pane-id", pane], None).await.map(drop)
     }
 
     /// Closes the pane; its program gets SIGHUP.
     ///
     /// # Errors
-    /// NoPane, and as [`Wezterm::list`].
+    /// NoPane; see [`Wezterm::list`].
     pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
-        number(pane)?;
+        parse_pane_id(pane)?;
         self.run("close a pane", &["kill-pane", "--pane-id", pane], None).await.map(drop)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_sent(&self, pane: &str, bytes: usize) {
-        *self.known().sent.entry(pane.to_string()).or_default() += bytes;
+    fn count_sent(&self, pane: &str, bytes: usize) {
+        *self.cache().sent.entry(pane.to_string()).or_default() += bytes;
     }
 
     async fn run(
@@ -318,38 +316,38 @@ impl Wezterm {
         if let Some(socket) = &self.socket {
             command.env("WEZTERM_UNIX_SOCKET", socket);
         }
-        run(what, command, stdin, self.limit).await
+        run(what, command, stdin, self.timeout).await
     }
 }
 
-/// What to run in the pane: through `env`, where something is to be in its environment, or not, that this call needs otherwise.
-fn words(program: &Program, found: PathBuf) -> Vec<OsString> {
-    let args = program.argv.iter().skip(1).map(OsString::from);
-    let removed = program.env_remove.iter().filter(|name| is_wezterms(name));
+/// Returns the command for the pane. Variables that would affect the call itself are set through `env`.
+fn program_args(program: &Program, found: PathBuf) -> Vec<OsString> {
+    let rest = program.argv.iter().skip(1).map(OsString::from);
+    let removed = program.env_remove.iter().filter(|name| is_reserved_var(name));
     let removed = removed.flat_map(|name| ["-u".into(), OsString::from(name)]);
-    let set = program.env.iter().filter(|(name, _)| is_wezterms(name));
+    let set = program.env.iter().filter(|(name, _)| is_reserved_var(name));
     let set = set.map(|(name, value)| OsString::from(format!("{name}={value}")));
-    let through: Vec<OsString> = removed.chain(set).collect();
-    let mut words: Vec<OsString> = Vec::new();
-    if !through.is_empty() {
-        words.push("env".into());
-        words.extend(through);
+    let env_args: Vec<OsString> = removed.chain(set).collect();
+    let mut args: Vec<OsString> = Vec::new();
+    if !env_args.is_empty() {
+        args.push("env".into());
+        args.extend(env_args);
     }
-    words.push(found.into_os_string());
-    words.extend(args);
-    words
+    args.push(found.into_os_string());
+    args.extend(rest);
+    args
 }
 
-/// Variables by which the command line itself finds its settings, its libraries and its server.
-fn is_wezterms(name: &str) -> bool {
+/// Returns true for variables that affect the command line itself: its settings, libraries and server.
+fn is_reserved_var(name: &str) -> bool {
     let prefixes = ["WEZTERM", "XDG_", "LD_", "DYLD_"];
     ["HOME", "PATH", "USER", "DISPLAY", "TMPDIR"].contains(&name)
         || name.starts_with("WAYLAND")
         || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Panes have numbers. Anything else is none, and is not handed to a command line.
-fn number(pane: &str) -> Result<u64, PaneError> {
+/// Parses a pane id; anything but a number is rejected before it reaches the command line.
+fn parse_pane_id(pane: &str) -> Result<u64, PaneError> {
     let digits = pane.bytes().all(|byte| byte.is_ascii_digit());
     let id = pane.parse().ok().filter(|_| digits);
     id.ok_or_else(|| PaneError::NoPane(pane.to_string()))
@@ -364,10 +362,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_no_pane() {
+    fn pane_ids_are_numbers() {
         for pane in ["", "-1", "+1", "%3", "1 2", "--help", "99999999999999999999999"] {
-            assert!(matches!(number(pane), Err(PaneError::NoPane(_))), "{pane}");
+            assert!(matches!(parse_pane_id(pane), Err(PaneError::NoPane(_))), "{pane}");
         }
-        assert_eq!(number("17").unwrap(), 17);
+        assert_eq!(parse_pane_id("17").unwrap(), 17);
     }
 }

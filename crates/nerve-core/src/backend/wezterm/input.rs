@@ -1,47 +1,47 @@
-//! What is to be typed into a pane, as the calls that do it.
+//! Splits input for a pane into calls of the command line.
 
 use std::collections::VecDeque;
 
-use super::asking::Keys;
+use super::args::Keys;
 
 const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Typing {
-    /// Text as a paste. WezTerm brackets it where the program asks for that.
+pub(super) enum InputCall {
+    /// A paste. WezTerm brackets it if the program enabled that.
     Paste(Vec<u8>),
     /// A few exact bytes.
     Keys(Keys),
 }
 
-impl Typing {
+impl InputCall {
     pub(super) fn size(&self) -> usize {
         match self {
-            Typing::Paste(text) => text.len(),
-            Typing::Keys(keys) => keys.len(),
+            InputCall::Paste(text) => text.len(),
+            InputCall::Keys(keys) => keys.len(),
         }
     }
 }
 
-/// Takes bytes for a program apart: a bracketed paste becomes a paste without its brackets, long text a paste too, and everything else
-/// few exact bytes at a time. `None`: there is something in it that is no UTF-8, which WezTerm does not take.
-pub(super) fn typings(bytes: &[u8]) -> Option<VecDeque<Typing>> {
+/// Splits bytes: bracketed pastes without their markers and long text become pastes, everything else short exact bytes. `None`
+/// for invalid UTF-8, which WezTerm rejects.
+pub(super) fn input_calls(bytes: &[u8]) -> Option<VecDeque<InputCall>> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let mut typings = VecDeque::new();
+    let mut input_calls = VecDeque::new();
     let mut rest = text;
     while !rest.is_empty() {
         let (before, pasted, after) = next_paste(rest);
-        plain(before, &mut typings);
+        plain(before, &mut input_calls);
         if let Some(pasted) = pasted.filter(|pasted| !pasted.is_empty()) {
-            typings.push_back(Typing::Paste(pasted.as_bytes().to_vec()));
+            input_calls.push_back(InputCall::Paste(pasted.as_bytes().to_vec()));
         }
         rest = after;
     }
-    Some(typings)
+    Some(input_calls)
 }
 
-/// What comes before the next bracketed paste, its inside, and what follows it.
+/// Splits text at the next bracketed paste: before, inside, after.
 fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
     let marks = (std::str::from_utf8(PASTE.0), std::str::from_utf8(PASTE.1));
     if let (Ok(begin), Ok(end)) = marks
@@ -53,21 +53,22 @@ fn next_paste(text: &str) -> (&str, Option<&str>, &str) {
     (text, None, "")
 }
 
-/// Text that a person would type. What is long is pasted as far as it holds no control characters: those mean other things in a paste.
-fn plain(text: &str, typings: &mut VecDeque<Typing>) {
+/// Adds calls for plain text. Long runs without control characters are pasted; control characters would mean something else in
+/// a paste.
+fn plain(text: &str, input_calls: &mut VecDeque<InputCall>) {
     if text.len() <= Keys::MAX {
-        typings.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(Typing::Keys));
+        input_calls.extend(Keys::new(text.as_bytes()).filter(|keys| keys.len() > 0).map(InputCall::Keys));
         return;
     }
     let mut rest = text;
     while !rest.is_empty() {
         let end = rest.find(char::is_control).unwrap_or(rest.len());
         if end > Keys::MAX {
-            typings.push_back(Typing::Paste(rest.as_bytes()[..end].to_vec()));
+            input_calls.push_back(InputCall::Paste(rest.as_bytes()[..end].to_vec()));
             rest = &rest[end..];
             continue;
         }
-        // Up to where text begins that is long enough to be pasted.
+        // Up to the next run that is long enough to be pasted.
         let mut cut = 0;
         for (at, c) in rest.char_indices() {
             let next = at + c.len_utf8();
@@ -77,7 +78,7 @@ fn plain(text: &str, typings: &mut VecDeque<Typing>) {
             cut = next;
         }
         let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
-        typings.extend(Keys::new(&rest.as_bytes()[..cut]).map(Typing::Keys));
+        input_calls.extend(Keys::new(&rest.as_bytes()[..cut]).map(InputCall::Keys));
         rest = &rest[cut..];
     }
 }
@@ -94,44 +95,44 @@ mod tests {
 
     use super::*;
 
-    fn keys(text: &str) -> Typing {
-        Typing::Keys(Keys::new(text.as_bytes()).unwrap())
+    fn keys(text: &str) -> InputCall {
+        InputCall::Keys(Keys::new(text.as_bytes()).unwrap())
     }
 
     #[test]
-    fn a_paste_loses_its_brackets_and_enter_goes_apart() {
+    fn paste_loses_markers_and_enter_is_separate() {
         let modes = Modes { bracketed_paste: true, ..Modes::default() };
         let mut bytes = paste("two\nlines", modes);
         bytes.push(b'\r');
-        assert_eq!(typings(&bytes).unwrap(), [Typing::Paste(b"two\nlines".to_vec()), keys("\r")]);
-        assert_eq!(typings(b"ls -l\r").unwrap(), [keys("ls -l\r")]);
-        assert_eq!(typings(b"").unwrap(), []);
-        assert_eq!(typings(b"\x1b[200~\x1b[201~").unwrap(), []);
-        assert_eq!(typings(b"\x1b[200~open").unwrap(), [keys("\x1b[200~open")]);
-        assert_eq!(typings(b"\xff"), None);
+        assert_eq!(input_calls(&bytes).unwrap(), [InputCall::Paste(b"two\nlines".to_vec()), keys("\r")]);
+        assert_eq!(input_calls(b"ls -l\r").unwrap(), [keys("ls -l\r")]);
+        assert_eq!(input_calls(b"").unwrap(), []);
+        assert_eq!(input_calls(b"\x1b[200~\x1b[201~").unwrap(), []);
+        assert_eq!(input_calls(b"\x1b[200~open").unwrap(), [keys("\x1b[200~open")]);
+        assert_eq!(input_calls(b"\xff"), None);
     }
 
     #[test]
-    fn a_long_line_is_pasted_and_its_enter_is_not() {
+    fn long_line_is_pasted_without_its_enter() {
         let line = "x".repeat(300);
         let bytes = format!("{line}\r");
-        assert_eq!(typings(bytes.as_bytes()).unwrap(), [Typing::Paste(line.into_bytes()), keys("\r")]);
+        assert_eq!(input_calls(bytes.as_bytes()).unwrap(), [InputCall::Paste(line.into_bytes()), keys("\r")]);
     }
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in "([a-z]{0,100}[\\r\\t\\x1bé]{0,40}){0,5}") {
-            let typings = typings(text.as_bytes()).unwrap();
-            let typed: Vec<u8> = typings
+        fn no_input_is_lost(text in "([a-z]{0,100}[\\r\\t\\x1bé]{0,40}){0,5}") {
+            let input_calls = input_calls(text.as_bytes()).unwrap();
+            let typed: Vec<u8> = input_calls
                 .iter()
-                .flat_map(|typing| match typing {
-                    Typing::Paste(text) => text.clone(),
-                    Typing::Keys(keys) => keys.as_bytes().to_vec(),
+                .flat_map(|call| match call {
+                    InputCall::Paste(text) => text.clone(),
+                    InputCall::Keys(keys) => keys.as_bytes().to_vec(),
                 })
                 .collect();
             prop_assert_eq!(typed, text.into_bytes());
-            for typing in &typings {
-                if let Typing::Paste(text) = typing {
+            for call in &input_calls {
+                if let InputCall::Paste(text) = call {
                     prop_assert!(!std::str::from_utf8(text).unwrap().contains(char::is_control));
                 }
             }

@@ -1,4 +1,4 @@
-//! What `wezterm cli list --format json` tells.
+//! Parses the output of `wezterm cli list --format json`.
 
 use std::path::PathBuf;
 
@@ -6,18 +6,18 @@ use serde::Deserialize;
 
 use crate::backend::pane::PaneInfo;
 
-/// A pane. There is more in it than is read; what may be missing is not needed.
+/// A pane. Unused fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Listed {
+pub(super) struct ListedPane {
     pub(super) pane_id: u64,
     #[serde(default)]
     pub(super) window_id: u64,
     #[serde(default)]
     pub(super) workspace: String,
-    pub(super) size: Cells,
+    pub(super) size: PaneSize,
     #[serde(default)]
     pub(super) title: String,
-    /// A percent-encoded `file://` URL, or nothing.
+    /// A percent-encoded `file://` URL, or empty.
     #[serde(default)]
     cwd: String,
     #[serde(default)]
@@ -26,13 +26,13 @@ pub(super) struct Listed {
     pub(super) cursor_y: u16,
     #[serde(default)]
     pub(super) is_active: bool,
-    /// `null` where the program could not be started.
+    /// `null` if the program could not be started.
     #[serde(default, rename = "tty_name")]
     pub(super) tty: Option<PathBuf>,
-    /// `Hidden`, or another word.
+    /// `Hidden` or another value.
     #[serde(default)]
     cursor_visibility: String,
-    /// The program has ended, and its pane is kept. Newer versions tell it, and how it ended.
+    /// The program has ended and its pane is kept. Only newer versions report this and the exit code.
     #[serde(default)]
     pub(super) is_dead: bool,
     #[serde(default)]
@@ -40,12 +40,12 @@ pub(super) struct Listed {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct Cells {
+pub(super) struct PaneSize {
     pub(super) rows: u16,
     pub(super) cols: u16,
 }
 
-impl Listed {
+impl ListedPane {
     pub(super) fn id(&self) -> String {
         self.pane_id.to_string()
     }
@@ -54,14 +54,15 @@ impl Listed {
         self.cursor_visibility != "Hidden"
     }
 
-    /// Nothing tells that its text is another one.
-    pub(super) fn looks_as(&self, other: &Listed) -> bool {
-        let looks =
-            |of: &Listed| (of.size, of.cursor_x, of.cursor_y, of.cursor_visibility.clone(), of.title.clone());
+    /// Returns true if nothing in the listing indicates a changed screen.
+    pub(super) fn has_same_screen(&self, other: &ListedPane) -> bool {
+        let looks = |of: &ListedPane| {
+            (of.size, of.cursor_x, of.cursor_y, of.cursor_visibility.clone(), of.title.clone())
+        };
         looks(self) == looks(other)
     }
 
-    /// Where it is, as told in a node's info.
+    /// Returns the location for the node's info.
     pub(super) fn place(&self) -> Vec<(&'static str, String)> {
         vec![
             ("pane_id", self.id()),
@@ -89,14 +90,14 @@ impl Listed {
     }
 }
 
-/// Reads the list; it comes in another order each time, and is sorted here.
-pub(super) fn parse(json: &[u8]) -> Result<Vec<Listed>, serde_json::Error> {
-    let mut panes: Vec<Listed> = serde_json::from_slice(json)?;
+/// Parses the list, which has no stable order, and sorts it.
+pub(super) fn parse(json: &[u8]) -> Result<Vec<ListedPane>, serde_json::Error> {
+    let mut panes: Vec<ListedPane> = serde_json::from_slice(json)?;
     panes.sort_by_key(|pane| pane.pane_id);
     Ok(panes)
 }
 
-/// The path of a `file://HOST/PATH` URL.
+/// Returns the path of a `file://HOST/PATH` URL.
 fn path_of(url: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let rest = url.strip_prefix("file://")?;
@@ -128,7 +129,7 @@ mod tests {
     ]"#;
 
     #[test]
-    fn a_list_is_read_and_sorted() {
+    fn list_is_parsed_and_sorted() {
         let panes = parse(LIST.as_bytes()).unwrap();
         assert_eq!(panes.iter().map(|pane| pane.pane_id).collect::<Vec<_>>(), [2, 12]);
         let info = panes[1].clone().into_info();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_is_an_error() {
+    fn invalid_lists_are_errors() {
         for text in ["", "{}", "[{}]", "[1]", "null", r#"[{"pane_id":-1,"size":{"rows":1,"cols":1}}]"#] {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -1,20 +1,20 @@
 //! Panes of WezTerm, over its command line.
 //!
-//! There is no stream of bytes: the command line tells what a pane shows. So a pane is looked at (`eye`), and what has changed becomes
-//! the bytes that repaint it (`repaint`); those are modelled and recorded, and marked as states of a screen. What is typed goes call by
-//! call (`hand`).
+//! The command line has no output stream, so a pane is polled (`poller`) and changes are converted into the bytes that repaint
+//! it (`repaint`). These bytes are modelled and recorded, and the recording is marked as screen states. Input is sent call by
+//! call (`writer`).
 
-mod asking;
+mod args;
 mod client;
-mod eye;
-mod hand;
+mod exec;
 mod input;
 mod listing;
-mod lists;
 mod pane;
+mod pane_cache;
+mod poller;
 mod repaint;
 mod rows;
-mod running;
+mod writer;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -25,62 +25,60 @@ use nerve_term::event::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::eye::{Eye, Process, Shared};
-use self::hand::Hand;
-use self::listing::Listed;
-use self::lists::Server;
+use self::listing::ListedPane;
 use self::pane::WeztermPane;
-use self::repaint::Picture;
-use super::pane::{Claim, NewPane, PaneEntry, PaneError, Panes, Setting};
-use super::{Happened, SpawnError, tty};
+use self::pane_cache::WeztermServer;
+use self::poller::{Poller, Process, SharedState};
+use self::repaint::Repainter;
+use self::writer::InputWriter;
+use super::pane::{Claim, NewPane, PaneContext, PaneEntry, PaneError, Panes, TerminalKind};
+use super::{BackendEvent, Program, SpawnError, tty};
 use crate::clock::Clock;
-use crate::command::TerminalKind;
 use crate::host::HostSpec;
-use crate::host::hosting::{Label, QUALITY};
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
+use crate::host::manager::{Label, QUALITY};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
 
-pub use asking::{Keys, Range};
+pub use args::{Keys, Range};
 pub use client::Wezterm;
 
-/// Looks that may wait to be told.
-const REPORTS: usize = 8;
+/// Pane events that may be queued.
+const MAX_QUEUED_EVENTS: usize = 8;
 
-/// Makes a pane, or takes one over that is there.
+/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
+/// for them. Also returns the pane's entry and size.
 ///
 /// # Errors
 /// Nothing was started.
-pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Result<TerminalNode, SpawnError> {
-    let server = server_of(setting.panes, setting.place.socket.clone());
+pub(crate) async fn start(
+    context: PaneContext<'_>,
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
+    let server = server_of(context.panes, context.place.socket.clone());
     let (id, session_id) = HostSpec::new_ids();
-    let (listed, claim, hooks, ours) = match &setting.place.pane {
+    let (listed, claim, ours) = match &context.place.pane {
         Some(pane) => {
-            let listed = server.wezterm.find(pane).await.map_err(refused)?;
-            let claim = claim(setting.panes, &server, &listed.id(), setting.label)?;
-            (listed, claim, None, false)
+            let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
+            let claim = claim(context.panes, &server, &listed.id(), context.label)?;
+            (listed, claim, false)
         }
         None => {
-            let folder = setting.panes.hooks(&id);
-            let mut argv = spec.program.argv.clone();
-            let hooks = HookSocket::attach_if_able(&spec, setting.relay, &mut argv, folder.as_deref());
-            std::mem::swap(&mut argv, &mut spec.program.argv);
-            let listed = make(&server, &spec, &setting).await;
-            // The command as it was asked for is what is told of it.
-            spec.program.argv = argv;
-            let listed = listed.inspect_err(|_| forget_hooks(folder.as_deref()))?;
-            let claim = claim(setting.panes, &server, &listed.id(), setting.label);
+            let folder = context.panes.hooks_dir(&id);
+            let mut run = context.program.clone();
+            add_hooks(&mut run.argv, folder.as_deref());
+            let listed = create_pane(&server, &run, &context).await;
+            let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
+            let claim = claim(context.panes, &server, &listed.id(), context.label);
             if claim.is_err() {
                 let _ = server.wezterm.kill(&listed.id()).await;
             }
-            (listed, claim?, hooks, true)
+            (listed, claim?, true)
         }
     };
-    spec.size = Size::new(listed.size.cols, listed.size.rows);
+    let size = Size::new(listed.size.cols, listed.size.rows);
     let process = Process::of(&listed);
-    let mut told = VecDeque::new();
+    let mut events = VecDeque::new();
     let mut entry = PaneEntry {
         id,
         session_id,
@@ -90,97 +88,94 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
         session: None,
         pane: listed.id(),
         pid: process.map(|process| process.pid),
-        cwd: spec.program.cwd.clone(),
+        cwd: context.program.cwd.clone(),
         ours,
-        label: setting.label.clone(),
+        label: context.label.clone(),
         recording: None,
         memory: Default::default(),
     };
-    let recorder = match setting.record {
-        true => setting.panes.record(&entry, spec.size, setting.now, true),
+    let recorder = match context.record {
+        true => context.panes.start_recording(&entry, size, context.now, true),
         false => Ok(None),
     };
-    // Without a recording the node does its work all the same.
+    // The node works without a recording too.
     let recorder = recorder.unwrap_or_else(|error| {
-        told.push_back(Happened::Fault(error));
+        events.push_back(BackendEvent::Fault(error));
         None
     });
     entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
-    if let Err(error) = setting.panes.store(&entry) {
-        told.push_back(Happened::Fault(format!("a new server will not find the pane: {error}")));
+    if let Err(error) = context.panes.store(&entry) {
+        events.push_back(BackendEvent::Fault(format!(
+            "cannot write the pane's entry, so a new server will not find it: {error}"
+        )));
     }
-    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
-    let making = Making { server, panes: setting.panes.clone(), entry, process, claim: Some(claim), told };
+    let panes = context.panes.clone();
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
-    let picture = picture(&spec, ours);
-    let pane = making.pane(Pump::new(taps), picture, false);
-    Ok(TerminalNode::over(spec, pane, hooks, outside))
+    let repainter = repainter_for(context.full_screen, ours);
+    Ok((builder.build(Pump::new(taps), repainter, false), entry, size))
 }
 
-/// Takes the pane of a server that is gone. What comes of it is told as the backend's happenings: that it is gone too, or that somebody
-/// else has it.
-pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> TerminalNode {
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend. Also returns the updated entry.
+pub(crate) fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
     let server = server_of(panes, entry.socket.clone());
-    let mut told = VecDeque::new();
+    let mut events = VecDeque::new();
     let claim = claim(panes, &server, &entry.pane, &entry.label);
-    // Another program in a pane of that number: the one that was there is gone.
+    // Another program in the pane means that ours is gone.
     let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
     let mut pump = Pump::default();
     match (&claim, entry.recording.clone()) {
-        (Err(error), _) => told.extend([Happened::CaughtUp, Happened::Lost(error.to_string())]),
+        (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
         (Ok(_), Some(path)) => match Recorder::resume(&path, QUALITY) {
             Ok((recorder, off)) => {
                 pump = Pump::resumed(vec![Box::new(recorder)], off);
                 pump.gap(Clock::start().now());
-                told.push_back(Happened::Skipped(off));
+                events.push_back(BackendEvent::Skipped(off));
             }
             Err(error) => {
-                told.push_back(Happened::Fault(format!("it is not recorded any more: {error}")));
+                events.push_back(BackendEvent::Fault(format!("cannot continue the recording: {error}")));
                 entry.recording = None;
             }
         },
         (Ok(_), None) => {}
     }
-    let hooks = panes.hooks(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
-    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
-    let making = Making { server, panes: panes.clone(), entry, process, claim: claim.ok(), told };
-    let picture = picture(&spec, making.entry.ours);
-    let pane = making.pane(pump, picture, true);
-    TerminalNode::over(spec, pane, hooks, outside)
+    let (panes, claim) = (panes.clone(), claim.ok());
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim, events };
+    (builder.build(pump, repainter_for(full_screen, entry.ours), true), entry)
 }
 
-/// What a pane's backend is made of.
-struct Making {
-    server: Arc<Server>,
+/// The parts of a backend.
+struct PaneBuilder {
+    server: Arc<WeztermServer>,
     panes: Panes,
     entry: PaneEntry,
     process: Option<Process>,
     claim: Option<Claim>,
-    told: VecDeque<Happened>,
+    events: VecDeque<BackendEvent>,
 }
 
-impl Making {
-    /// Somebody looks at it and somebody types from now on, if it is ours.
-    fn pane(self, pump: Pump, picture: Picture, adopted: bool) -> WeztermPane {
-        let Making { server, panes, entry, process, claim, told } = self;
-        let (reports, seen) = mpsc::channel(REPORTS);
+impl PaneBuilder {
+    /// Creates the backend, and starts its poller and writer if we have the claim.
+    fn build(self, pump: Pump, repainter: Repainter, adopted: bool) -> WeztermPane {
+        let PaneBuilder { server, panes, entry, process, claim, events } = self;
+        let (sender, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
         let (batches, inbox) = mpsc::unbounded_channel();
-        let (shared, waiting) = (Arc::new(Shared::default()), Arc::new(AtomicUsize::default()));
-        let mut work = Vec::new();
+        let (shared, waiting) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
+        let mut tasks = Vec::new();
         if claim.is_some() {
             let pid = entry.pid;
             let at = (server.clone(), entry.pane.clone());
-            let eye = Eye::new(at, picture, shared.clone(), (process, pid), reports.clone());
-            let hand = Hand {
+            let poller = Poller::new(at, repainter, shared.clone(), (process, pid), sender.clone());
+            let writer = InputWriter {
                 server: server.clone(),
                 pane: entry.pane.clone(),
                 shared: shared.clone(),
                 batches: inbox,
                 waiting: waiting.clone(),
-                reports,
+                events: sender,
             };
-            work.push(AbortOnDropHandle::new(tokio::spawn(eye.run())));
-            work.push(AbortOnDropHandle::new(tokio::spawn(hand.run())));
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(poller.run())));
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(writer.run())));
         }
         WeztermPane {
             over: claim.is_none(),
@@ -193,45 +188,45 @@ impl Making {
             shared,
             pump,
             clock: Clock::start(),
-            seen,
+            pane_events,
             batches,
             waiting,
             adopted,
             _claim: claim,
-            work,
+            tasks,
             output: Vec::new(),
-            told,
+            events,
             place: Vec::new(),
         }
     }
 }
 
-fn server_of(panes: &Panes, socket: Option<String>) -> Arc<Server> {
+fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
     let wezterm = Wezterm::new(socket);
-    Server::of(match &panes.wezterm {
+    WeztermServer::shared(match &panes.wezterm {
         Some(program) => wezterm.with_program(program.clone()),
         None => wezterm,
     })
 }
 
-async fn make(server: &Server, spec: &TerminalSpec, setting: &Setting<'_>) -> Result<Listed, SpawnError> {
-    spec.program.find()?;
-    let pane = NewPane { size: spec.size, session: setting.place.session.clone(), ..NewPane::default() };
-    let id = server.wezterm.spawn_program(&spec.program, &pane, primed(spec)).await.map_err(refused)?;
-    server.wezterm.find(&id).await.map_err(refused)
+async fn create_pane(
+    server: &WeztermServer,
+    program: &Program,
+    context: &PaneContext<'_>,
+) -> Result<ListedPane, SpawnError> {
+    program.find()?;
+    let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
+    let id = server.wezterm.spawn_program(program, &pane, context.full_screen).await.map_err(spawn_error)?;
+    server.wezterm.find(&id).await.map_err(spawn_error)
 }
 
-/// Programs that draw their own screen may do so on the other one, which has to be known: of others it does not matter, and a shell's
-/// `clear` empties the scrollback.
-fn primed(spec: &TerminalSpec) -> bool {
-    spec.profile.composer.is_some()
+/// A program that draws its own screen may use the alternate screen, which then has to be detected. A shell's `clear` empties the
+/// scrollback too, but does not matter.
+fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
+    if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
 }
 
-fn picture(spec: &TerminalSpec, ours: bool) -> Picture {
-    if primed(spec) { Picture::of_agent(ours) } else { Picture::default() }
-}
-
-fn claim(panes: &Panes, server: &Server, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
+fn claim(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
     let socket = server.wezterm.socket().unwrap_or_default();
     let (node, of, pid) = (&label.node, &label.server, std::process::id());
     let holder = format!("node '{node}' of server '{of}' (pid {pid})");
@@ -239,7 +234,7 @@ fn claim(panes: &Panes, server: &Server, pane: &str, label: &Label) -> Result<Cl
     claim.map_err(|error| SpawnError::Multiplexer(error.to_string()))
 }
 
-fn refused(error: PaneError) -> SpawnError {
+fn spawn_error(error: PaneError) -> SpawnError {
     let what_to_do = match &error {
         PaneError::NotInstalled(_) => "; install WezTerm, or choose another backend",
         PaneError::NoServer(_) => "; start WezTerm, or `wezterm-mux-server --daemonize`",
@@ -249,9 +244,9 @@ fn refused(error: PaneError) -> SpawnError {
     SpawnError::Multiplexer(format!("{error}{what_to_do}"))
 }
 
-fn forget_hooks(folder: Option<&Path>) {
+fn remove_hooks(folder: Option<&Path>) {
     if let Some(folder) = folder {
-        // It may not have been made.
+        // It may not exist.
         let _ = std::fs::remove_dir_all(folder);
     }
 }

@@ -1,4 +1,4 @@
-//! A pane of WezTerm as a node's terminal.
+//! A pane of WezTerm as a backend.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,91 +12,93 @@ use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::asking::Range;
-use super::eye::{Process, Seen, Shared};
-use super::hand::Batch;
-use super::input::typings;
-use super::lists::Server;
-use crate::backend::pane::{Claim, PaneEntry, PaneInfo, Panes};
+use super::args::Range;
+use super::input::input_calls;
+use super::pane_cache::WeztermServer;
+use super::poller::{PaneEvent, Process, SharedState};
+use super::writer::Batch;
+use crate::backend::pane::{Claim, PaneEntry, PaneError, PaneInfo, Panes};
 use crate::backend::pty::WRITE_LIMIT;
-use crate::backend::{Backend, Doing, Fresh, Happened, Memory, tty};
+use crate::backend::{Backend, BackendEvent, BoxFuture, Memory, tty};
 use crate::clock::Clock;
 use crate::pump::Pump;
 
-/// More than any scrollback: a start that is too far back is moved to the first row.
-const ALL: u32 = 1_000_000;
+/// Exceeds any scrollback; WezTerm clips the range.
+const ALL_ROWS: u32 = 1_000_000;
 
-/// See the module.
-pub(super) struct WeztermPane {
-    pub(super) server: Arc<Server>,
+/// A pane of WezTerm.
+pub(crate) struct WeztermPane {
+    pub(super) server: Arc<WeztermServer>,
     pub(super) entry: PaneEntry,
     pub(super) panes: Panes,
     pub(super) process: Option<Process>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) pump: Pump,
     pub(super) clock: Clock,
-    pub(super) seen: mpsc::Receiver<Seen>,
+    pub(super) pane_events: mpsc::Receiver<PaneEvent>,
     pub(super) batches: mpsc::UnboundedSender<Batch>,
     pub(super) waiting: Arc<AtomicUsize>,
-    /// Somebody has driven it before us.
+    /// An earlier server drove the pane.
     pub(super) adopted: bool,
-    /// Nobody else drives the pane.
+    /// Exclusive right to drive the pane.
     pub(super) _claim: Option<Claim>,
-    pub(super) work: Vec<AbortOnDropHandle<()>>,
+    pub(super) tasks: Vec<AbortOnDropHandle<()>>,
     pub(super) output: Vec<u8>,
-    pub(super) told: VecDeque<Happened>,
+    pub(super) events: VecDeque<BackendEvent>,
     pub(super) place: Vec<(&'static str, String)>,
-    /// The pane is gone, or left.
+    /// The pane is gone, or we have detached from it.
     pub(super) over: bool,
     pub(super) exit: ExitStatus,
-    /// The node is left, and the pane waits for the next one.
+    /// The pane is left for the next driver.
     pub(super) released: bool,
 }
 
 impl WeztermPane {
-    fn saw(&mut self, seen: Seen) {
+    fn on_pane_event(&mut self, event: PaneEvent) {
         let now = self.clock.now();
-        match seen {
-            Seen::Size(size) => {
+        match event {
+            PaneEvent::Size(size) => {
                 self.pump.resize(now, size);
-                self.told.push_back(Happened::Resized(size));
+                self.events.push_back(BackendEvent::Resized(size));
             }
-            Seen::Bytes(bytes) => {
+            PaneEvent::Output(bytes) => {
                 self.pump.output(now, &bytes);
                 self.output = bytes;
-                self.told.push_back(Happened::Output);
+                self.events.push_back(BackendEvent::Output);
             }
-            Seen::Place(place) => {
+            PaneEvent::Place(place) => {
                 self.place = place;
-                self.told.push_back(Happened::Moved);
+                self.events.push_back(BackendEvent::PlaceChanged);
             }
-            Seen::First if std::mem::take(&mut self.adopted) => self.told.push_back(Happened::CaughtUp),
-            Seen::First => {}
-            Seen::Fault(message) => self.told.push_back(Happened::Fault(message)),
-            Seen::Ended(exit) => self.ended(Happened::Exited(exit), exit),
-            Seen::Gone(how) => self.ended(Happened::Gone(how), ExitStatus::Unknown),
+            PaneEvent::FirstPoll if std::mem::take(&mut self.adopted) => {
+                self.events.push_back(BackendEvent::CaughtUp)
+            }
+            PaneEvent::FirstPoll => {}
+            PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
+            PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
+            PaneEvent::Gone(how) => self.on_end(BackendEvent::Gone(how), ExitStatus::Unknown),
         }
     }
 
-    fn ended(&mut self, how: Happened, exit: ExitStatus) {
+    fn on_end(&mut self, how: BackendEvent, exit: ExitStatus) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         if self.adopted {
-            // It may not have been seen at all.
-            self.told.push_back(Happened::CaughtUp);
+            // The pane may never have been polled.
+            self.events.push_back(BackendEvent::CaughtUp);
         }
         self.exit = exit;
-        self.work.clear();
+        self.tasks.clear();
         self.panes.forget(&self.entry);
-        self.told.extend([how, Happened::Closed]);
+        self.events.extend([how, BackendEvent::Closed]);
     }
 
     fn finish_recording(&mut self) {
         let now = self.clock.now();
         self.pump.exit(now, self.exit);
-        // What it lacks then is its end alone.
-        let _ = self.panes.finish(&self.entry, self.exit, now);
+        // Only the exit is missing then.
+        let _ = self.panes.finish_recording(&self.entry, self.exit, now);
     }
 }
 
@@ -109,15 +111,15 @@ impl Drop for WeztermPane {
 }
 
 impl Backend for WeztermPane {
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> BackendEvent {
         loop {
-            self.told.extend(self.pump.take_failures().into_iter().map(Happened::Fault));
-            if let Some(happened) = self.told.pop_front() {
-                return happened;
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
+                return event;
             }
-            match self.seen.recv().await {
-                Some(seen) => self.saw(seen),
-                // Over: nothing happens any more.
+            match self.pane_events.recv().await {
+                Some(event) => self.on_pane_event(event),
+                // There are no more events.
                 None => std::future::pending().await,
             }
         }
@@ -131,12 +133,12 @@ impl Backend for WeztermPane {
         if self.over || self.waiting() + bytes.len() > WRITE_LIMIT {
             return false;
         }
-        let Some(batch) = typings(bytes) else {
-            let message = "bytes that are not UTF-8 cannot be typed into a WezTerm pane";
-            self.told.push_back(Happened::Fault(message.into()));
+        let Some(batch) = input_calls(bytes) else {
+            let message = "a WezTerm pane accepts only UTF-8 input";
+            self.events.push_back(BackendEvent::Fault(message.into()));
             return false;
         };
-        let size: usize = batch.iter().map(super::input::Typing::size).sum();
+        let size: usize = batch.iter().map(super::input::InputCall::size).sum();
         self.waiting.fetch_add(size, Ordering::Relaxed);
         let taken = self.batches.send(batch).is_ok();
         if taken {
@@ -149,10 +151,9 @@ impl Backend for WeztermPane {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// A pane has the size of its window.
+    /// Fails: a pane has the size of its window.
     fn resize(&mut self, _now: TsNs, _size: Size) -> io::Result<()> {
-        let message =
-            "a WezTerm pane has the size it was made with: make another node, or resize WezTerm's window";
+        let message = "cannot resize a WezTerm pane: create another node, or resize WezTerm's window";
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
@@ -162,13 +163,13 @@ impl Backend for WeztermPane {
         }
     }
 
-    fn foreground(&self, closely: bool, kin: &[String]) -> Foreground {
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
         if self.waiting() > 0 {
-            // It has yet to get what was typed: its silence means nothing.
+            // Pending input means that silence is no sign of idleness.
             return Foreground::Awake;
         }
         let process = self.process.filter(|process| process.is_alive());
-        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, closely, kin))
+        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, detailed, shells))
     }
 
     fn hides_input(&self) -> bool {
@@ -178,8 +179,8 @@ impl Backend for WeztermPane {
     fn remember(&mut self, memory: &Memory) {
         self.entry.memory = memory.clone();
         if let Err(error) = self.panes.store(&self.entry) {
-            let message = format!("the pane's entry cannot be written: {error}");
-            self.told.push_back(Happened::Fault(message));
+            let message = format!("cannot write the pane's entry: {error}");
+            self.events.push_back(BackendEvent::Fault(message));
         }
     }
 
@@ -191,21 +192,21 @@ impl Backend for WeztermPane {
         self.process.map(|process| process.pid)
     }
 
-    /// Panes live without us. One that we made and nobody would find again is ours to end.
+    /// Leaves the pane running, unless it is ours and could not be found again.
     fn release(&mut self) -> bool {
-        let left = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
-        self.released |= left;
-        left
+        let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
+        self.released |= released;
+        released
     }
 
-    /// The pane's own text, however old what we saw last is.
-    fn fresh_text(&self, lines: Option<usize>) -> Option<Fresh> {
+    /// Reads the pane's own text, which may be newer than the last poll.
+    fn live_text(&self, lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
         if self.over {
             return None;
         }
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         let rows = self.shared.rows.load(Ordering::Relaxed);
-        let back = lines.map_or(ALL, |lines| u32::try_from(lines).unwrap_or(ALL));
+        let back = lines.map_or(ALL_ROWS, |lines| u32::try_from(lines).unwrap_or(ALL_ROWS));
         Some(Box::pin(async move {
             let range = Range::with_scrollback(rows, back);
             let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
@@ -219,25 +220,25 @@ impl Backend for WeztermPane {
         if self.over {
             self.signal_after_end(signal);
         } else if !self.entry.ours {
-            // It was there before us.
-            self.ended(Happened::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
+            // It is not our pane.
+            self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
         } else if self.shared.closing.swap(true, Ordering::Relaxed) {
-            // Closing was not enough.
+            // Closing the pane was not enough.
             self.signal(signal);
         } else {
             let (server, pane) = (self.server.clone(), self.entry.pane.clone());
             let shared = self.shared.clone();
             tokio::spawn(async move {
-                // Gone already is what it is to be; else signals follow.
+                // If this fails, signals follow.
                 let _ = server.wezterm.kill(&pane).await;
-                shared.poke.notify_one();
+                shared.wake.notify_one();
             });
         }
     }
 
-    fn attend(&mut self, watchful: bool) {
+    fn set_watchful(&mut self, watchful: bool) {
         if self.shared.watchful.swap(watchful, Ordering::Relaxed) != watchful && watchful {
-            self.shared.poke.notify_one();
+            self.shared.wake.notify_one();
         }
     }
 
@@ -245,19 +246,19 @@ impl Backend for WeztermPane {
         &self.place
     }
 
-    fn focus(&self) -> Option<Doing<()>> {
+    fn focus(&self) -> Option<BoxFuture<Result<(), PaneError>>> {
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         Some(Box::pin(async move { server.wezterm.activate(&pane).await }))
     }
 
-    fn pane_info(&self) -> Option<Doing<PaneInfo>> {
+    fn pane_info(&self) -> Option<BoxFuture<Result<PaneInfo, PaneError>>> {
         let (server, pane) = (self.server.clone(), self.entry.pane.clone());
         Some(Box::pin(async move { server.wezterm.pane_info(&pane).await }))
     }
 }
 
 impl WeztermPane {
-    /// What its group left behind must not outlive a pane that was ours to end.
+    /// Signals processes that outlive a pane of ours.
     fn signal_after_end(&self, signal: Signal) {
         if self.entry.ours && !self.released {
             self.signal(signal);

@@ -1,70 +1,70 @@
-//! Text of a pane, as its owner tells it, taken apart into rows.
+//! Splits the text of a pane into rows.
 
-/// Sequences that a row can begin with; beyond it something is wrong with them, and the older ones are dropped.
+/// Bytes of styles that a row can begin with; older ones beyond that are dropped.
 const STYLE_LIMIT: usize = 1024;
 
 /// A row of a pane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Row {
-    /// Its text and styles, as bytes for a terminal whose style is the default one, and is so again after them.
-    pub(super) shown: String,
-    /// Its text alone, trailing blanks cut.
+    /// Text and styles for a terminal in the default style, which is restored at the end.
+    pub(super) ansi: String,
+    /// Text alone, without trailing blanks.
     pub(super) text: String,
-    /// It takes at most so many columns, with the blanks at its end. Which characters are wide is the terminal's affair.
+    /// Upper bound of its columns, including trailing blanks. The exact width depends on the terminal.
     pub(super) columns: usize,
-    /// The terminal wrapped it: it goes on in the next row.
-    pub(super) goes_on: bool,
+    /// The row wraps into the next one.
+    pub(super) wraps: bool,
 }
 
-/// The style in force. It goes on over the end of a row.
+/// The current style, which continues across rows.
 #[derive(Debug, Default)]
 struct Style {
     /// SGR sequences since the last reset.
-    looks: String,
+    sgr: String,
     /// The open hyperlink (OSC 8).
     link: String,
 }
 
 impl Style {
     fn begin(&self, row: &mut Row) {
-        row.shown.push_str(&self.link);
-        row.shown.push_str(&self.looks);
+        row.ansi.push_str(&self.link);
+        row.ansi.push_str(&self.sgr);
     }
 
     fn end(&self, row: &mut Row) {
-        if !self.looks.is_empty() {
-            row.shown.push_str("\x1b[0m");
+        if !self.sgr.is_empty() {
+            row.ansi.push_str("\x1b[0m");
         }
         if !self.link.is_empty() {
-            row.shown.push_str("\x1b]8;;\x1b\\");
+            row.ansi.push_str("\x1b]8;;\x1b\\");
         }
     }
 
-    /// `params` of an SGR sequence (ECMA-48 §8.3.117).
-    fn look(&mut self, params: &str, row: &mut Row) {
+    /// Adds an SGR sequence (ECMA-48 §8.3.117).
+    fn add_sgr(&mut self, params: &str, row: &mut Row) {
         let sequence = format!("\x1b[{params}m");
-        row.shown.push_str(&sequence);
+        row.ansi.push_str(&sequence);
         if params.is_empty() || params == "0" {
-            self.looks.clear();
+            self.sgr.clear();
             return;
         }
-        if params.starts_with("0;") || self.looks.len() + sequence.len() > STYLE_LIMIT {
-            self.looks.clear();
+        if params.starts_with("0;") || self.sgr.len() + sequence.len() > STYLE_LIMIT {
+            self.sgr.clear();
         }
-        self.looks.push_str(&sequence);
+        self.sgr.push_str(&sequence);
     }
 
     fn link(&mut self, of: &str, row: &mut Row) {
         let sequence = format!("\x1b]{of}\x1b\\");
-        row.shown.push_str(&sequence);
+        row.ansi.push_str(&sequence);
         self.link = if of.ends_with(';') { String::new() } else { sequence };
     }
 }
 
-/// Takes text with escape sequences apart. What is neither text nor style is left out: nothing in it can move a cursor.
+/// Parses text with escape sequences. Everything but text and styles is dropped, so the result cannot move the cursor.
 ///
-/// Rows of plain text end with LF. With escape sequences they end with CR LF, and a last line with LF alone, which has nothing but the
-/// reset of the style, is no row.
+/// Rows of plain text end with LF. With escape sequences they end with CR LF; a last line with LF alone that only resets the
+/// style is not a row.
 pub(super) fn rows_of(text: &str) -> Vec<Row> {
     let (mut rows, mut style, mut row) = (Vec::new(), Style::default(), Row::default());
     let (mut returned, mut bare) = (false, false);
@@ -82,13 +82,13 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
             '\x1b' => rest = escape(rest, &mut style, &mut row),
             c if c.is_control() => {}
             c => {
-                row.shown.push(c);
+                row.ansi.push(c);
                 row.text.push(c);
                 row.columns += if c < '\u{300}' || ('\u{2010}'..'\u{2600}').contains(&c) { 1 } else { 2 };
             }
         }
     }
-    // What follows the last end of a line is no row, if it shows nothing.
+    // A remainder without text after the last line end is not a row.
     if !row.text.is_empty() || rows.is_empty() {
         finish(&mut row, &style);
         rows.push(row);
@@ -101,12 +101,12 @@ pub(super) fn rows_of(text: &str) -> Vec<Row> {
 fn finish(row: &mut Row, style: &Style) {
     style.end(row);
     row.text.truncate(row.text.trim_end().len());
-    if row.text.is_empty() && !row.shown.contains("\x1b[") {
-        row.shown.clear();
+    if row.text.is_empty() && !row.ansi.contains("\x1b[") {
+        row.ansi.clear();
     }
 }
 
-/// Reads a sequence after its ESC; gives what follows it.
+/// Parses a sequence after its ESC and returns the rest.
 fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
     let mut chars = rest.chars();
     match chars.next() {
@@ -116,9 +116,9 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
             let params = &body[..end];
             let plain = params.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'));
             match body.as_bytes()[end] {
-                b'm' if plain => style.look(params, row),
-                // The rest of the row in the colour of its background.
-                b'K' if matches!(params, "" | "0") => row.shown.push_str("\x1b[K"),
+                b'm' if plain => style.add_sgr(params, row),
+                // Fills the rest of the row with the background colour.
+                b'K' if matches!(params, "" | "0") => row.ansi.push_str("\x1b[K"),
                 _ => {}
             }
             &body[end + 1..]
@@ -133,7 +133,7 @@ fn escape<'a>(rest: &'a str, style: &mut Style, row: &mut Row) -> &'a str {
             let after = &body[end..];
             after.strip_prefix("\x1b\\").unwrap_or_else(|| after.strip_prefix('\x07').unwrap_or(after))
         }
-        // A character set, and the like: one more character.
+        // Character sets and similar: one more character.
         Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
             chars.next();
             chars.as_str()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_end_with_either_end_of_line() {
+    fn rows_end_with_lf_or_crlf() {
         assert_eq!(texts("a  \nb\r\n\nd\n"), ["a", "b", "", "d"]);
         assert_eq!(texts("a\nb"), ["a", "b"]);
         assert_eq!(texts(""), [""]);
@@ -162,29 +162,29 @@ mod tests {
     }
 
     #[test]
-    fn a_style_goes_on_in_the_next_row() {
+    fn style_continues_in_next_row() {
         let rows =
             rows_of("\x1b[1;31mred\nstill\n\x1b[0mplain \x1b]8;;http://x\x1b\\link\n!\x1b]8;;\x1b\\\n");
-        assert_eq!(rows[0].shown, "\x1b[1;31mred\x1b[0m");
-        assert_eq!(rows[1].shown, "\x1b[1;31mstill\x1b[0m");
-        assert_eq!(rows[2].shown, "\x1b[1;31m\x1b[0mplain \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\");
-        assert_eq!(rows[3].shown, "\x1b]8;;http://x\x1b\\!\x1b]8;;\x1b\\");
+        assert_eq!(rows[0].ansi, "\x1b[1;31mred\x1b[0m");
+        assert_eq!(rows[1].ansi, "\x1b[1;31mstill\x1b[0m");
+        assert_eq!(rows[2].ansi, "\x1b[1;31m\x1b[0mplain \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\");
+        assert_eq!(rows[3].ansi, "\x1b]8;;http://x\x1b\\!\x1b]8;;\x1b\\");
         assert_eq!(rows.len(), 4);
     }
 
     #[test]
-    fn a_colour_can_fill_the_rest_of_a_row() {
-        assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].shown, "\x1b[44ma\x1b[K\x1b[0m");
+    fn background_fills_rest_of_row() {
+        assert_eq!(rows_of("\x1b[44ma\x1b[K\x1b[2K\r\n\x1b[0m\n")[0].ansi, "\x1b[44ma\x1b[K\x1b[0m");
     }
 
     #[test]
-    fn nothing_but_text_and_style_comes_through() {
+    fn drops_everything_but_text_and_style() {
         let rows = rows_of("a\x1b[2J\x1b[5;5Hb\x07\x1b(Bc\x1b]0;title\x07d\x1bMe\x1b[?25lf\x1b[31\n");
-        assert_eq!((rows[0].text.as_str(), rows[0].shown.as_str()), ("abcdef", "abcdef"));
+        assert_eq!((rows[0].text.as_str(), rows[0].ansi.as_str()), ("abcdef", "abcdef"));
     }
 
     #[test]
-    fn broken_sequences_at_the_end_are_dropped() {
+    fn incomplete_sequences_at_the_end_are_dropped() {
         for text in ["a\x1b", "a\x1b[", "a\x1b[31", "a\x1b]8;;x", "a\x1b("] {
             assert_eq!(texts(text), ["a"], "{text:?}");
         }

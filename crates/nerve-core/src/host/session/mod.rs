@@ -1,7 +1,7 @@
-//! What a host does: one loop over its terminal, its connections and the snapshots it is asked for.
+//! The event loop of a host: terminal, clients and snapshot requests.
 
-mod finish;
-mod orders;
+mod requests;
+mod shutdown;
 
 use nerve_record::ssz::snapshot::Response;
 use nerve_term::event::{ExitStatus, Size};
@@ -12,42 +12,42 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::HostSpec;
 use super::backlog::{Backlog, encode_output};
-use super::life::{Due, Life};
-use super::link::Report;
-use super::links::{Heard, Links};
-use super::notes::Notes;
+use super::clients::{ClientEvent, Clients};
+use super::exit_ack::{ExitAck, Listeners};
+use super::lifecycle::{Action, Lifecycle};
+use super::metadata::HostMetadata;
+use super::protocol::HostEvent;
 use super::registry::Entry;
-use super::snapshots::{Asked, Keeper};
-use super::windows::Windows;
-use super::witness::{Audience, Witness};
+use super::size_policy::SizePolicy;
+use super::snapshots::{SnapshotRequest, SnapshotStore};
 use crate::backend::pty::{Pty, READ_LIMIT};
 use crate::clock::Clock;
 use crate::pump::Pump;
 use crate::recorder::Flusher;
 
-/// Input that may wait for the program before orders are read no further.
-const INPUT_WAITS: usize = 1 << 20;
-/// Faults kept for those who connect late.
+/// Bytes of input that may wait for the program before more input is held back.
+const MAX_PENDING_INPUT: usize = 1 << 20;
+/// Faults kept for clients that connect later.
 const MAX_FAULTS: usize = 8;
-/// What a program can have written before it asks for a snapshot and that was not read yet: more than the kernel holds.
+/// Output read before a snapshot is taken: more than the kernel buffers.
 const SNAPSHOT_DRAIN: usize = 1 << 20;
 
-/// Where things come from that happen to a host.
+/// The event sources of a host.
 pub(super) struct Inbox {
-    pub(super) heard: mpsc::Receiver<(u64, Heard)>,
-    pub(super) asks: mpsc::Receiver<Asked>,
-    /// With it: whether it comes from within this process, for whose sake the program may be held up.
-    pub(super) connected: mpsc::Receiver<(UnixStream, bool)>,
-    /// Accepts what comes from without.
-    pub(super) _accepting: AbortOnDropHandle<()>,
+    pub(super) client_events: mpsc::Receiver<(u64, ClientEvent)>,
+    pub(super) snapshot_requests: mpsc::Receiver<SnapshotRequest>,
+    /// A new connection, and whether it comes from within this process. An internal client may hold up the program.
+    pub(super) connections: mpsc::Receiver<(UnixStream, bool)>,
+    /// Accepts connections on the control socket.
+    pub(super) _acceptor: AbortOnDropHandle<()>,
     pub(super) stops: mpsc::Receiver<()>,
 }
 
-/// What is made beside the program.
-pub(super) struct Made {
+/// The parts of a session that are created before the program.
+pub(super) struct Parts {
     pub(super) flusher: Option<Flusher>,
-    pub(super) links: Links,
-    /// What failed already.
+    pub(super) clients: Clients,
+    /// Failures so far.
     pub(super) faults: Vec<String>,
 }
 
@@ -59,14 +59,14 @@ pub(super) struct Session {
     pump: Pump,
     pty: Pty,
     flusher: Option<Flusher>,
-    links: Links,
-    windows: Windows,
+    clients: Clients,
+    size_policy: SizePolicy,
     backlog: Backlog,
     faults: Vec<String>,
-    life: Life,
-    witness: Witness,
-    notes: Notes,
-    /// The highest number of a snapshot so far.
+    lifecycle: Lifecycle,
+    exit_ack: ExitAck,
+    metadata: HostMetadata,
+    /// The highest snapshot id so far.
     last_snapshot: u64,
 }
 
@@ -77,22 +77,22 @@ impl Session {
         entry: Entry,
         pump: Pump,
         pty: Pty,
-        made: Made,
+        parts: Parts,
     ) -> Session {
-        let Made { flusher, links, faults } = made;
+        let Parts { flusher, clients, faults } = parts;
         Session {
             clock,
             size: spec.size(),
-            windows: Windows::default(),
+            size_policy: SizePolicy::default(),
             backlog: Backlog::new(spec.size()),
-            life: Life::new(),
-            witness: Witness::new(spec.viewed),
-            notes: Notes::new(&spec, entry),
+            lifecycle: Lifecycle::new(),
+            exit_ack: ExitAck::new(spec.viewed),
+            metadata: HostMetadata::new(&spec, entry),
             spec,
             pump,
             pty,
             flusher,
-            links,
+            clients,
             faults,
             last_snapshot: 0,
         }
@@ -100,95 +100,97 @@ impl Session {
 
     pub(super) async fn run(mut self, mut inbox: Inbox) -> ExitStatus {
         let mut buffer = Vec::with_capacity(READ_LIMIT);
-        while !self.life.is_over() || self.awaits_witness() || !inbox.connected.is_empty() {
-            let keeping_up = self.links.keeping_up();
-            self.forget_cut();
+        while !self.lifecycle.is_finished() || self.should_wait_for_ack() || !inbox.connections.is_empty() {
+            let may_read = self.clients.check_backpressure();
+            self.remove_disconnected();
             let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
             let on_disk = on_disk.cloned();
-            if !keeping_up || on_disk.is_some() {
-                self.life.held_up(Instant::now());
+            if !may_read || on_disk.is_some() {
+                self.lifecycle.on_reading_paused(Instant::now());
             }
-            let open = self.life.is_open();
-            let timer = [self.life.deadline(), self.witness.deadline()].into_iter().flatten().min();
+            let open = self.lifecycle.is_output_open();
+            let timer = [self.lifecycle.deadline(), self.exit_ack.deadline()].into_iter().flatten().min();
             let Pty { output, input, child, .. } = &mut self.pty;
             tokio::select! {
-                read = output.read(&mut buffer), if open && keeping_up && on_disk.is_none() => {
+                read = output.read(&mut buffer), if open && may_read && on_disk.is_none() => {
                     match read {
-                        Ok(0) | Err(_) => self.closed(),
-                        Ok(_) => self.output(&buffer),
+                        Ok(0) | Err(_) => self.on_output_closed(),
+                        Ok(_) => self.on_output(&buffer),
                     }
                     buffer.clear();
                 }
-                () = self.links.room(), if !keeping_up => {}
-                () = room_on_disk(on_disk.as_ref()), if on_disk.is_some() => {}
-                // What a closed terminal does not take is nobody's.
+                () = self.clients.wait_for_progress(), if !may_read => {}
+                () = wait_for_disk(on_disk.as_ref()), if on_disk.is_some() => {}
+                // A closed terminal discards input.
                 _ = input.flush(), if open && input.pending() > 0 => {}
-                exit = child.wait(), if self.life.exit().is_none() => self.exited(exit),
-                Some((stream, inside)) = inbox.connected.recv() => self.connected(stream, inside),
-                Some((link, heard)) = inbox.heard.recv() => self.heard(link, heard),
-                Some(asked) = inbox.asks.recv() => self.snapshot(asked).await,
+                exit = child.wait(), if self.lifecycle.exit().is_none() => self.on_exit(exit),
+                Some((stream, is_internal)) = inbox.connections.recv() => self.on_connect(stream, is_internal),
+                Some((client, event)) = inbox.client_events.recv() => self.on_client_event(client, event),
+                Some(request) = inbox.snapshot_requests.recv() => self.take_snapshot(request).await,
                 Some(()) = inbox.stops.recv() => self.stop(),
-                () = sleep_until(timer), if timer.is_some() => self.timer().await,
+                () = sleep_until(timer), if timer.is_some() => self.on_timer().await,
             }
-            self.links.take_input(!self.life.is_open() || self.pty.input.pending() < INPUT_WAITS);
+            self.clients.set_accepts_input(
+                !self.lifecycle.is_output_open() || self.pty.input.pending() < MAX_PENDING_INPUT,
+            );
             self.report_faults();
         }
         self.finish(inbox).await
     }
 
-    fn awaits_witness(&mut self) -> bool {
-        let (any_live, any_pending) = (self.links.any_live(), self.links.any_pending());
-        self.witness.is_awaited(Audience { any_live, any_pending }, Instant::now())
+    fn should_wait_for_ack(&mut self) -> bool {
+        let (any_subscribed, any_connecting) = (self.clients.any_subscribed(), self.clients.any_connecting());
+        self.exit_ack.should_wait(Listeners { any_subscribed, any_connecting }, Instant::now())
     }
 
-    /// Those who were cut off look no more.
-    fn forget_cut(&mut self) {
-        for link in self.links.take_cut() {
-            self.gone(link);
+    /// Cleans up after clients that were disconnected.
+    fn remove_disconnected(&mut self) {
+        for client in self.clients.take_disconnected() {
+            self.on_disconnect(client);
         }
     }
 
-    fn output(&mut self, bytes: &[u8]) {
+    fn on_output(&mut self, bytes: &[u8]) {
         let at = self.clock.now();
         let off = self.pump.offset();
         self.pump.output(at, bytes);
         self.backlog.push(bytes);
-        if self.links.any_live() {
+        if self.clients.any_subscribed() {
             let mut frames = Vec::with_capacity(bytes.len() + 64);
             encode_output(at, off, bytes, &mut frames);
-            self.links.send_all(frames);
+            self.clients.broadcast_frames(frames);
         }
     }
 
-    /// There is no more output. Whoever listens is told when all of it is written, see [`Session::finish`].
-    fn closed(&mut self) {
-        self.life.closed();
+    /// Records the end of the output. Clients are notified after everything is written, see [`Session::finish`].
+    fn on_output_closed(&mut self) {
+        self.lifecycle.on_output_closed();
         self.pty.input.discard();
     }
 
-    fn exited(&mut self, exit: ExitStatus) {
-        self.life.exited(exit, Instant::now());
-        self.links.tell(&Report::Exited(exit));
+    fn on_exit(&mut self, exit: ExitStatus) {
+        self.lifecycle.on_exit(exit, Instant::now());
+        self.clients.broadcast(&HostEvent::Exited(exit));
     }
 
-    /// Drained, written, synced, then confirmed (seed agent-record §8).
-    async fn snapshot(&mut self, asked: Asked) {
+    /// Takes a snapshot: drains the output, writes, syncs, then confirms.
+    async fn take_snapshot(&mut self, request: SnapshotRequest) {
         self.drain().await;
-        let Asked { id, label, reply } = asked;
+        let SnapshotRequest { id, label, reply } = request;
         self.last_snapshot = self.last_snapshot.max(id);
         let (at, anchor) = (self.clock.now(), self.pump.offset());
         self.pump.snapshot(at, id, &label);
-        let report = Report::Snapshot { at, id, anchor, label: label.clone() };
-        self.links.tell(&report);
-        self.backlog.mark(report);
-        let keeper = match (self.flusher.clone(), self.notes.unrecorded()) {
-            (Some(flusher), _) => Keeper::Recording(flusher),
-            (None, Some(file)) => Keeper::Passing(file),
-            (None, None) => Keeper::Nobody,
+        let event = HostEvent::Snapshot { at, id, anchor, label: label.clone() };
+        self.clients.broadcast(&event);
+        self.backlog.mark(event);
+        let store = match (self.flusher.clone(), self.metadata.unrecorded()) {
+            (Some(flusher), _) => SnapshotStore::Recording(flusher),
+            (None, Some(file)) => SnapshotStore::Unrecorded(file),
+            (None, None) => SnapshotStore::None,
         };
         tokio::spawn(async move {
-            let noted = keeper.note(id, label, anchor, at).await;
-            // Whoever asked may have gone meanwhile; the snapshot stays.
+            let noted = store.confirm(id, label, anchor, at).await;
+            // The requester may be gone; the snapshot stays.
             let _ = reply.send(match noted {
                 Ok(()) => Response::Success { id, anchor, at_ns: at.0 },
                 Err(message) => Response::Error { message },
@@ -196,47 +198,47 @@ impl Session {
         });
     }
 
-    /// Takes what the program has written up to now.
+    /// Reads what the program has written so far.
     async fn drain(&mut self) {
         let mut bytes = Vec::new();
         let drained = self.pty.output.drain(&mut bytes, SNAPSHOT_DRAIN).await;
         if !bytes.is_empty() {
-            self.output(&bytes);
+            self.on_output(&bytes);
         }
-        if self.life.is_open() && !matches!(drained, Ok(false)) {
-            self.closed();
+        if self.lifecycle.is_output_open() && !matches!(drained, Ok(false)) {
+            self.on_output_closed();
         }
     }
 
-    async fn timer(&mut self) {
+    async fn on_timer(&mut self) {
         let now = Instant::now();
-        while let Some(due) = self.life.due(now) {
-            match due {
-                Due::Drain => {
+        while let Some(action) = self.lifecycle.next_action(now) {
+            match action {
+                Action::Drain => {
                     self.drain().await;
-                    self.closed();
+                    self.on_output_closed();
                 }
-                Due::Signal(signal) => self.pty.control.signal(signal),
-                Due::GiveUp => self.closed(),
+                Action::Signal(signal) => self.pty.control.signal(signal),
+                Action::GiveUp => self.on_output_closed(),
             }
         }
     }
 
     fn report_faults(&mut self) {
         for message in self.pump.take_failures() {
-            self.fault(message);
+            self.add_fault(message);
         }
     }
 
-    /// Something failed that the session outlives.
-    fn fault(&mut self, message: String) {
-        self.links.tell(&Report::Fault(message.clone()));
+    /// Records a non-fatal failure and notifies clients.
+    fn add_fault(&mut self, message: String) {
+        self.clients.broadcast(&HostEvent::Fault(message.clone()));
         self.faults.push(message);
         self.faults.truncate(MAX_FAULTS);
     }
 }
 
-async fn room_on_disk(flusher: Option<&Flusher>) {
+async fn wait_for_disk(flusher: Option<&Flusher>) {
     match flusher {
         Some(flusher) => flusher.room().await,
         None => std::future::pending().await,

@@ -20,7 +20,7 @@ use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
 use crate::backend::pane::PaneInfo;
-use crate::backend::{Backend, Happened, Memory};
+use crate::backend::{Backend, BackendEvent, Memory};
 use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
@@ -320,24 +320,24 @@ impl<B: Backend> Actor<B> {
         self.started + self.spec.ready_timeout
     }
 
-    fn happened(&mut self, happened: Happened) {
+    fn happened(&mut self, happened: BackendEvent) {
         match happened {
-            Happened::Output => self.output(),
-            Happened::Resized(size) => self.resized(size),
-            Happened::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
-            Happened::CaughtUp => self.caught_up(),
-            Happened::Closed => self.output_closed(),
-            Happened::Exited(exit) => self.child_exited(exit),
-            Happened::Skipped(offset) => self.terminal.skip_to(offset),
-            Happened::Left(shown) if shown == self.terminal.screen().text() => {}
-            Happened::Left(_) => self.backend.missed(),
-            Happened::Gone(how) => self.gone(how),
+            BackendEvent::Output => self.output(),
+            BackendEvent::Resized(size) => self.resized(size),
+            BackendEvent::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
+            BackendEvent::CaughtUp => self.caught_up(),
+            BackendEvent::Closed => self.output_closed(),
+            BackendEvent::Exited(exit) => self.child_exited(exit),
+            BackendEvent::Skipped(offset) => self.terminal.skip_to(offset),
+            BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
+            BackendEvent::FinalScreen(_) => self.backend.emit_final_screen(),
+            BackendEvent::Gone(how) => self.gone(how),
             // Told with the status.
-            Happened::Moved => {}
+            BackendEvent::PlaceChanged => {}
             // Whoever waits for it is looked at after this.
-            Happened::Lease => self.held_until = None,
-            Happened::Fault(message) => self.fault(message),
-            Happened::Lost(reason) => self.lost(reason),
+            BackendEvent::LeaseChanged => self.held_until = None,
+            BackendEvent::Fault(message) => self.fault(message),
+            BackendEvent::Lost(reason) => self.lost(reason),
         }
     }
 
@@ -359,7 +359,7 @@ impl<B: Backend> Actor<B> {
         if self.catching_up {
             return;
         }
-        self.spec.events.meter().add_output(self.terminal.offset().saturating_sub(before));
+        self.spec.events.metrics().add_output(self.terminal.offset().saturating_sub(before));
         if !changes.replies.is_empty() && self.spec.answers {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
@@ -430,7 +430,7 @@ impl<B: Backend> Actor<B> {
         }
         self.look_due = Some(self.clock.now());
         for (asked, reply) in self.resizing.drain(..) {
-            let _ = reply.send(match self.backend.others_size() {
+            let _ = reply.send(match self.backend.resize_refusal() {
                 Some(others) if asked != size => Err(EngineError::new(
                     ErrorKind::Busy,
                     format!(
@@ -545,7 +545,7 @@ impl<B: Backend> Actor<B> {
         }
         // Somebody may want to know at once what comes of it; a dialog waits for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
-        self.backend.attend(watchful && !self.buried);
+        self.backend.set_watchful(watchful && !self.buried);
         self.publish_status();
     }
 

@@ -8,7 +8,8 @@ use nerve_term::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Call, Request, tail_of};
-use crate::backend::{Backend, Doing};
+use crate::backend::pane::PaneError;
+use crate::backend::{Backend, BoxFuture};
 use crate::cancellation::cancelled;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
@@ -36,7 +37,7 @@ impl<B: Backend> Actor<B> {
             Request::Run { command, reply } => {
                 let _ = reply.send(self.run_command(now, &command));
             }
-            Request::Read { lines, reply } => match self.backend.fresh_text(lines).filter(|_| self.open) {
+            Request::Read { lines, reply } => match self.backend.live_text(lines).filter(|_| self.open) {
                 Some(fresh) => {
                     // Ours may be older, and is all there is where its owner does not answer.
                     let known = self.text(lines);
@@ -124,7 +125,7 @@ impl<B: Backend> Actor<B> {
     /// Off this task: a multiplexer takes its time.
     fn ask_pane<T: Send + 'static>(
         &self,
-        asked: Option<Doing<T>>,
+        asked: Option<BoxFuture<Result<T, PaneError>>>,
         reply: oneshot::Sender<Result<T, EngineError>>,
     ) {
         let node = self.spec.node.node.clone();

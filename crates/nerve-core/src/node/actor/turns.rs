@@ -52,7 +52,7 @@ impl<B: Backend> Actor<B> {
                 self.held_by = None;
                 true
             }
-            Lease::Asked => false,
+            Lease::Pending => false,
             Lease::Held { by, until } => {
                 (self.held_by, self.held_until) = (Some(by), Some(until));
                 false

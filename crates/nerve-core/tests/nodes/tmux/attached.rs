@@ -101,7 +101,7 @@ async fn a_pane_that_vanishes_in_a_turn_fails_it_with_its_screen() {
         let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
         assert_eq!(error.kind, ErrorKind::Process, "{error:?}");
         assert!(error.message.contains(&format!("pane {pane} is gone")), "{}", error.message);
-        assert!(error.message.contains("somebody closed it"), "{}", error.message);
+        assert!(error.message.contains("it was closed"), "{}", error.message);
         assert!(error.screen.as_deref().unwrap_or_default().contains("begun"), "{error:?}");
         tmux.stage.wait(node, StateName::Stopped).await.unwrap();
     }

@@ -43,7 +43,7 @@ async fn no_tmux_an_old_one_and_one_that_hangs() {
     with_tmux(&mut tmux, hangs);
     let since = Instant::now();
     let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
-    assert!(error.message.contains("did not answer within 5s"), "{}", error.message);
+    assert!(error.message.contains("timed out after 5s"), "{}", error.message);
     assert!(since.elapsed() < Duration::from_secs(20));
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::backend::{Backend, Hosted};
+use nerve_core::backend::{Backend, HostedBackend};
 use nerve_core::host::registry::Entry;
 use nerve_term::driver::{AgentState, Driver, Effect, Foreground, View};
 use nerve_term::event::{ExitStatus, TsNs};
@@ -73,7 +73,7 @@ impl Agent {
     }
 
     /// Looks what it does; says whether that is something else than before.
-    pub(super) fn look(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
+    pub(super) fn look(&mut self, now: TsNs, terminal: &TerminalState, host: &HostedBackend) -> bool {
         self.last_look = now;
         self.look_due = None;
         let foreground = match self.looks_at_foreground {

@@ -1,6 +1,6 @@
 //! Whose window says how large the program's terminal is.
 
-use nerve_core::host::link::Window;
+use nerve_core::host::protocol::Window;
 use nerve_term::event::Size;
 
 /// How a viewer's window counts for the size of the program's terminal.

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::{Backend, Happened, Hosted, Memory};
+use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Memory};
 use nerve_core::clock::Clock;
-use nerve_core::host::link::Window;
+use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::Input;
@@ -43,7 +43,7 @@ pub(crate) enum Seen {
 /// See the module.
 pub(crate) struct Source {
     entry: Entry,
-    host: Hosted,
+    host: HostedBackend,
     rule: SizeRule,
     /// As whose what is typed here is recorded.
     origin: Origin,
@@ -92,7 +92,7 @@ impl Source {
         let agent = Agent::of(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
         Ok(Source {
-            host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
+            host: HostedBackend::view(entry.clone(), registry.to_path_buf(), window),
             rule,
             origin: Origin::User,
             clock,
@@ -123,10 +123,10 @@ impl Source {
         Source { is_first: true, ..self }
     }
 
-    /// For a terminal that may have been flooded: what is now is shown before what was ([`Hosted::latest`]).
+    /// For a terminal that may have been flooded: what is now is shown before what was ([`HostedBackend::latest_only`]).
     #[must_use]
     pub(crate) fn latest(self) -> Source {
-        Source { host: self.host.latest(), ..self }
+        Source { host: self.host.latest_only(), ..self }
     }
 
     /// The recording of what is over, if the terminal does not have all of it.
@@ -185,36 +185,36 @@ impl Source {
         }
     }
 
-    fn happened(&mut self, happened: Happened) {
+    fn happened(&mut self, happened: BackendEvent) {
         match happened {
-            Happened::Output => self.output(),
-            Happened::Resized(size) => {
+            BackendEvent::Output => self.output(),
+            BackendEvent::Resized(size) => {
                 self.changed |= self.terminal.size() != size;
                 self.terminal.resize(size);
                 self.agent.look_soon();
             }
-            Happened::Snapshot(snapshot) => {
+            BackendEvent::Snapshot(snapshot) => {
                 self.terminal.record_snapshot(snapshot);
                 self.changed = true;
             }
-            Happened::CaughtUp => self.caught_up(),
-            Happened::Skipped(offset) => {
+            BackendEvent::CaughtUp => self.caught_up(),
+            BackendEvent::Skipped(offset) => {
                 self.terminal.skip_to(offset);
                 self.skipped = true;
             }
-            Happened::Exited(exit) => {
+            BackendEvent::Exited(exit) => {
                 self.exit = Some(exit);
                 self.agent.exited(self.clock.now(), exit);
                 self.changed = true;
             }
-            Happened::Closed => self.ended(),
-            Happened::Fault(message) => self.told.push_back(Seen::Fault(message)),
-            Happened::Lost(message) | Happened::Gone(message) => {
+            BackendEvent::Closed => self.ended(),
+            BackendEvent::Fault(message) => self.told.push_back(Seen::Fault(message)),
+            BackendEvent::Lost(message) | BackendEvent::Gone(message) => {
                 self.told.push_back(Seen::Fault(message));
                 self.ended();
             }
             // Of panes, which have no host.
-            Happened::Moved | Happened::Left(_) | Happened::Lease => {}
+            BackendEvent::PlaceChanged | BackendEvent::FinalScreen(_) | BackendEvent::LeaseChanged => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nerve_core::fork::branch::{Branch, Past};
-use nerve_core::host::end::END;
+use nerve_core::host::end_snapshot::END;
 use nerve_core::profiles;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::snapshots::SnapshotLine;

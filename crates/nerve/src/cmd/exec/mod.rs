@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_core::clock::Clock;
-use nerve_core::host::hosting::QUALITY;
+use nerve_core::host::manager::QUALITY;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
 use nerve_core::host::{EXECUTION, HostSpec, OF};
@@ -153,7 +153,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         // Where no terminal answers the command's questions, ours does.
         answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
     };
-    let started = Host::start_in_front(spec, stdin).await;
+    let started = Host::start_with_client(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
         let failure = not_started::failure(&error, &argv, "give it with -c");
         end(session.as_deref(), &id, Some(failure.code.into()), clock);

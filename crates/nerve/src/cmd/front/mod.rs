@@ -8,8 +8,8 @@ use std::io;
 
 use anyhow::{Context, Result};
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report, Window};
 use nerve_core::host::process::Host;
+use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use rustix::process::Signal;
@@ -79,9 +79,9 @@ pub(crate) async fn run(
 ) -> Result<Ended> {
     let mut link = Connection::greeted(stream).await.context("the program's terminal does not answer")?;
     let mut orders = VecDeque::new();
-    push(&mut orders, &Order::From { off: 0, whatever: true });
+    push(&mut orders, &HostRequest::Subscribe { off: 0, allow_gap: true });
     if let Some(window) = streams.size.window() {
-        push(&mut orders, &Order::View(window));
+        push(&mut orders, &HostRequest::View(window));
     }
     let mut front = Front::take(streams.keys)?;
     let mut faults = link.hello.faults.clone();
@@ -94,16 +94,16 @@ pub(crate) async fn run(
             && let Some(report) = link.decoded()?
         {
             match report {
-                Report::Output { at, bytes, .. } => {
+                HostEvent::Output { at, bytes, .. } => {
                     let replies = shown.output(at, bytes);
                     if !replies.is_empty() && orders.len() < MAX_ORDERS {
-                        push(&mut orders, &Order::Input { origin: Origin::Terminal, bytes: replies });
+                        push(&mut orders, &HostRequest::Input { origin: Origin::Terminal, bytes: replies });
                     }
                 }
-                Report::Fault(message) => faults.push(message),
-                Report::Exited(_) => push(&mut orders, &Order::Seen),
-                Report::Closed => over = true,
-                Report::Resized(size) => shown.resize(size),
+                HostEvent::Fault(message) => faults.push(message),
+                HostEvent::Exited(_) => push(&mut orders, &HostRequest::AckExit),
+                HostEvent::Closed => over = true,
+                HostEvent::Resized(size) => shown.resize(size),
                 _ => {}
             }
         }
@@ -124,10 +124,10 @@ pub(crate) async fn run(
                     if front.is_terminal() && bytes.contains(&CTRL_C) {
                         interrupted = Some(Interrupted::Typed);
                     }
-                    push(&mut orders, &Order::Input { origin: Origin::User, bytes });
+                    push(&mut orders, &HostRequest::Input { origin: Origin::User, bytes });
                 }
                 Fronted::Size => if let (SizeFrom::Window, Some(window)) = (streams.size, streams.size.window()) {
-                    push(&mut orders, &Order::View(window));
+                    push(&mut orders, &HostRequest::View(window));
                 },
             },
             told = signals.next() => {
@@ -267,7 +267,7 @@ impl Shown {
     }
 }
 
-fn push(orders: &mut VecDeque<u8>, order: &Order) {
+fn push(orders: &mut VecDeque<u8>, order: &HostRequest) {
     let mut bytes = Vec::new();
     order.encode(&mut bytes);
     orders.extend(bytes);

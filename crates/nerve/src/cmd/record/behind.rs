@@ -14,7 +14,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::apart;
+use nerve_core::backend::detach;
 use nerve_core::host::registry::Entry;
 use nerve_term::event::Size;
 use rustix::process::{Pid, Signal, kill_process};
@@ -69,7 +69,7 @@ impl Recorder {
         // It also says under which name it was called.
         command.arg0(args.next().unwrap_or_default()).args(with_behind(args, behind));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(false);
-        apart(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
+        detach(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
         let mut child = command.spawn().context("cannot start the recorder")?;
         drop(writer);
         let said = tokio::spawn(listen(child.stderr.take()));

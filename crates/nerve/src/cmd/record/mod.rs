@@ -16,8 +16,8 @@ use nerve_core::command::{EngineEvent, EventKind, StateName};
 use nerve_core::executions::trace;
 use nerve_core::host::process::Host;
 use nerve_core::host::registry::entries;
-use nerve_core::host::watch::Watch;
 use nerve_core::host::{EndSnapshot, HostSpec};
+use nerve_core::node::observer::Observer;
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
@@ -76,7 +76,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let relay = crate::own::path().ok();
     // It also learns what the agent runs, and which conversation it has: what goes on from the recording has to know.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
-    let watch = Watch::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
+    let watch = Observer::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
         .filter(|watch| wanted || watch.knows_conversations());
     let untraced = match &watch {
         Some(watch) => watch.untraced(),

@@ -15,8 +15,8 @@ use anyhow::{Context, Result};
 use nerve_compose::create_mcp_of;
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_core::open_files;
 use nerve_core::proxy::Proxies;
+use nerve_core::rlimit;
 use nerve_core::telemetry::{TRACEPARENT, TRACESTATE};
 use nerve_server::daemon::addresses;
 use nerve_server::paths::{Places, private_directory};
@@ -96,7 +96,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     if !args.daemon {
         listen::warn(&config, &args.listen);
     }
-    config.fit(open_files::raise());
+    config.fit(rlimit::raise());
     config.mounts.push(create_mcp_of(&config)?);
     let stop = nerve_server::stop_signal();
     if args.daemon {

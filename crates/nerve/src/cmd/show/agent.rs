@@ -7,7 +7,7 @@ use anyhow::Result;
 use nerve_core::executions::follow::Follow;
 use nerve_core::host::CONTROL;
 use nerve_core::host::connection::Connection;
-use nerve_core::host::link::{Order, Report};
+use nerve_core::host::protocol::{HostEvent, HostRequest};
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::Places;
 use nerve_term::event::Origin;
@@ -33,7 +33,7 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
     let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;
     // Only its end is of interest.
     let from = link.hello.off;
-    link.send(&Order::From { off: from, whatever: true }).await?;
+    link.send(&HostRequest::Subscribe { off: from, allow_gap: true }).await?;
     let typing = io::stdin().is_terminal() && io::stdout().is_terminal();
     if typing {
         out::note(
@@ -50,7 +50,7 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
         tokio::select! {
             changed = follow.changed() => drop(changed?),
             report = link.next() => match report? {
-                None | Some(Report::Closed) => {
+                None | Some(HostEvent::Closed) => {
                     // Its last words may be listed by now.
                     let last = Follow::new(session)?;
                     break Ok(ended(&last).and_then(|line| line.output));
@@ -65,7 +65,7 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
                 if bytes.contains(&LEAVE) {
                     break Err(Failure::new(INTERRUPTED, "left; it goes on").into());
                 }
-                link.send(&Order::Input { origin: Origin::Injected, bytes }).await?;
+                link.send(&HostRequest::Input { origin: Origin::Injected, bytes }).await?;
             }
         }
     };

@@ -10,8 +10,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_core::backend::{Backend, Happened, Hosted};
-use nerve_core::host::link::Window;
+use nerve_core::backend::{Backend, BackendEvent, HostedBackend};
+use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::Places;
@@ -131,13 +131,13 @@ fn coloured() -> bool {
 
 /// What runs, as bytes, from its begin to its end.
 async fn stream(entry: Entry, places: &Places) -> Result<u8> {
-    let mut host = Hosted::view(entry, places.hosts(), Window::Keep);
+    let mut host = HostedBackend::view(entry, places.hosts(), Window::Keep);
     loop {
         match host.next().await {
-            Happened::Output => out::bytes(host.output())?,
-            Happened::Closed => return Ok(DONE),
-            Happened::Fault(message) => out::warning(message),
-            Happened::Lost(message) | Happened::Gone(message) => {
+            BackendEvent::Output => out::bytes(host.output())?,
+            BackendEvent::Closed => return Ok(DONE),
+            BackendEvent::Fault(message) => out::warning(message),
+            BackendEvent::Lost(message) | BackendEvent::Gone(message) => {
                 let failure = Failure::new(FAILED, format!("it was cut off: {message}"));
                 return Err(failure.hint("show it once more: what it had written is recorded").into());
             }

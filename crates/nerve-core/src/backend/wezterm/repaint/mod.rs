@@ -1,9 +1,9 @@
-//! What was on a pane's screen and what is now, as the bytes that a terminal needs to go from one to the other.
+//! Computes the bytes that bring a terminal from one captured screen to the next.
 //!
-//! The bytes are what is recorded and modelled of a pane whose own bytes nobody sees: a keyframe first, then repaints. Rows that
-//! scrolled away are known by what stands above the screen: they are pushed into the scrollback by scrolling, so that line numbers mean
-//! the same as for a program's own bytes. Of a program that does not draw its own screen, rows that are full count as wrapped: nothing else
-//! tells a long line from several.
+//! The bytes are modelled and recorded for a pane whose own output is not accessible: first a keyframe, then repaints. Rows
+//! that scrolled away are detected from the rows above the screen and pushed into the scrollback by scrolling, so that line
+//! numbers mean the same as for real output. For programs without a full-screen interface, a full row counts as wrapped,
+//! because nothing else distinguishes a long line from several.
 
 use std::fmt::Write;
 
@@ -11,98 +11,102 @@ use nerve_term::event::Size;
 
 use super::rows::Row;
 
-/// Rows above the screen that are remembered, to find them again.
-const KNOWN: usize = 64;
-/// So many of them have to be found again.
-const ENOUGH: usize = 8;
+/// Rows above the screen that are remembered for matching.
+const REMEMBERED_ROWS: usize = 64;
+/// Rows that have to match.
+const MIN_MATCHING_ROWS: usize = 8;
 
 /// A pane at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Capture {
     pub(super) size: Size,
-    /// What stands above the screen, as far as it was asked for; the last one next to the screen.
-    pub(super) above: Vec<Row>,
-    /// There may be more above.
-    pub(super) cut: bool,
+    /// Rows above the screen, as far as requested; the last one is next to the screen.
+    pub(super) scrollback: Vec<Row>,
+    /// There may be more rows above.
+    pub(super) truncated: bool,
     /// The screen.
     pub(super) rows: Vec<Row>,
-    /// Column and row, from 0.
+    /// Column and row, 0-based.
     pub(super) cursor: (u16, u16),
     pub(super) shows_cursor: bool,
     pub(super) title: String,
 }
 
-/// So much scrolled away that a capture does not tell how much: one with more above is needed.
+/// The capture has too few rows above the screen to tell how far it scrolled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NeedsMore;
 
-/// What a terminal that got all the bytes so far shows.
+/// The state of a terminal that has received all bytes so far.
 #[derive(Debug, Default)]
-pub(super) struct Picture {
+pub(super) struct Repainter {
     size: Option<Size>,
     rows: Vec<Row>,
     /// The last rows above the screen.
-    above: Vec<String>,
-    /// How many there are above, where all of them were seen.
+    scrollback: Vec<String>,
+    /// Number of rows above the screen, if all were seen.
     count: Option<usize>,
     cursor: (u16, u16),
     shows_cursor: bool,
     title: String,
-    /// Nothing above any more means the other screen, not a scrollback that was cleared.
-    switches: bool,
-    /// The other screen is shown: there is nothing above it, and below is what the main one had.
-    main: Option<Vec<Row>>,
+    /// An empty scrollback means the alternate screen, not a cleared scrollback.
+    tracks_alt_screen: bool,
+    /// The main screen while the alternate one is shown.
+    saved_main: Option<Vec<Row>>,
 }
 
-impl Picture {
-    /// Of a program that may draw on the other screen. With `primed`, a row stood above the screen before it began: where there is none,
-    /// the other screen is shown.
-    pub(super) fn of_agent(primed: bool) -> Picture {
-        let above = if primed { vec![String::new()] } else { Vec::new() };
-        Picture { switches: true, above, ..Picture::default() }
+impl Repainter {
+    /// Creates the state for a program that may use the alternate screen. `primed`: the scrollback had a row before the program
+    /// started, so an empty one means the alternate screen.
+    pub(super) fn for_full_screen(primed: bool) -> Repainter {
+        let scrollback = if primed { vec![String::new()] } else { Vec::new() };
+        Repainter { tracks_alt_screen: true, scrollback, ..Repainter::default() }
     }
 
-    /// The bytes that make the terminal show `capture`; none if it does already. After another size they are for a terminal that has
-    /// been given it. With `whatever`, what scrolled away unseen is given up.
-    pub(super) fn update(&mut self, mut capture: Capture, whatever: bool) -> Result<Vec<u8>, NeedsMore> {
-        if !self.switches {
-            join(&mut capture);
+    /// Returns the bytes that make the terminal show `capture`; empty if it already does. After a size change, the terminal
+    /// must be resized first. `force` accepts that scrolled rows may be missing.
+    pub(super) fn update(&mut self, mut capture: Capture, force: bool) -> Result<Vec<u8>, NeedsMore> {
+        if !self.tracks_alt_screen {
+            mark_wrapped_rows(&mut capture);
         }
         let fresh = self.size != Some(capture.size);
-        let mut paint = Paint::default();
+        let mut paint = PaintBuffer::default();
         let mut pushed = 0;
         if !fresh {
-            let leaves = self.main.is_some() && !capture.above.is_empty();
-            let hides = self.main.is_none() && self.hides(&capture);
-            if !hides && (leaves || self.main.is_none()) {
+            let leaves = self.saved_main.is_some() && !capture.scrollback.is_empty();
+            let enters = self.saved_main.is_none() && self.enters_alt_screen(&capture);
+            if !enters && (leaves || self.saved_main.is_none()) {
                 pushed = match self.scrolled(&capture) {
                     Some(pushed) => pushed,
-                    None if capture.cut && !whatever => return Err(NeedsMore),
-                    None => capture.above.len(),
+                    None if capture.truncated && !force => return Err(NeedsMore),
+                    None => capture.scrollback.len(),
                 };
             }
             if leaves {
                 paint.raw("\x1b[?1049l");
-                self.rows = self.main.take().unwrap_or_default();
-            } else if hides {
+                self.rows = self.saved_main.take().unwrap_or_default();
+            } else if enters {
                 paint.raw("\x1b[?1049h");
-                self.main = Some(std::mem::replace(&mut self.rows, blank(capture.size)));
+                self.saved_main = Some(std::mem::replace(&mut self.rows, blank(capture.size)));
             }
         } else {
-            // Nothing on it moves by itself: long rows are cut, and pastes are taken as such by whoever owns the pane.
+            // Wrapping off: rows are cut. Bracketed paste on: the pane's owner handles pastes.
             paint.raw("\x1b[?1049l\x1b[0m\x1b[r\x1b[?6l\x1b[?7l\x1b[?2004h\x1b[H\x1b[2J");
             self.rows = blank(capture.size);
-            self.main = None;
+            self.saved_main = None;
             if self.size.is_none() {
-                pushed = capture.above.len();
+                pushed = capture.scrollback.len();
             }
-            if self.hides(&capture) {
+            if self.enters_alt_screen(&capture) {
                 paint.raw("\x1b[?1049h\x1b[2J");
-                self.main = Some(blank(capture.size));
+                self.saved_main = Some(blank(capture.size));
             }
             self.size = Some(capture.size);
         }
-        self.push(&mut paint, &capture.above[capture.above.len() - pushed..], capture.rows.first());
+        self.scroll_out(
+            &mut paint,
+            &capture.scrollback[capture.scrollback.len() - pushed..],
+            capture.rows.first(),
+        );
         self.paint(&mut paint, &capture.rows.iter().collect::<Vec<_>>());
         if fresh || self.title != capture.title {
             paint.title(&capture.title);
@@ -114,64 +118,68 @@ impl Picture {
         if !paint.bytes.is_empty() || moved {
             paint.cursor(capture.cursor, capture.size);
         }
-        self.settle(capture);
+        self.store(capture);
         Ok(paint.done())
     }
 
-    fn hides(&self, capture: &Capture) -> bool {
-        self.switches && !self.above.is_empty() && capture.above.is_empty()
+    fn enters_alt_screen(&self, capture: &Capture) -> bool {
+        self.tracks_alt_screen && !self.scrollback.is_empty() && capture.scrollback.is_empty()
     }
 
-    fn settle(&mut self, capture: Capture) {
+    fn store(&mut self, capture: Capture) {
         self.rows = capture.rows;
         (self.cursor, self.shows_cursor, self.title) = (capture.cursor, capture.shows_cursor, capture.title);
-        if self.main.is_none() {
-            self.count = (!capture.cut).then_some(capture.above.len());
-            let known = capture.above.len().saturating_sub(KNOWN);
-            self.above = capture.above.into_iter().skip(known).map(|row| row.text).collect();
+        if self.saved_main.is_none() {
+            self.count = (!capture.truncated).then_some(capture.scrollback.len());
+            let known = capture.scrollback.len().saturating_sub(REMEMBERED_ROWS);
+            self.scrollback = capture.scrollback.into_iter().skip(known).map(|row| row.text).collect();
         }
     }
 
-    /// How many of the rows above have come there since; `None` if that cannot be told.
+    /// Returns how many rows have scrolled above the screen since the last capture; `None` if unknown.
     fn scrolled(&self, capture: &Capture) -> Option<usize> {
-        let above = &capture.above;
-        // Where all that is there is seen, it can be counted.
-        if let (Some(before), false) = (self.count, capture.cut)
-            && let Some(more) = above.len().checked_sub(before)
-            && self.fits(above, more, false)
+        let scrollback = &capture.scrollback;
+        // Rows can be counted if all of them are visible.
+        if let (Some(before), false) = (self.count, capture.truncated)
+            && let Some(more) = scrollback.len().checked_sub(before)
+            && self.fits(scrollback, more, false)
         {
             return Some(more);
         }
-        if self.above.is_empty() {
-            return (!capture.cut).then_some(above.len());
+        if self.scrollback.is_empty() {
+            return (!capture.truncated).then_some(scrollback.len());
         }
-        let fits = (0..=above.len()).filter(|more| self.fits(above, *more, capture.cut));
-        // Rows that look the same fit in several places: most of the old screen has only moved.
-        fits.max_by_key(|more| (self.found(capture, *more), std::cmp::Reverse(*more)))
+        let fits = (0..=scrollback.len()).filter(|more| self.fits(scrollback, *more, capture.truncated));
+        // Equal rows match in several places: prefer the one where most of the old screen has moved along.
+        fits.max_by_key(|more| (self.matching_rows(capture, *more), std::cmp::Reverse(*more)))
     }
 
-    /// How many rows of the old screen stand where they would, if `more` rows have scrolled away.
-    fn found(&self, capture: &Capture, more: usize) -> usize {
-        let is = capture.above[capture.above.len() - more..].iter().chain(&capture.rows);
+    /// Returns how many rows of the old screen are where they should be if `more` rows have scrolled away.
+    fn matching_rows(&self, capture: &Capture, more: usize) -> usize {
+        let is = capture.scrollback[capture.scrollback.len() - more..].iter().chain(&capture.rows);
         self.rows.iter().zip(is).filter(|(was, is)| was.text == is.text && !was.text.is_empty()).count()
     }
 
-    /// Do the rows known from before stand above the last `more` ones? Of those beyond a cut, nobody knows.
-    fn fits(&self, above: &[Row], more: usize, cut: bool) -> bool {
-        let old = &above[..above.len() - more];
-        let both = old.len().min(self.above.len());
-        let enough = if cut { both >= self.above.len().min(ENOUGH) } else { both == self.above.len() };
-        let known = self.above.iter().rev();
+    /// Returns true if the remembered rows are above the last `more` ones. Rows beyond a truncation are unknown.
+    fn fits(&self, scrollback: &[Row], more: usize, truncated: bool) -> bool {
+        let old = &scrollback[..scrollback.len() - more];
+        let both = old.len().min(self.scrollback.len());
+        let enough = if truncated {
+            both >= self.scrollback.len().min(MIN_MATCHING_ROWS)
+        } else {
+            both == self.scrollback.len()
+        };
+        let known = self.scrollback.iter().rev();
         enough && old.iter().rev().zip(known).all(|(row, text)| row.text == *text)
     }
 
-    /// Lets rows leave the screen at its top. `next` is the row that follows them.
-    fn push(&mut self, paint: &mut Paint, gone: &[Row], next: Option<&Row>) {
-        // One row less than there are, so that the one behind them has a place too.
+    /// Scrolls rows out of the top of the screen. `next` is the row after them.
+    fn scroll_out(&mut self, paint: &mut PaintBuffer, rows: &[Row], next: Option<&Row>) {
+        // One row fewer than the screen, to leave room for the row after them.
         let most = self.rows.len().saturating_sub(1).max(1);
-        for (nth, chunk) in gone.chunks(most).enumerate() {
-            let behind = gone.get(nth * most + chunk.len()).or(next);
-            let behind = behind.filter(|_| chunk.last().is_some_and(|row| row.goes_on));
+        for (nth, chunk) in rows.chunks(most).enumerate() {
+            let behind = rows.get(nth * most + chunk.len()).or(next);
+            let behind = behind.filter(|_| chunk.last().is_some_and(|row| row.wraps));
             let all: Vec<&Row> = chunk.iter().chain(behind).collect();
             self.paint(paint, &all);
             paint.scroll(chunk.len(), self.rows.len());
@@ -180,13 +188,13 @@ impl Picture {
         }
     }
 
-    /// Puts rows at the top of the screen, as far as they are not there.
-    fn paint(&mut self, paint: &mut Paint, rows: &[&Row]) {
+    /// Paints rows from the top of the screen unless they are already there.
+    fn paint(&mut self, paint: &mut PaintBuffer, rows: &[&Row]) {
         let mut at = 0;
         while at < rows.len().min(self.rows.len()) {
-            // Rows that go on are painted in one go: that is what makes them one line.
+            // Wrapped rows are painted together, which makes them one line.
             let mut end = at + 1;
-            while end < rows.len().min(self.rows.len()) && rows[end - 1].goes_on {
+            while end < rows.len().min(self.rows.len()) && rows[end - 1].wraps {
                 end += 1;
             }
             if (at..end).any(|at| self.rows[at] != *rows[at]) {
@@ -200,14 +208,14 @@ impl Picture {
     }
 }
 
-/// Finds rows that the terminal wrapped: they are full, and something follows that surely has a place in its own row: painted in one
-/// go with them, what is too long would move the screen.
-fn join(capture: &mut Capture) {
-    let (cols, above) = (usize::from(capture.size.cols), capture.above.len());
+/// Marks wrapped rows: they are full, and the next row surely fits. Painting a row that is too long would move the screen.
+fn mark_wrapped_rows(capture: &mut Capture) {
+    let (cols, scrollback) = (usize::from(capture.size.cols), capture.scrollback.len());
     let mut follows = false;
-    for at in (0..above + capture.rows.len()).rev() {
-        let row = if at < above { &mut capture.above[at] } else { &mut capture.rows[at - above] };
-        row.goes_on = follows && row.columns == cols && row.text.chars().count() == cols;
+    for at in (0..scrollback + capture.rows.len()).rev() {
+        let row =
+            if at < scrollback { &mut capture.scrollback[at] } else { &mut capture.rows[at - scrollback] };
+        row.wraps = follows && row.columns == cols && row.text.chars().count() == cols;
         follows = !row.text.is_empty() && row.columns <= cols;
     }
 }
@@ -216,18 +224,18 @@ fn blank(size: Size) -> Vec<Row> {
     vec![Row::default(); usize::from(size.rows)]
 }
 
-/// Bytes for a terminal, shown all at once (synchronized update, `?2026`).
+/// Bytes for a terminal, displayed at once (synchronized update, `?2026`).
 #[derive(Debug, Default)]
-struct Paint {
+struct PaintBuffer {
     bytes: String,
 }
 
-impl Paint {
+impl PaintBuffer {
     fn raw(&mut self, sequence: &str) {
         self.bytes.push_str(sequence);
     }
 
-    /// Rows one below the other, from row `at` on; all but the last go on in the next.
+    /// Writes rows from row `at` on; all but the last wrap.
     fn line(&mut self, at: usize, rows: &[&Row]) {
         // Writing to memory cannot fail.
         for at in (at..at + rows.len()).rev() {
@@ -235,7 +243,7 @@ impl Paint {
         }
         let wraps = rows.len() > 1;
         self.raw(if wraps { "\x1b[?7h" } else { "" });
-        rows.iter().for_each(|row| self.raw(&row.shown));
+        rows.iter().for_each(|row| self.raw(&row.ansi));
         self.raw(if wraps { "\x1b[?7l" } else { "" });
     }
 

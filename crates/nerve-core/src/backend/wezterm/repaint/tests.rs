@@ -1,4 +1,4 @@
-//! A terminal that gets a program's bytes, seen as the command line shows it, and one that gets our repaints: both show the same.
+//! Compares a terminal that receives a program's bytes with one that receives our repaints.
 
 use nerve_term::event::TsNs;
 use nerve_term::screen::{Screen, Style, StyleRun};
@@ -8,44 +8,44 @@ use proptest::prelude::*;
 use super::super::rows::rows_of;
 use super::*;
 
-/// A pane, and what is made of looks at it.
-struct Both {
+/// A pane and the model built from its captures.
+struct Fixture {
     pane: TerminalState,
     model: TerminalState,
-    picture: Picture,
-    asked: u64,
+    repainter: Repainter,
+    rows_above: u64,
 }
 
-impl Both {
-    fn new(size: Size, asked: u64) -> Both {
+impl Fixture {
+    fn new(size: Size, rows_above: u64) -> Fixture {
         let (pane, model) = (TerminalState::new(size), TerminalState::new(size));
-        Both { pane, model, picture: Picture::of_agent(false), asked }
+        Fixture { pane, model, repainter: Repainter::for_full_screen(false), rows_above }
     }
 
-    /// Of a program that does not draw its own screen.
-    fn of_shell(size: Size, asked: u64) -> Both {
-        Both { picture: Picture::default(), ..Both::new(size, asked) }
+    /// Creates the fixture for a program without a full-screen interface.
+    fn of_shell(size: Size, rows_above: u64) -> Fixture {
+        Fixture { repainter: Repainter::default(), ..Fixture::new(size, rows_above) }
     }
 
     fn write(&mut self, bytes: &[u8]) {
         self.pane.process_data(TsNs(1), bytes);
     }
 
-    fn capture(&self, asked: u64) -> Capture {
+    fn capture(&self, rows_above: u64) -> Capture {
         let screen = self.pane.screen();
-        // There is nothing above the other screen.
-        let asked = if screen.modes.alternate { 0 } else { asked };
-        let first = screen.first_line.saturating_sub(asked).max(self.pane.first_kept_line().0);
+        // The alternate screen has no scrollback.
+        let rows_above = if screen.modes.alternate { 0 } else { rows_above };
+        let first = screen.first_line.saturating_sub(rows_above).max(self.pane.first_kept_line().0);
         let text: Vec<String> = (first..screen.first_line)
             .filter_map(|line| self.pane.line_content(LineIndex(line)))
             .chain(screen.rows.iter().map(|row| row.to_ansi(screen.size.cols)))
             .collect();
         let mut rows = rows_of(&(text.join("\r\n") + "\r\n"));
-        let above = rows.drain(..rows.len() - screen.rows.len()).collect::<Vec<_>>();
+        let scrollback = rows.drain(..rows.len() - screen.rows.len()).collect::<Vec<_>>();
         Capture {
             size: screen.size,
-            cut: above.len() as u64 >= asked && asked > 0,
-            above,
+            truncated: scrollback.len() as u64 >= rows_above && rows_above > 0,
+            scrollback,
             rows,
             cursor: (screen.cursor.col, screen.cursor.row),
             shows_cursor: screen.cursor.visible,
@@ -53,12 +53,12 @@ impl Both {
         }
     }
 
-    /// Looks, with more if it has to; gives how many bytes that took.
+    /// Captures and repaints, with more rows if needed. Returns the number of bytes.
     fn look(&mut self) -> usize {
-        let fresh = self.picture.size != Some(self.pane.size());
-        let bytes = match self.picture.update(self.capture(self.asked), false) {
+        let fresh = self.repainter.size != Some(self.pane.size());
+        let bytes = match self.repainter.update(self.capture(self.rows_above), false) {
             Ok(bytes) => bytes,
-            Err(NeedsMore) => self.picture.update(self.capture(10_000), true).unwrap(),
+            Err(NeedsMore) => self.repainter.update(self.capture(10_000), true).unwrap(),
         };
         if fresh {
             self.model.resize(self.pane.size());
@@ -83,7 +83,7 @@ impl Both {
     }
 }
 
-/// A row's text and the looks of it. How blanks behind it look is not told.
+/// Returns the text and styles of a row. Styles of trailing blanks are not captured.
 fn looks(row: &nerve_term::screen::Row) -> (String, Vec<StyleRun>) {
     let cols = (0..=u16::MAX).find(|cols| row.to_text(*cols).len() == row.text.len()).unwrap();
     let runs = row.runs.iter().filter(|run| run.start < cols && run.style != Style::default());
@@ -92,130 +92,130 @@ fn looks(row: &nerve_term::screen::Row) -> (String, Vec<StyleRun>) {
 }
 
 #[test]
-fn a_screen_that_rests_costs_no_bytes() {
-    let mut both = Both::new(Size::new(20, 5), 30);
-    both.write(b"\x1b[1mhello\x1b[0m\r\n$ ");
-    assert!(both.look() > 0);
-    assert_eq!(both.look(), 0);
-    both.write(b"x");
-    assert!(both.look() < 60, "one row, and the cursor");
+fn unchanged_screen_needs_no_bytes() {
+    let mut fixture = Fixture::new(Size::new(20, 5), 30);
+    fixture.write(b"\x1b[1mhello\x1b[0m\r\n$ ");
+    assert!(fixture.look() > 0);
+    assert_eq!(fixture.look(), 0);
+    fixture.write(b"x");
+    assert!(fixture.look() < 60, "one row, and the cursor");
 }
 
 #[test]
-fn rows_that_scroll_away_are_in_the_scrollback() {
-    let mut both = Both::new(Size::new(20, 5), 30);
-    both.look();
+fn scrolled_rows_reach_the_scrollback() {
+    let mut fixture = Fixture::new(Size::new(20, 5), 30);
+    fixture.look();
     for at in 0..200 {
-        both.write(format!("line {at}\r\n").as_bytes());
-        // Now and then, after more rows than a screen has, and than are asked for.
+        fixture.write(format!("line {at}\r\n").as_bytes());
+        // Sometimes after more rows than the screen has, and more than are requested.
         if [3, 4, 17, 18, 60, 130].contains(&at) {
-            both.look();
+            fixture.look();
         }
     }
-    both.look();
-    assert_eq!(Both::stored(&both.model), Both::stored(&both.pane));
-    assert_eq!(both.model.cursor_line(), both.pane.cursor_line());
+    fixture.look();
+    assert_eq!(Fixture::stored(&fixture.model), Fixture::stored(&fixture.pane));
+    assert_eq!(fixture.model.cursor_line(), fixture.pane.cursor_line());
 }
 
 #[test]
-fn rows_that_look_the_same_are_counted_while_all_is_seen() {
-    let mut both = Both::new(Size::new(20, 5), 60);
-    both.look();
+fn equal_rows_are_counted_while_all_are_visible() {
+    let mut fixture = Fixture::new(Size::new(20, 5), 60);
+    fixture.look();
     for _ in 0..10 {
-        both.write(b"yes\r\nyes\r\nyes\r\n");
-        both.look();
+        fixture.write(b"yes\r\nyes\r\nyes\r\n");
+        fixture.look();
     }
-    assert_eq!(Both::stored(&both.model).len(), Both::stored(&both.pane).len());
+    assert_eq!(Fixture::stored(&fixture.model).len(), Fixture::stored(&fixture.pane).len());
 }
 
 #[test]
-fn what_was_there_before_us_is_history() {
-    let mut both = Both::new(Size::new(20, 3), 50);
+fn initial_scrollback_is_taken_over() {
+    let mut fixture = Fixture::new(Size::new(20, 3), 50);
     for at in 0..20 {
-        both.write(format!("old {at}\r\n").as_bytes());
+        fixture.write(format!("old {at}\r\n").as_bytes());
     }
-    both.look();
-    assert_eq!(Both::stored(&both.model), Both::stored(&both.pane));
+    fixture.look();
+    assert_eq!(Fixture::stored(&fixture.model), Fixture::stored(&fixture.pane));
 }
 
 #[test]
-fn long_lines_are_one_line_again() {
-    let mut both = Both::of_shell(Size::new(10, 4), 30);
-    both.look();
+fn wrapped_rows_become_one_line() {
+    let mut fixture = Fixture::of_shell(Size::new(10, 4), 30);
+    fixture.look();
     let long = "abcdefghijklmnopqrstuvwxyz";
     for at in 0..12 {
-        both.write(format!("{at} {long}\r\nshort\r\n\r\n").as_bytes());
+        fixture.write(format!("{at} {long}\r\nshort\r\n\r\n").as_bytes());
         if at % 3 != 1 {
-            both.look();
+            fixture.look();
         }
     }
-    both.look();
+    fixture.look();
     let lines = |of: &TerminalState| of.text(LineIndex(0)..LineIndex(of.line_count()));
-    assert_eq!(lines(&both.model), lines(&both.pane));
-    assert_eq!(lines(&both.model)[0], format!("0 {long}"));
+    assert_eq!(lines(&fixture.model), lines(&fixture.pane));
+    assert_eq!(lines(&fixture.model)[0], format!("0 {long}"));
 }
 
 #[test]
-fn rows_that_all_look_the_same_have_moved_with_the_others() {
-    let mut both = Both::new(Size::new(10, 8), 5);
-    both.look();
-    both.write("same\r\n".repeat(40).as_bytes());
-    both.write(b"one\r\ntwo\r\nthree");
-    both.look();
-    both.write(b"\r\nfour\r\nfive");
-    let before = both.model.screen().first_line;
-    both.look();
-    assert_eq!(both.model.screen().first_line, before + 2);
+fn equal_rows_scroll_with_the_screen() {
+    let mut fixture = Fixture::new(Size::new(10, 8), 5);
+    fixture.look();
+    fixture.write("same\r\n".repeat(40).as_bytes());
+    fixture.write(b"one\r\ntwo\r\nthree");
+    fixture.look();
+    fixture.write(b"\r\nfour\r\nfive");
+    let before = fixture.model.screen().first_line;
+    fixture.look();
+    assert_eq!(fixture.model.screen().first_line, before + 2);
 }
 
 #[test]
-fn the_other_screen_comes_and_goes() {
-    let mut both = Both::new(Size::new(20, 4), 30);
-    both.look();
+fn alternate_screen_is_entered_and_left() {
+    let mut fixture = Fixture::new(Size::new(20, 4), 30);
+    fixture.look();
     for at in 0..9 {
-        both.write(format!("line {at}\r\n").as_bytes());
+        fixture.write(format!("line {at}\r\n").as_bytes());
     }
-    both.look();
-    both.write(b"\x1b[?1049h\x1b[2J\x1b[Hfull screen");
-    both.look();
-    assert!(both.model.modes().alternate);
-    both.write(b"\x1b[Hother text  ");
-    both.look();
-    both.write(b"\x1b[?1049lback\r\n\r\n\r\n\r\nmore\r\n");
-    both.look();
-    assert!(!both.model.modes().alternate);
-    assert_eq!(Both::stored(&both.model), Both::stored(&both.pane));
+    fixture.look();
+    fixture.write(b"\x1b[?1049h\x1b[2J\x1b[Hfull screen");
+    fixture.look();
+    assert!(fixture.model.modes().alternate);
+    fixture.write(b"\x1b[Hother text  ");
+    fixture.look();
+    fixture.write(b"\x1b[?1049lback\r\n\r\n\r\n\r\nmore\r\n");
+    fixture.look();
+    assert!(!fixture.model.modes().alternate);
+    assert_eq!(Fixture::stored(&fixture.model), Fixture::stored(&fixture.pane));
 }
 
 #[test]
-fn a_scrollback_that_was_cleared_grows_again() {
-    let mut both = Both::new(Size::new(20, 4), 30);
-    both.look();
+fn cleared_scrollback_grows_again() {
+    let mut fixture = Fixture::new(Size::new(20, 4), 30);
+    fixture.look();
     for at in 0..9 {
-        both.write(format!("line {at}\r\n").as_bytes());
+        fixture.write(format!("line {at}\r\n").as_bytes());
     }
-    both.look();
-    both.write(b"\x1b[2J\x1b[H");
-    both.pane.clear_scrollback();
-    both.look();
+    fixture.look();
+    fixture.write(b"\x1b[2J\x1b[H");
+    fixture.pane.clear_scrollback();
+    fixture.look();
     for at in 0..9 {
-        both.write(format!("new {at}\r\n").as_bytes());
+        fixture.write(format!("new {at}\r\n").as_bytes());
     }
-    both.look();
-    let stored = Both::stored(&both.model);
-    assert!(stored.ends_with(&Both::stored(&both.pane)), "{stored:?}");
+    fixture.look();
+    let stored = Fixture::stored(&fixture.model);
+    assert!(stored.ends_with(&Fixture::stored(&fixture.pane)), "{stored:?}");
 }
 
 #[test]
-fn another_size_is_painted_anew() {
-    let mut both = Both::new(Size::new(20, 6), 30);
-    both.write(b"some text\r\nthat stays\r\n$ ");
-    both.look();
+fn resize_repaints_everything() {
+    let mut fixture = Fixture::new(Size::new(20, 6), 30);
+    fixture.write(b"some text\r\nthat stays\r\n$ ");
+    fixture.look();
     for size in [Size::new(40, 3), Size::new(10, 8)] {
-        both.pane.resize(size);
-        both.look();
-        both.write(b"more\r\n");
-        both.look();
+        fixture.pane.resize(size);
+        fixture.look();
+        fixture.write(b"more\r\n");
+        fixture.look();
     }
 }
 
@@ -240,50 +240,50 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn repaints_show_what_the_pane_shows(
+    fn repaints_match_the_pane(
         looks in proptest::collection::vec(proptest::collection::vec(piece(), 0..20), 1..12),
         cols in 2u16..40,
         rows in 1u16..10,
-        asked in 1u64..40,
+        rows_above in 1u64..40,
         shell: bool,
     ) {
         let size = Size::new(cols, rows);
-        let mut both = if shell { Both::of_shell(size, asked) } else { Both::new(size, asked) };
+        let mut fixture = if shell { Fixture::of_shell(size, rows_above) } else { Fixture::new(size, rows_above) };
         for pieces in looks {
-            both.write(&pieces.concat());
-            both.look();
+            fixture.write(&pieces.concat());
+            fixture.look();
         }
     }
 
     #[test]
-    fn any_text_at_all_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c \\n\\r\u{301}日]*", rows in 1u16..6) {
-        stays_in_its_rows(&text, rows);
+    fn arbitrary_text_stays_in_its_rows(text in "\\PC*|[\\x1b\\[\\];0-9mHJKh?(B\\x07a-c \\n\\r\u{301}日]*", rows in 1u16..6) {
+        check_stays_in_rows(&text, rows);
     }
 }
 
 #[test]
-fn a_row_that_is_too_long_moves_nothing_however_full_the_one_before_is() {
+fn oversized_row_does_not_scroll_screen() {
     for second in ["aaaaaaaaaaa", "日日日日日日", "a          "] {
-        stays_in_its_rows(&format!("0123456789\n{second}"), 2);
+        check_stays_in_rows(&format!("0123456789\n{second}"), 2);
     }
-    stays_in_its_rows("0123456789     \nnext", 2);
+    check_stays_in_rows("0123456789     \nnext", 2);
 }
 
-/// Of a pane of ten columns, whatever it says that it shows.
-fn stays_in_its_rows(text: &str, rows: u16) {
+/// Checks a pane of ten columns with arbitrary text.
+fn check_stays_in_rows(text: &str, rows: u16) {
     let size = Size::new(10, rows);
-    let mut shown = rows_of(text);
-    shown.resize(usize::from(rows), Row::default());
+    let mut rows_shown = rows_of(text);
+    rows_shown.resize(usize::from(rows), Row::default());
     let capture = Capture {
         size,
-        above: Vec::new(),
-        cut: false,
-        rows: shown,
+        scrollback: Vec::new(),
+        truncated: false,
+        rows: rows_shown,
         cursor: (3, 0),
         shows_cursor: true,
         title: text.to_owned(),
     };
-    let bytes = Picture::default().update(capture, true).unwrap();
+    let bytes = Repainter::default().update(capture, true).unwrap();
     let mut model = TerminalState::new(size);
     model.process_data(TsNs(1), &bytes);
     assert_eq!(model.screen().first_line, 0);

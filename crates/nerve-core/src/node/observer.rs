@@ -1,0 +1,129 @@
+//! A passive node over a host in this process: it follows the agent's activity and can answer the program's terminal queries.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_term::event::Size;
+use nerve_term::profile::Profile;
+use tokio::sync::broadcast;
+
+use super::hooks::HookSocket;
+use super::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
+use crate::backend::{HostedBackend, Program};
+use crate::clock::Clock;
+use crate::command::{EngineEvent, NodeRef};
+use crate::events::Publisher;
+use crate::executions::trace;
+use crate::host::HostSpec;
+use crate::host::manager::HOOKS;
+use crate::host::process::Host;
+
+/// An observer before the start of the program, whose command line must include the hooks.
+pub struct Observer {
+    spec: TerminalSpec,
+    hooks: Option<HookSocket>,
+    registry: PathBuf,
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").field("profile", &self.spec.profile.name).finish_non_exhaustive()
+    }
+}
+
+/// A running observer. Dropping it does not end the program.
+#[derive(Debug)]
+pub struct RunningObserver {
+    node: TerminalNode,
+    events: Publisher,
+}
+
+impl Observer {
+    /// Finds the profile of the program and adds the arguments for its hooks where possible. `answers`: no other terminal
+    /// answers the program's queries.
+    pub fn prepare(
+        host: &mut HostSpec,
+        profiles: Option<&Path>,
+        relay: Option<&Path>,
+        answers: bool,
+    ) -> Option<Observer> {
+        let (profiles, errors) = crate::profiles::load(profiles);
+        for error in &errors {
+            tracing::warn!("{error}");
+        }
+        let profile: Arc<Profile> = profiles.for_command(&host.argv)?;
+        // The metadata names the agent and the command without added arguments.
+        if let Some(label) = host.label.as_object_mut() {
+            label.insert("profile".into(), profile.name.clone().into());
+            label.insert("argv".into(), host.argv.clone().into());
+        }
+        if let Some(end) = host.end.as_mut().filter(|_| profile.session.is_none()) {
+            // Without a conversation there is nothing to continue.
+            end.files = None;
+        }
+        let program = Program {
+            argv: host.argv.clone(),
+            cwd: host.cwd.clone(),
+            env: host.env.clone(),
+            env_remove: host.env_remove.clone(),
+        };
+        let spec = TerminalSpec {
+            proxy: None,
+            node: NodeRef { session: None, node: "record".into() },
+            program,
+            size: Size::new(host.cols, host.rows),
+            parser: profile.parser,
+            profile,
+            // The observer sends no prompts.
+            ready_timeout: Duration::MAX,
+            response_timeout: Duration::MAX,
+            journal: Journal::off(),
+            adopted: None,
+            answers,
+            events: Publisher::new(Clock::start()),
+            kind: "pty",
+            log_start: false,
+            agent_session: None,
+        };
+        let hooks = HookSocket::attach_if_able(&spec, relay, &mut host.argv, Some(&host.runtime.join(HOOKS)));
+        Some(Observer { spec, hooks, registry: host.registry.clone() })
+    }
+
+    /// Returns why the agent's tools do not run in their own terminals; `None` if they do.
+    pub fn untraced(&self) -> Option<String> {
+        match &self.hooks {
+            None => Some(
+                "only Claude Code, started without -p and --settings, can run tools in their own terminals"
+                    .to_string(),
+            ),
+            Some(hooks) if hooks.traces() => None,
+            Some(_) => Some(format!("{} is already set: unset it", trace::PREFIX)),
+        }
+    }
+
+    /// Returns true if the agent has conversations of its own. The current one is recorded in the metadata.
+    pub fn knows_conversations(&self) -> bool {
+        self.spec.profile.session.is_some()
+    }
+
+    /// Begins to observe a host that was started with the prepared spec.
+    pub fn start(self, host: &Host) -> RunningObserver {
+        let events = self.spec.events.clone();
+        let backend = HostedBackend::drive(host.entry.clone(), self.registry);
+        let outside = Outside::of_host(&host.entry);
+        RunningObserver { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
+    }
+}
+
+impl RunningObserver {
+    /// Subscribes to the node's events.
+    pub fn events(&self) -> broadcast::Receiver<EngineEvent> {
+        self.events.subscribe()
+    }
+
+    /// Returns the node.
+    pub fn node(&self) -> &TerminalNode {
+        &self.node
+    }
+}

@@ -1,0 +1,171 @@
+//! A host in this process, and clients of it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use nerve_core::backend::HostedBackend;
+use nerve_core::host::connection::Connection;
+use nerve_core::host::process::Host;
+use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
+use nerve_core::host::{CONTROL, HostSpec, SNAPSHOT};
+use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
+use nerve_record::ssz::snapshot::{Request, Response};
+use nerve_term::event::{Origin, Size};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+pub(crate) const SIZE: Size = Size { cols: 100, rows: 30 };
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct HostHarness {
+    pub(crate) host: Host,
+    pub(crate) folder: TempDir,
+}
+
+impl HostHarness {
+    /// Starts a script in a shell without echo.
+    pub(crate) async fn new(script: &str) -> HostHarness {
+        HostHarness::with(script, false, false).await
+    }
+
+    /// Like [`HostHarness::new`], with a recording.
+    pub(crate) async fn recorded(script: &str) -> HostHarness {
+        HostHarness::with(script, true, false).await
+    }
+
+    /// Like [`HostHarness::new`], with an announced viewer.
+    pub(crate) async fn with_announced_viewer(script: &str) -> HostHarness {
+        HostHarness::with(script, false, true).await
+    }
+
+    async fn with(script: &str, record: bool, viewed: bool) -> HostHarness {
+        let folder = tempfile::tempdir().unwrap();
+        let (id, session_id) = HostSpec::new_ids();
+        let registry = folder.path().join("registry");
+        std::fs::create_dir(&registry).unwrap();
+        let host = Host::start(HostSpec {
+            runtime: folder.path().join(&id),
+            id,
+            session_id,
+            argv: ["sh", "-c", &format!("stty -echo; {script}")].map(str::to_string).to_vec(),
+            cwd: None,
+            env: BTreeMap::new(),
+            env_remove: Vec::new(),
+            cols: SIZE.cols,
+            rows: SIZE.rows,
+            recording: record.then(|| folder.path().join("session.ahr")),
+            must_record: true,
+            quality: 0,
+            registry,
+            snapshots_at: None,
+            label: serde_json::Value::Null,
+            end: None,
+            viewed,
+        });
+        HostHarness { host: host.await.unwrap(), folder }
+    }
+
+    /// Connects a client that receives all output.
+    pub(crate) async fn client(&self) -> TestClient {
+        let mut client = TestClient::connect(&self.host).await.unwrap();
+        client.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+        client
+    }
+
+    /// Connects a client that is a viewer with this window.
+    pub(crate) async fn viewer(&self, window: Window) -> TestClient {
+        let mut client = self.client().await;
+        client.request(&HostRequest::View(window)).await;
+        client
+    }
+
+    /// Connects a viewer as the application does.
+    pub(crate) fn backend(&self, window: Window) -> HostedBackend {
+        HostedBackend::view(self.host.entry.clone(), self.folder.path().join("registry"), window)
+    }
+
+    /// Takes a snapshot and waits for its confirmation.
+    pub(crate) async fn snapshot(&self, id: u64) {
+        let path = self.host.entry.runtime.join(SNAPSHOT);
+        let mut stream = tokio::net::UnixStream::connect(path).await.unwrap();
+        stream.write_all(&Request::Snapshot { id, label: b"mark".to_vec() }.frame().unwrap()).await.unwrap();
+        let mut read = Vec::new();
+        let body = loop {
+            if let Some(body) = decode_frame(&mut read, MAX_EVENT).unwrap() {
+                break body;
+            }
+            assert_ne!(within_limit(stream.read_buf(&mut read)).await.unwrap(), 0);
+        };
+        assert!(matches!(Response::decode(&body).unwrap(), Response::Success { .. }));
+    }
+}
+
+/// A client of a host.
+pub(crate) struct TestClient {
+    pub(crate) connection: Connection,
+    output: Vec<u8>,
+}
+
+impl TestClient {
+    pub(crate) async fn connect(host: &Host) -> std::io::Result<TestClient> {
+        let connection = within_limit(Connection::open(&host.entry.runtime.join(CONTROL))).await?;
+        Ok(TestClient { connection, output: Vec::new() })
+    }
+
+    /// Uses an open connection.
+    pub(crate) async fn of(stream: tokio::net::UnixStream) -> TestClient {
+        TestClient {
+            connection: within_limit(Connection::greeted(stream)).await.unwrap(),
+            output: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn request(&mut self, request: &HostRequest) {
+        self.connection.send(request).await.unwrap();
+    }
+
+    pub(crate) async fn send_input(&mut self, text: &str) {
+        self.request(&HostRequest::Input { origin: Origin::User, bytes: text.into() }).await;
+    }
+
+    /// Waits for an event for which `look` returns a value.
+    pub(crate) async fn wait_for<T>(&mut self, mut look: impl FnMut(&HostEvent) -> Option<T>) -> T {
+        loop {
+            let event = within_limit(self.connection.next()).await.unwrap().expect("the host is alive");
+            if let HostEvent::Output { bytes, .. } = &event {
+                self.output.extend_from_slice(bytes);
+            }
+            if let Some(found) = look(&event) {
+                return found;
+            }
+        }
+    }
+
+    /// Waits until the terminal has this size.
+    pub(crate) async fn wait_size(&mut self, cols: u16, rows: u16) {
+        let wanted = Size::new(cols, rows);
+        self.wait_for(|event| (*event == HostEvent::Resized(wanted)).then_some(())).await;
+    }
+
+    /// Waits until the program has written this text after the previously awaited one.
+    pub(crate) async fn wait_output(&mut self, text: &str) {
+        while !self.take_output(text) {
+            self.wait_for(|event| matches!(event, HostEvent::Output { .. }).then_some(())).await;
+        }
+    }
+
+    /// Returns true if the program has written this text after the previously awaited one, and consumes it.
+    pub(crate) fn take_output(&mut self, text: &str) -> bool {
+        let at = self.output.windows(text.len()).position(|bytes| bytes == text.as_bytes());
+        if let Some(at) = at {
+            self.output.drain(..at + text.len());
+        }
+        at.is_some()
+    }
+}
+
+/// Fails a test that hangs.
+pub(crate) async fn within_limit<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("timed out")
+}
