@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::endpoint::{Secret, Way};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::execute::ExecuteStream;
@@ -24,7 +25,6 @@ use crate::link::Link;
 use crate::node::RemoteNode;
 use crate::reconnect::Reconnect;
 use crate::tls::Tls;
-use crate::way::{Secret, Way};
 
 /// A client of a server. Clones share its connection, which ends with the last of them, nodes and streams included.
 ///

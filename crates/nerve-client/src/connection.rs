@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::error::ClientError;
-use crate::inbox::Inbox;
+use crate::event_router::Inbox;
 use crate::pending::{Closed, Extras, PendingReply, Shared};
 
 /// Requests that wait for the socket; a further one waits for its place.

@@ -6,7 +6,7 @@ use nerve_proto::{EventMessage, EventType};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::inbox::Events;
+use crate::event_router::Events;
 use crate::link::Link;
 
 /// The events of a client, from the moment the stream was made.

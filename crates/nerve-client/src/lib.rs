@@ -40,13 +40,14 @@
 #![warn(missing_docs)]
 
 mod client;
+mod connect;
 mod connection;
-mod dialing;
+mod endpoint;
 mod error;
+mod event_router;
 mod events;
 mod execute;
 mod graph;
-mod inbox;
 mod link;
 mod node;
 mod older;
@@ -55,7 +56,6 @@ mod reconnect;
 mod result;
 mod socket;
 mod tls;
-mod way;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError, Unanswered};

@@ -10,14 +10,14 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::connect::{Core, lock};
 use crate::connection::{Connection, Line};
-use crate::dialing::{Core, lock};
+use crate::endpoint::{self, Way};
 use crate::error::ClientError;
+use crate::event_router::{Events, Inbox, Subscribing};
 use crate::execute::{ChunkSource, Prompt};
-use crate::inbox::{Events, Inbox, Subscribing};
 use crate::pending::{Extras, Outcome, PendingReply};
 use crate::reconnect::Reconnect;
-use crate::way::{self, Way};
 
 /// Held by clients, nodes and streams. With the last of them the connection ends.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Link {
     /// Over a stream. Must be called within a tokio runtime.
     pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Link {
         let inbox = Arc::new(Inbox::new(false));
-        let connection = way::over(stream, &inbox, false);
+        let connection = endpoint::over(stream, &inbox, false);
         Link::new(None, inbox, connection, Reconnect::Never)
     }
 
@@ -64,7 +64,7 @@ impl Link {
     /// Sends a command and waits for its answer.
     pub(crate) async fn request(&self, command: CommandType, params: Map<String, Value>) -> Outcome {
         let subscribing = (command == CommandType::Subscribe).then(|| Subscribing::asked(&params));
-        let line = way::line(self.core.inbox(), command, params)?;
+        let line = endpoint::line(self.core.inbox(), command, params)?;
         let span = tracing::debug_span!("request", %command, request_id = line.id);
         self.ask(command, line, subscribing).instrument(span).await
     }
@@ -109,7 +109,7 @@ impl Link {
         node: &str,
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
-        let line = way::line(self.core.inbox(), CommandType::ExecuteInput, params)?;
+        let line = endpoint::line(self.core.inbox(), CommandType::ExecuteInput, params)?;
         Ok(Prompt::new(line, node, session, self.core.deadline()))
     }
 

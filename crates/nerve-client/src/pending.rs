@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, Unanswered};
+use crate::event_router::{Inbox, Subscribing};
 use crate::execute::ChunkSink;
-use crate::inbox::{Inbox, Subscribing};
 
 pub(crate) type Outcome = Result<Value, ClientError>;
 

@@ -19,11 +19,11 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::connection::{Connection, Incoming, Outgoing};
+use crate::endpoint::tcp;
 use crate::error::{ClientError, ServerError};
-use crate::inbox::Inbox;
+use crate::event_router::Inbox;
 use crate::pending::Closed;
 use crate::tls::Tls;
-use crate::way::tcp;
 
 /// Where the WebSocket is.
 const PATH: &str = "/api/events";

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::link::Link;
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
 /// At most so often a client is told of progress.
 const PULSE: Duration = Duration::from_millis(250);

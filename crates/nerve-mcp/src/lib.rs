@@ -6,11 +6,11 @@
 //! | [`link`] | the nerve server that tools talk to |
 //! | `server` | what a client may ask for |
 //! | `tools` | the tools: what they take, what they do |
-//! | `outcome` | what tools answer, failures too |
+//! | `tool_result` | what tools answer, failures too |
 //! | `call` | one call of a tool: its arguments, its cancellation, its progress |
 //! | `resources` | screens and recordings as text |
-//! | `changes` | that the list of nodes is another one now |
-//! | `ending` | a client that leaves |
+//! | `resource_updates` | that the list of nodes is another one now |
+//! | `disconnect` | a client that leaves |
 //! | [`http`] | the same over HTTP, for many clients |
 //!
 //! ```no_run
@@ -25,13 +25,13 @@
 #![warn(missing_docs)]
 
 mod call;
-mod changes;
-mod ending;
+mod disconnect;
 pub mod http;
 pub mod link;
-mod outcome;
+mod resource_updates;
 mod resources;
 mod server;
+mod tool_result;
 mod tools;
 
 use std::future::Future;
@@ -44,7 +44,7 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::ending::Watched;
+use crate::disconnect::Watched;
 use crate::link::Link;
 use crate::server::{McpServer, Shelf};
 

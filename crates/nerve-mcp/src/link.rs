@@ -11,7 +11,7 @@ use nerve_proto::EventType;
 use nerve_proto::params::SubscribeParams;
 use tokio::sync::Notify;
 
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
 /// A server that does not take a connection in this time is stuck.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -19,9 +19,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::Config;
 use crate::call::Call;
-use crate::changes::Changes;
 use crate::link::Link;
-use crate::outcome::Failure;
+use crate::resource_updates::Changes;
+use crate::tool_result::Failure;
 use crate::{resources, tools};
 
 /// Calls of tools of one client at work at a time; a further one is refused.

@@ -26,7 +26,7 @@ pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
 use crate::outgoing::{And, Outgoing, Permits, Reply};
 use crate::requests;
 use crate::server::CLOSE_PATIENCE;
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// Requests of one client that are worked on or wait to be written.
 const IN_FLIGHT: usize = 1024;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, Link};
 use crate::server::{forward_events, go_down};
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// A server for one client. It ends when its client leaves or sends SHUTDOWN; then all nodes are stopped. Dropping this does not end
 /// it.

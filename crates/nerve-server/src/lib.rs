@@ -8,7 +8,7 @@
 //! | [`access`] | tokens, TLS, and which addresses need it |
 //! | `unix`, `tcp`, `http` | the ways in |
 //! | [`front`] | the HTTP gate with services of other crates behind it, and no engine |
-//! | `entry` | the first line over TCP: the token |
+//! | `handshake` | the first line over TCP: the token |
 //! | `in_process` | the same for one client in the same process |
 //! | `clients` | how many there are |
 //! | `link` | the two ends of a client's stream |
@@ -45,10 +45,10 @@ mod clients;
 mod connection;
 mod convert;
 pub mod daemon;
-mod entry;
 pub mod error;
 mod events;
 pub mod front;
+mod handshake;
 mod http;
 mod in_process;
 mod link;
@@ -57,7 +57,7 @@ mod outgoing;
 pub mod paths;
 mod requests;
 pub mod server;
-mod serving;
+mod state;
 mod tcp;
 mod unix;
 

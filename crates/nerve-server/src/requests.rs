@@ -8,7 +8,7 @@ use nerve_core::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::convert::{self, Answer, Request};
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// Answers one request as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. Must be
 /// called in a task of its own, which nobody ends when the client leaves. `room`: waited for before an answer is put together that took its

@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::access::address;
-use crate::access::strangers;
+use crate::access::preauth_limit;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 pub(crate) use crate::clients::Clients;
@@ -20,7 +20,7 @@ use crate::daemon::{Addresses, Claim};
 use crate::error::ServerError;
 use crate::http::mount::Mount;
 use crate::paths::Places;
-use crate::serving::Serving;
+use crate::state::Serving;
 use crate::tcp::Network;
 use crate::unix;
 
@@ -78,7 +78,8 @@ impl ServerConfig {
     /// Lowers the number of connections to what a process that may have so many files open can serve, beside strangers and nodes: one
     /// client too many is told so, while without descriptors nothing works for those who are in. At least 16.
     pub fn fit(&mut self, open_files: u64) {
-        let strangers = if self.tcp.is_some() || self.http.is_some() { strangers::MOST as u64 } else { 0 };
+        let strangers =
+            if self.tcp.is_some() || self.http.is_some() { preauth_limit::MOST as u64 } else { 0 };
         let left = open_files.saturating_sub(OF_OTHERS + strangers * OF_A_CONNECTION);
         let most = usize::try_from((left / OF_A_CONNECTION).max(16)).unwrap_or(usize::MAX);
         if most < self.max_connections {
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!((fitted(65_536, tcp), fitted(u64::MAX, None)), (1024, 1024));
         assert_eq!((fitted(10, tcp), fitted(0, None)), (16, 16));
         for open_files in [1024, 2048, 4096] {
-            let with_strangers = fitted(open_files, tcp) + strangers::MOST as u64;
+            let with_strangers = fitted(open_files, tcp) + preauth_limit::MOST as u64;
             assert!(2 * with_strangers + 200 <= open_files, "{open_files}: {with_strangers}");
             assert!(fitted(open_files, None) > fitted(open_files, tcp) || open_files == 4096);
         }

@@ -12,11 +12,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::access::{Door, Notices, Stranger};
 use crate::connection::{self, Link};
 use crate::daemon::Addresses;
-use crate::entry;
 use crate::error::ServerError;
+use crate::handshake;
 use crate::http;
 use crate::server::{Clients, ServerConfig};
-use crate::serving::Serving;
+use crate::state::Serving;
 use crate::unix::ACCEPT_PAUSE;
 
 /// How long a client may take for the handshake of TLS.
@@ -73,7 +73,7 @@ impl Network {
             let (serving, door) = (serving.clone(), door.clone());
             let host = clients.clone();
             port.accept(clients, move |visitor| {
-                entry::serve(visitor, serving.clone(), door.clone(), host.clone())
+                handshake::serve(visitor, serving.clone(), door.clone(), host.clone())
             })
             .await
         };

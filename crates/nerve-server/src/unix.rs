@@ -13,7 +13,7 @@ use crate::convert;
 use crate::error::ServerError;
 use crate::metrics::Transport;
 use crate::server::{CLOSE_PATIENCE, Clients};
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// Out of descriptors, accepting fails until a connection closes; trying again at once would only burn a core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

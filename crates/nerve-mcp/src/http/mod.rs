@@ -2,16 +2,16 @@
 //!
 //! Who may come in, and how long a request may be, is for what stands before this: it is given whole requests of clients that were let
 //! in. Of the two ages of the protocol, the older one has sessions (`sessions`), whose answers outlive a connection that breaks
-//! (`answers`); in the newer one each request stands for itself, and a client that closes its connection cancels it.
+//! (`response_log`); in the newer one each request stands for itself, and a client that closes its connection cancels it.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `sessions` | how many clients there are, and which of them give way |
-//! | `pulse` | how it is noticed that the client of a request without a session is gone |
-//! | `answers` | the messages of one request, for who comes again to read them |
+//! | `keepalive` | how it is noticed that the client of a request without a session is gone |
+//! | `response_log` | the messages of one request, for who comes again to read them |
 
-mod answers;
-mod pulse;
+mod keepalive;
+mod response_log;
 mod sessions;
 
 use std::borrow::Cow;
@@ -119,7 +119,7 @@ impl HttpService {
             && session(&request).is_none()
             && !begins_session(request.body()).await;
         let answering = handle(self.service.clone(), request);
-        if stands_alone { pulse::answer(answering).await } else { answering.await }
+        if stands_alone { keepalive::answer(answering).await } else { answering.await }
     }
 
     /// It comes again to read the rest of an answer of which there is no more.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::NO_ROOM;
-use super::answers::{Answer, after};
+use super::response_log::{Answer, after};
 use crate::server::Gone;
 
 /// At one time.

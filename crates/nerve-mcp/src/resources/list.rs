@@ -6,8 +6,8 @@ use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
 
 use super::TEXT;
 use super::uri::{Address, LINES};
-use crate::outcome::Failure;
 use crate::server::Shelf;
+use crate::tool_result::Failure;
 
 /// Resources on one page.
 const PAGE: usize = 100;

@@ -7,8 +7,8 @@ mod uri;
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, ResourceContents};
 
 use self::uri::Address;
-use crate::outcome::Failure;
 use crate::server::Shelf;
+use crate::tool_result::Failure;
 
 pub(crate) use self::list::templates;
 

@@ -11,8 +11,8 @@ use nerve_term::event::Size;
 
 use super::list::find;
 use super::uri::{Address, MAX_LINES};
-use crate::outcome::{Failure, cut};
 use crate::server::Shelf;
+use crate::tool_result::{Failure, cut};
 
 /// Bytes on disk of a recording that is folded for one answer.
 const MAX_FILE: u64 = 128 << 20;

@@ -2,7 +2,7 @@
 
 use nerve_record::store::check_id;
 
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
 /// Lines of a recording where nobody says how many.
 pub(super) const LINES: u64 = 500;

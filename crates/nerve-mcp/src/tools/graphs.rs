@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::args;
 use crate::call::{Call, News, Waited, of_run};
 use crate::link::Listening;
-use crate::outcome::{Failure, MAX_TEXT, Success, bounded, cut};
+use crate::tool_result::{Failure, MAX_TEXT, Success, bounded, cut};
 
 /// What is told of a run while it goes on.
 const NEWS: [EventType; 4] =

@@ -1,9 +1,9 @@
 //! The tools: what they are called, what they take, what they do.
 
 mod arguments;
+mod deprecated;
 mod graphs;
 mod nodes;
-mod older;
 mod turns;
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 
 use self::arguments as args;
 use crate::call::Call;
-use crate::outcome::{Failure, Success};
+use crate::tool_result::{Failure, Success};
 
 type Schema = fn() -> Result<Arc<JsonObject>, String>;
 type Running = Pin<Box<dyn Future<Output = Result<Success, Failure>> + Send>>;
@@ -152,7 +152,7 @@ pub(crate) static TOOLS: &[Entry] = &[
         description: "Deprecated: use nerve_create_node.",
         kind: Kind::Adds,
         schema: schema_for_input::<args::CreateChannel>,
-        run: |call| Box::pin(older::create_channel(call)),
+        run: |call| Box::pin(deprecated::create_channel(call)),
     },
     Entry {
         name: "nerve_send",
@@ -160,7 +160,7 @@ pub(crate) static TOOLS: &[Entry] = &[
         description: "Deprecated: use nerve_execute.",
         kind: Kind::Changes,
         schema: schema_for_input::<args::Send>,
-        run: |call| Box::pin(older::send(call)),
+        run: |call| Box::pin(deprecated::send(call)),
     },
     Entry {
         name: "nerve_list_channels",
@@ -168,7 +168,7 @@ pub(crate) static TOOLS: &[Entry] = &[
         description: "Deprecated: use nerve_list_nodes.",
         kind: Kind::Reads,
         schema: schema_for_input::<args::ListNodes>,
-        run: |call| Box::pin(older::list_channels(call)),
+        run: |call| Box::pin(deprecated::list_channels(call)),
     },
     Entry {
         name: "nerve_close_channel",
@@ -176,7 +176,7 @@ pub(crate) static TOOLS: &[Entry] = &[
         description: "Deprecated: use nerve_stop_node.",
         kind: Kind::Changes,
         schema: schema_for_input::<args::CloseChannel>,
-        run: |call| Box::pin(older::close_channel(call)),
+        run: |call| Box::pin(deprecated::close_channel(call)),
     },
 ];
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::args;
 use crate::call::Call;
-use crate::outcome::{ANSWER_HINT, Failure, MAX_TEXT, Success, bounded, cut, listed};
+use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, bounded, cut, listed};
 
 /// Lines that are read where nobody says how many.
 const LINES: usize = 100;

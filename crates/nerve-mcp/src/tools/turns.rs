@@ -12,7 +12,7 @@ use super::args;
 use super::nodes::seconds;
 use crate::call::{Call, News, Waited, of_node};
 use crate::link::Listening;
-use crate::outcome::{Failure, MAX_TEXT, Success, cut};
+use crate::tool_result::{Failure, MAX_TEXT, Success, cut};
 
 /// What is told of a turn while it runs.
 const NEWS: [EventType; 3] = [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];

@@ -5,19 +5,19 @@
 //! | [`token`] | the secret file, and the comparison |
 //! | [`tls`] | certificate and key of a server |
 //! | [`address`] | which addresses need TLS |
-//! | `door` | who knows the token comes in; who does not is held off |
-//! | `strangers` | who has not shown it yet; few, and the oldest goes first |
-//! | `origin` | from which network a client comes |
-//! | `notices` | what of all that is logged |
+//! | `auth` | who knows the token comes in; who does not is held off |
+//! | `preauth_limit` | who has not shown it yet; few, and the oldest goes first |
+//! | `subnet` | from which network a client comes |
+//! | `log_limit` | what of all that is logged |
 
 pub mod address;
-mod door;
-mod notices;
-mod origin;
-pub(crate) mod strangers;
+mod auth;
+mod log_limit;
+pub(crate) mod preauth_limit;
+mod subnet;
 pub mod tls;
 pub mod token;
 
-pub(crate) use door::{Door, Pass};
-pub(crate) use notices::Notices;
-pub(crate) use strangers::{Stranger, Strangers};
+pub(crate) use auth::{Door, Pass};
+pub(crate) use log_limit::Notices;
+pub(crate) use preauth_limit::{Stranger, Strangers};

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::body_guard::Watch;
 use super::gate::Guest;
-use super::holding::Watch;
-use super::patience;
+use super::idle_timeout;
 
 /// An answer of which a client takes nothing for so long is given up, as TCP does it with one over HTTP/1.1; the client with it, if it takes
 /// nothing of any.
@@ -94,8 +94,8 @@ impl Activity {
             let until = {
                 let mut state = self.lock();
                 match (guest.is_in(), state.open.is_empty()) {
-                    (false, _) => Some(state.asked + patience::STRANGERS),
-                    (true, true) => Some(state.ended + patience::GUESTS),
+                    (false, _) => Some(state.asked + idle_timeout::STRANGERS),
+                    (true, true) => Some(state.ended + idle_timeout::GUESTS),
                     (true, false) => match state.give_up(Instant::now()) {
                         Some(next) => next,
                         None => return,
@@ -176,7 +176,7 @@ mod tests {
         let slow = activity.begin();
         let started = Instant::now();
         activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), patience::STRANGERS);
+        assert_eq!(started.elapsed(), idle_timeout::STRANGERS);
 
         assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
         let still_there = tokio::time::timeout(Duration::from_secs(3600), activity.silence(&guest)).await;
@@ -188,7 +188,7 @@ mod tests {
         drop(slow);
         let started = Instant::now();
         activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), patience::GUESTS);
+        assert_eq!(started.elapsed(), idle_timeout::GUESTS);
     }
 
     #[tokio::test(start_paused = true)]

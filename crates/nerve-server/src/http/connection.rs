@@ -15,9 +15,9 @@ use tokio_util::task::TaskTracker;
 
 use super::Site;
 use super::activity::Activity;
+use super::body_guard::Holding;
 use super::gate::{self, Guest};
-use super::holding::Holding;
-use super::patience::{self, Patience};
+use super::idle_timeout::{self, Patience};
 use super::stream::{Stream, Version};
 use crate::connection::{HungUp, Link};
 use crate::metrics::Transport;
@@ -64,7 +64,7 @@ pub(crate) async fn serve(visitor: Visitor, site: Site) {
     let closing = site.closing.clone();
     let mut stream = Stream::new(read, write);
     let version = tokio::select! {
-        version = tokio::time::timeout(patience::STRANGERS, stream.version()) => version,
+        version = tokio::time::timeout(idle_timeout::STRANGERS, stream.version()) => version,
         () = closing.cancelled() => return,
     };
     let Ok(Ok(Some(version))) = version else { return };
@@ -108,7 +108,7 @@ impl Client<'_> {
         });
         let connection = http1::Builder::new()
             .timer(patience)
-            .header_read_timeout(patience::STRANGERS)
+            .header_read_timeout(idle_timeout::STRANGERS)
             // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
             .half_close(true)
             .max_buf_size(HEAD)

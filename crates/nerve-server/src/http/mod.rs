@@ -6,45 +6,45 @@
 //! | `gate` | who may come in: Host, Origin, token; what all answers have |
 //! | `hosts` | under which names the server may be called |
 //! | `resource` | commands of the wire as resources |
-//! | `own` | what is no single command |
+//! | `builtin` | what is no single command |
 //! | `metrics` | numbers for Prometheus |
 //! | `agentapi` | a node as agentapi shows an agent |
 //! | [`mount`] | what other crates serve behind the same gate |
 //! | `query`, `body`, `page` | parts of requests and answers, within bounds |
-//! | `budget`, `holding` | the memory that bodies take, and how long they do |
-//! | `sse`, `socket` | events, and whole connections |
+//! | `budget`, `body_guard` | the memory that bodies take, and how long they do |
+//! | `sse`, `websocket` | events, and whole connections |
 //! | `connection` | one client: HTTP/1.1 or HTTP/2, the end of both |
 //! | `stream` | its bytes, before a protocol is chosen for them and after it |
 //! | `plain` | HTTP in the clear where TLS is spoken |
-//! | `patience`, `activity` | how long a connection may keep silent |
+//! | `idle_timeout`, `activity` | how long a connection may keep silent |
 //! | `problem`, `request_id` | errors, and how a request is called |
-//! | `document`, `readable` | the table as OpenAPI, and as a page |
+//! | `document`, `docs_page` | the table as OpenAPI, and as a page |
 
 mod activity;
 mod agentapi;
 mod body;
+mod body_guard;
 mod budget;
+mod builtin;
 mod connection;
+mod docs_page;
 mod document;
 mod gate;
-mod holding;
 mod hosts;
+mod idle_timeout;
 mod metrics;
 pub(crate) mod mount;
 mod operation;
 mod operations;
-mod own;
 mod page;
-mod patience;
 pub(crate) mod plain;
 mod problem;
 mod query;
-mod readable;
 mod request_id;
 mod resource;
-mod socket;
 mod sse;
 mod stream;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ use self::resource::PathParams;
 use crate::access::Door;
 use crate::metrics::Metrics;
 use crate::server::Clients;
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// What is spoken inside TLS.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
@@ -156,12 +156,12 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
         }
         Does::Own(what, _) => match what {
             Own::Metrics => on(method, metrics::serve),
-            Own::Health => on(method, async || own::health()),
+            Own::Health => on(method, async || builtin::health()),
             Own::Document => on(method, async || resource::json_body(document())),
-            Own::Page => on(method, async || -> Response { readable::page() }),
-            Own::Line => on(method, own::any),
-            Own::Shutdown => on(method, own::shutdown),
-            Own::Socket => on(method, socket::serve),
+            Own::Page => on(method, async || -> Response { docs_page::page() }),
+            Own::Line => on(method, builtin::any),
+            Own::Shutdown => on(method, builtin::shutdown),
+            Own::Socket => on(method, websocket::serve),
             Own::Events => on(method, move |state: State<Shared>, request: Request| {
                 sse::serve(operation, state, request)
             }),
@@ -171,7 +171,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
                 })
             }
             Own::Recordings => on(method, move |state: State<Shared>, request: Request| {
-                own::recordings(operation, state, request)
+                builtin::recordings(operation, state, request)
             }),
         },
     }

@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::body::Sent;
+use super::body_guard::{Holding, Watch};
 use super::budget::{Budget, Share};
-use super::holding::{Holding, Watch};
 use super::operation::Mapped;
 use super::page::Page;
 use super::problem::Problem;
 use super::{Shared, body, query};
-use crate::serving::Serving;
+use crate::state::Serving;
 use crate::{convert, requests};
 
 /// Names and texts behind the `?`, as they stand there.

@@ -19,7 +19,7 @@ use super::query;
 use super::resource::raw_query;
 use crate::convert::{self, Request as Understood};
 use crate::events::Queue;
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// A comment is sent when nothing else was for so long, so that whoever is between does not hang up.
 const HEARTBEAT: Duration = Duration::from_secs(15);

@@ -16,7 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::connection::{Connection, Line};
 use crate::error::ClientError;
-use crate::inbox::Inbox;
+use crate::event_router::Inbox;
 use crate::pending::{Extras, PendingReply};
 use crate::socket;
 use crate::tls::{Tls, split};

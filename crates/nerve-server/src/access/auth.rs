@@ -13,8 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::notices::Notices;
-use super::origin::Origin;
+use super::log_limit::Notices;
+use super::subnet::Origin;
 use super::token::{Token, TokenFile};
 
 /// Wrong tokens that wait for their answer.

@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::connection::Connection;
+use crate::endpoint::{self, Way};
 use crate::error::ClientError;
-use crate::inbox::Inbox;
+use crate::event_router::Inbox;
 use crate::pending::{Closed, Extras};
 use crate::reconnect::{Backoff, Reconnect, chance};
-use crate::way::{self, Way};
 
 /// What makes connections. Shared by a link and its keeper.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ impl Core {
             for subscribing in [subscribing, anew] {
                 let params = subscribing.params();
                 let extras = Extras { chunks: None, subscribing: Some(subscribing) };
-                let asked = way::ask(&connection, &self.inbox, CommandType::Subscribe, params, extras);
+                let asked = endpoint::ask(&connection, &self.inbox, CommandType::Subscribe, params, extras);
                 asked.await?.wait().await.outcome?;
                 if !connection.shared().is_muted() {
                     break;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::origin::Origin;
+use super::subnet::Origin;
 
 /// At one time.
 pub(crate) const MOST: usize = 256;

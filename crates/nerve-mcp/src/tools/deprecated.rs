@@ -2,7 +2,7 @@
 
 use super::{args, nodes, turns};
 use crate::call::Call;
-use crate::outcome::{Failure, Success};
+use crate::tool_result::{Failure, Success};
 
 pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
     let args::CreateChannel { channel_id, command, cwd } = call.arguments()?;

@@ -14,7 +14,7 @@ use crate::connection::{self, Link, ReadHalf, WriteHalf};
 use crate::convert::{self, Authenticate};
 use crate::metrics::Transport;
 use crate::server::{CLOSE_PATIENCE, Clients};
-use crate::serving::Serving;
+use crate::state::Serving;
 use crate::tcp::Visitor;
 
 /// How long a client may take to show its token.

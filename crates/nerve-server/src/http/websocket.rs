@@ -20,7 +20,7 @@ use super::problem::Problem;
 use crate::access::Pass;
 use crate::connection::{self, Link, SentAway};
 use crate::metrics::Transport;
-use crate::serving::Serving;
+use crate::state::Serving;
 
 /// Bytes that wait between the WebSocket and the connection behind it, each way.
 const PIPE: usize = 64 * 1024;
