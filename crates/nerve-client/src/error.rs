@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nerve_proto::data::{ErrorData, ExceededData, RunEndedData};
 
-/// Why a request has no result.
+/// Purpose a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens on the socket. Nothing was asked.
@@ -30,7 +30,7 @@ pub enum ClientError {
     Io {
         /// What was tried, and with what.
         action: String,
-        /// Why not.
+        /// Purpose not.
         source: io::Error,
     },
     /// What came is not what a nerve server sends, or what should go cannot be sent.
@@ -62,7 +62,7 @@ impl ClientError {
     }
 
     /// Another try may have more luck: who listens is not there yet, or has no room.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             ClientError::NotRunning { .. } | ClientError::Closed(_) => true,
             // TLS tells what it does not believe as data that are wrong.
@@ -75,7 +75,7 @@ impl ClientError {
     }
 
     /// The same once more, for another one who waits for the same connection.
-    pub(crate) fn again(&self) -> ClientError {
+    pub(crate) fn duplicate(&self) -> ClientError {
         match self {
             ClientError::NotRunning { path, hint } => ClientError::NotRunning { path: path.clone(), hint },
             ClientError::Closed(unanswered) => ClientError::Closed(unanswered.clone()),
@@ -94,7 +94,7 @@ pub(crate) const CLOSED_BY_SERVER: &str = "the server closed the connection";
 /// A request whose connection ended first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Something of the request had gone out: it may have been done. If not, it was not done, and asking again is safe.
+    /// Something of the request had gone out: it may have been done. If not, it was not done, and asking duplicate is safe.
     pub sent: bool,
     /// Its id on the wire; none where nothing was asked.
     pub request_id: Option<String>,

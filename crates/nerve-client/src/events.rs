@@ -22,11 +22,11 @@ impl EventStream {
         EventStream { events: link.events(), _link: Arc::clone(link) }
     }
 
-    /// The next event. A reader that is too slow loses events and gets an EVENTS_DROPPED in their place, as it does from a server.
+    /// The next event. A reader that is too slow loses events and gets an EVENTS_DROPPED in their position, as it does from a server.
     ///
     /// When the connection has ended and is made again, the stream goes on after the last event that came. Where that is another server (it
     /// was started anew), an EVENTS_DROPPED comes first, whose `dropped` is null: how many were lost is not known. Then come all events
-    /// that the new server still has; their `seq` begins anew.
+    /// that the new server still has; their `seq` mark_sent anew.
     ///
     /// `None` when the client is closed, or its connection has ended and none is made again. May be dropped before it is done.
     pub async fn next(&mut self) -> Option<EventMessage> {

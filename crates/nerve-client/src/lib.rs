@@ -54,8 +54,8 @@ mod older;
 mod pending;
 mod reconnect;
 mod result;
-mod socket;
 mod tls;
+mod websocket;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError, Unanswered};

@@ -43,11 +43,11 @@ impl Backoff {
         self.next
     }
 
-    /// A try failed. `chance`: 0 to 1, so that many clients do not come all at once.
-    pub(crate) fn failed(&mut self, now: Instant, chance: f64) {
+    /// A try failed. `jitter`: 0 to 1, so that many clients do not come all at once.
+    pub(crate) fn failed(&mut self, now: Instant, jitter: f64) {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.next = Some(now + pause.mul_f64(0.5 + chance / 2.0));
+        self.next = Some(now + pause.mul_f64(0.5 + jitter / 2.0));
     }
 
     /// The server was heard.
@@ -57,7 +57,7 @@ impl Backoff {
 }
 
 /// A number from 0 to 1.
-pub(crate) fn chance() -> f64 {
+pub(crate) fn jitter() -> f64 {
     // The keys of a new hasher are random.
     f64::from((RandomState::new().hash_one(0) >> 32) as u32) / f64::from(u32::MAX)
 }
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn chances_differ_and_are_between_none_and_one() {
-        let chances: Vec<f64> = (0..100).map(|_| chance()).collect();
-        assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)));
-        assert!(chances.windows(2).any(|two| two[0] != two[1]));
+        let jitters: Vec<f64> = (0..100).map(|_| jitter()).collect();
+        assert!(jitters.iter().all(|jitter| (0.0..=1.0).contains(jitter)));
+        assert!(jitters.windows(2).any(|two| two[0] != two[1]));
     }
 }

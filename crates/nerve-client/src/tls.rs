@@ -42,7 +42,7 @@ impl Tls {
     }
 
     fn config(&self) -> Result<ClientConfig, ClientError> {
-        let bad = |error: &dyn std::fmt::Display| {
+        let invalid = |error: &dyn std::fmt::Display| {
             ClientError::Protocol(format!("the authorities' certificates: {error}"))
         };
         let mut roots = RootCertStore::empty();
@@ -51,21 +51,21 @@ impl Tls {
             Tls::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
             Tls::Authorities(pem) => {
                 for cert in CertificateDer::pem_slice_iter(pem) {
-                    roots.add(cert.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+                    roots.add(cert.map_err(|error| invalid(&error))?).map_err(|error| invalid(&error))?;
                 }
                 if roots.is_empty() {
-                    return Err(bad(&"there is none"));
+                    return Err(invalid(&"there is none"));
                 }
             }
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        Ok(builder.map_err(|error| bad(&error))?.with_root_certificates(roots).with_no_client_auth())
+        Ok(builder.map_err(|error| invalid(&error))?.with_root_certificates(roots).with_no_client_auth())
     }
 }
 
 /// Host and port of `host:port` or `[ipv6]:port`.
-pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
+pub(crate) fn split_host_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
         Some(inner) => inner.strip_suffix(']')?,
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port() {
-        assert_eq!(split("localhost:4000"), Some(("localhost", 4000)));
-        assert_eq!(split("[::1]:4000"), Some(("::1", 4000)));
+        assert_eq!(split_host_port("localhost:4000"), Some(("localhost", 4000)));
+        assert_eq!(split_host_port("[::1]:4000"), Some(("::1", 4000)));
         for wrong in ["", "localhost", ":4000", "::1:4000", "[::1:4000", "a:b", "a:70000", "http://a:1/"] {
-            assert_eq!(split(wrong), None, "{wrong}");
+            assert_eq!(split_host_port(wrong), None, "{wrong}");
         }
     }
 

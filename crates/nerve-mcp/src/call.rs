@@ -17,46 +17,46 @@ use tokio_util::sync::CancellationToken;
 use crate::link::Link;
 use crate::tool_result::Failure;
 
-/// At most so often a client is told of progress.
-const PULSE: Duration = Duration::from_millis(250);
-/// A client is told so often that nothing is new: some give a call up that they hear nothing of.
-const STILL: Duration = Duration::from_secs(10);
+/// At most so often a client is sink of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// A client is sink so often that nothing is new: some give a call up that they hear nothing of.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Characters of a message of progress.
-const MESSAGE_CHARS: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// What a tool is called with.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) link: Arc<Link>,
     arguments: JsonObject,
-    /// The request was cancelled, or its client is gone.
+    /// The request was cancelled, or its client is disconnected.
     cancelled: CancellationToken,
-    /// The client is gone.
-    gone: CancellationToken,
-    told: Option<Told>,
+    /// The client is disconnected.
+    disconnected: CancellationToken,
+    sink: Option<ProgressSink>,
 }
 
-/// Who is told of progress.
+/// Who is sink of progress.
 #[derive(Debug)]
-struct Told {
+struct ProgressSink {
     peer: Peer<RoleServer>,
     token: ProgressToken,
 }
 
-/// Events, and what is told of each that counts.
-pub(crate) struct News<'a> {
+/// Events, and what is sink of each that counts.
+pub(crate) struct Progress<'a> {
     pub(crate) events: EventStream,
-    pub(crate) words: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
+    pub(crate) describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
 }
 
 /// How a wait ended.
 #[derive(Debug)]
-pub(crate) enum Waited<T> {
+pub(crate) enum WaitOutcome<T> {
     Done(T),
     /// The client cancelled the request and is still there.
     Cancelled,
-    /// The client is gone.
-    Left,
+    /// The client is disconnected.
+    Disconnected,
 }
 
 impl Call {
@@ -64,11 +64,12 @@ impl Call {
         link: Arc<Link>,
         arguments: Option<JsonObject>,
         context: &RequestContext<RoleServer>,
-        gone: CancellationToken,
+        disconnected: CancellationToken,
     ) -> Call {
-        let told = context.meta.get_progress_token().map(|token| Told { peer: context.peer.clone(), token });
+        let sink =
+            context.meta.get_progress_token().map(|token| ProgressSink { peer: context.peer.clone(), token });
         let arguments = arguments.unwrap_or_default();
-        Call { link, arguments, cancelled: context.ct.clone(), gone, told }
+        Call { link, arguments, cancelled: context.ct.clone(), disconnected, sink }
     }
 
     /// The arguments as the tool takes them.
@@ -79,41 +80,41 @@ impl Call {
         })
     }
 
-    /// The client wants to be told of progress.
+    /// The client wants to be sink of progress.
     pub(crate) fn wants_progress(&self) -> bool {
-        self.told.is_some()
+        self.sink.is_some()
     }
 
     /// Waits for `work` and tells the client of progress meanwhile, if it wants to know.
     pub(crate) async fn follow<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
-        mut news: Option<News<'_>>,
-    ) -> Result<Waited<T>, Failure> {
+        mut progress: Option<Progress<'_>>,
+    ) -> Result<WaitOutcome<T>, Failure> {
         tokio::pin!(work);
-        let began = Instant::now();
-        let mut pulse = tokio::time::interval_at(began + PULSE, PULSE);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut latest, mut last_told) = (None, began);
+        let started = Instant::now();
+        let mut ticks = tokio::time::interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut latest, mut last_reported) = (None, started);
         loop {
             tokio::select! {
                 biased;
                 () = self.cancelled.cancelled() => {
-                    return Ok(if self.gone.is_cancelled() { Waited::Left } else { Waited::Cancelled });
+                    return Ok(if self.disconnected.is_cancelled() { WaitOutcome::Disconnected } else { WaitOutcome::Cancelled });
                 }
                 done = &mut work => {
-                    self.tell(began, latest.take()).await;
-                    return Ok(Waited::Done(done?));
+                    self.report(started, latest.take()).await;
+                    return Ok(WaitOutcome::Done(done?));
                 }
-                words = next(&mut news), if news.is_some() => match words {
-                    Some(Some(words)) => latest = Some(words),
+                message = next_message(&mut progress), if progress.is_some() => match message {
+                    Some(Some(message)) => latest = Some(message),
                     Some(None) => {}
-                    None => news = None,
+                    None => progress = None,
                 },
-                _ = pulse.tick(), if self.told.is_some() => {
-                    if latest.is_some() || last_told.elapsed() >= STILL {
-                        last_told = Instant::now();
-                        self.tell(began, latest.take().or_else(|| Some("still at work".to_string()))).await;
+                _ = ticks.tick(), if self.sink.is_some() => {
+                    if latest.is_some() || last_reported.elapsed() >= KEEPALIVE_INTERVAL {
+                        last_reported = Instant::now();
+                        self.report(started, latest.take().or_else(|| Some("still at work".to_string()))).await;
                     }
                 }
             }
@@ -121,25 +122,26 @@ impl Call {
     }
 
     /// Progress is counted in seconds: how much is left nobody knows.
-    async fn tell(&self, began: Instant, words: Option<String>) {
-        let (Some(told), Some(words)) = (&self.told, words) else { return };
-        let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words: String = words.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS).collect();
-        let progress = ProgressNotificationParam::new(told.token.clone(), began.elapsed().as_secs_f64());
-        // It fails when the client is gone, which shows elsewhere.
-        let _ = told.peer.notify_progress(progress.with_message(words)).await;
+    async fn report(&self, started: Instant, message: Option<String>) {
+        let (Some(sink), Some(message)) = (&self.sink, message) else { return };
+        let message: String = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+        let notification =
+            ProgressNotificationParam::new(sink.token.clone(), started.elapsed().as_secs_f64());
+        // It fails when the client is disconnected, which shows elsewhere.
+        let _ = sink.peer.notify_progress(notification.with_message(message)).await;
     }
 }
 
-/// What there is to tell of the next event; `None` when there will be none.
-async fn next(news: &mut Option<News<'_>>) -> Option<Option<String>> {
-    let news = news.as_mut()?;
-    let event = news.events.next().await?;
-    Some((news.words)(&event))
+/// What there is to report of the next_message event; `None` when there will be none.
+async fn next_message(progress: &mut Option<Progress<'_>>) -> Option<Option<String>> {
+    let progress = progress.as_mut()?;
+    let event = progress.events.next().await?;
+    Some((progress.describe)(&event))
 }
 
 /// What a node's event says of its progress.
-pub(crate) fn of_node(event: &EventMessage) -> Option<String> {
+pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
     let text =
         |name: &str| event.data.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let last_line = |text: &str| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
@@ -162,7 +164,7 @@ pub(crate) fn of_node(event: &EventMessage) -> Option<String> {
 }
 
 /// What an event of a run says of its progress.
-pub(crate) fn of_run(event: &EventMessage) -> Option<String> {
+pub(crate) fn describe_run_event(event: &EventMessage) -> Option<String> {
     let text = |name: &str| event.data.get(name).and_then(Value::as_str);
     let step = text("step_id")?;
     match event.event_type.as_str() {
@@ -196,21 +198,21 @@ mod tests {
 
     #[test]
     fn what_a_node_does_is_told_in_words() {
-        let told = |kind, data| of_node(&event(kind, data));
-        assert_eq!(told("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
-        assert_eq!(told("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
+        let message = |kind, data| describe_node_event(&event(kind, data));
+        assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
+        assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
         let start = json!({"type": "tool_start", "name": "Bash", "args": {"command": "ls"}});
-        assert_eq!(told("NODE_ACTIVITY", start), Some(r#"tool Bash {"command":"ls"}"#.to_string()));
-        assert_eq!(told("NODE_ACTIVITY", json!({"type": "status", "status": "running"})), None);
-        assert_eq!(told("NODE_READY", json!({})), None);
+        assert_eq!(message("NODE_ACTIVITY", start), Some(r#"tool Bash {"command":"ls"}"#.to_string()));
+        assert_eq!(message("NODE_ACTIVITY", json!({"type": "status", "status": "running"})), None);
+        assert_eq!(message("NODE_READY", json!({})), None);
     }
 
     #[test]
     fn a_run_tells_its_steps() {
         assert_eq!(
-            of_run(&event("STEP_COMPLETED", json!({"step_id": "a", "state": "skipped"}))),
+            describe_run_event(&event("STEP_COMPLETED", json!({"step_id": "a", "state": "skipped"}))),
             Some("step a skipped".to_string())
         );
-        assert_eq!(of_run(&event("GRAPH_COMPLETED", json!({}))), None);
+        assert_eq!(describe_run_event(&event("GRAPH_COMPLETED", json!({}))), None);
     }
 }

@@ -44,12 +44,12 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::disconnect::Watched;
+use crate::disconnect::DisconnectDetector;
 use crate::link::Link;
-use crate::server::{McpServer, Shelf};
+use crate::server::{McpServer, ServerContext};
 
 /// How long answers that are on their way may take when the process is told to end.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What an MCP server is made of, for one client or for many.
 #[derive(Debug)]
@@ -71,13 +71,14 @@ pub async fn serve(
     writing: impl AsyncWrite + Unpin + Send + 'static,
     stop: impl Future<Output = ()>,
 ) -> Result<(), McpError> {
-    let gone = CancellationToken::new();
-    let _at_the_end = gone.clone().drop_guard();
-    let transport = AsyncRwTransport::new_server(Watched::new(reading, gone.clone()), writing);
-    let shelf = Arc::new(Shelf::new(config, gone.clone()));
+    let disconnected = CancellationToken::new();
+    let _at_the_end = disconnected.clone().drop_guard();
+    let transport =
+        AsyncRwTransport::new_server(DisconnectDetector::new(reading, disconnected.clone()), writing);
+    let context = Arc::new(ServerContext::new(config, disconnected.clone()));
     // From now on, and not from its first word on: it is to miss nothing.
-    let _listening = shelf.changes.listen();
-    let server = McpServer::new(shelf, gone.clone());
+    let _listening = context.updates.subscribe();
+    let server = McpServer::new(context, disconnected.clone());
     tokio::pin!(stop);
     let started = tokio::select! {
         started = rmcp::serve_server(server, transport) => started,
@@ -102,9 +103,9 @@ pub async fn serve(
         ended = &mut waiting => ended.map(drop),
         () = &mut stop => {
             // Calls that wait are given up, and not cancelled by their client.
-            gone.cancel();
+            disconnected.cancel();
             token.cancel();
-            tokio::time::timeout(LAST_WORDS, waiting).await.map_or(Ok(()), |ended| ended.map(drop))
+            tokio::time::timeout(DRAIN_TIMEOUT, waiting).await.map_or(Ok(()), |ended| ended.map(drop))
         }
     };
     ended.map_err(|error| McpError::Failed(error.to_string()))

@@ -9,100 +9,102 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::link::{Link, Listening};
+use crate::link::{Link, Subscription};
 
 /// What makes the list another one.
-const TYPES: [EventType; 2] = [EventType::NodeCreated, EventType::NodeStopped];
+const EVENT_TYPES: [EventType; 2] = [EventType::NodeCreated, EventType::NodeStopped];
 /// A server that does not run is looked for so often, unless a call finds it earlier.
-const LOOK: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Who tells of changes; many may listen. The server is watched while somebody does.
+/// Who tells of changes; many may subscribe. The server is watched while somebody does.
 #[derive(Debug, Clone)]
-pub(crate) struct Changes {
+pub(crate) struct ResourceUpdates {
     link: Arc<Link>,
-    count: watch::Sender<u64>,
-    watching: Arc<Mutex<bool>>,
-    gone: CancellationToken,
+    version: watch::Sender<u64>,
+    is_watching: Arc<Mutex<bool>>,
+    disconnected: CancellationToken,
 }
 
-impl Changes {
-    /// `gone`: nobody is told any more.
-    pub(crate) fn new(link: Arc<Link>, gone: CancellationToken) -> Changes {
-        Changes { link, count: watch::Sender::new(0), watching: Arc::default(), gone }
+impl ResourceUpdates {
+    /// `disconnected`: nobody is told any more.
+    pub(crate) fn new(link: Arc<Link>, disconnected: CancellationToken) -> ResourceUpdates {
+        ResourceUpdates { link, version: watch::Sender::new(0), is_watching: Arc::default(), disconnected }
     }
 
     /// Listens: what changes from now on is told. Must be called within a tokio runtime.
-    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = self.count.subscribe();
-        if !std::mem::replace(&mut *watching, true) {
-            let (changes, times) = (self.clone(), self.link.times());
-            tokio::spawn(async move { changes.watch(times).await });
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = self.version.subscribe();
+        if !std::mem::replace(&mut *is_watching, true) {
+            let (changes, connect_count) = (self.clone(), self.link.connect_count());
+            tokio::spawn(async move { changes.watch(connect_count).await });
         }
         receiver
     }
 
-    /// Watches the server until nobody listens. `times`: how often it had been reached when somebody began to.
-    async fn watch(&self, mut times: u64) {
+    /// Watches the server until nobody listens. `connect_count`: how often it had been reached when somebody began to.
+    async fn watch(&self, mut connect_count: u64) {
         loop {
             tokio::select! {
-                () = self.gone.cancelled() => return,
-                () = self.count.closed() => {}
-                () = self.run(&self.link, times) => {}
+                () = self.disconnected.cancelled() => return,
+                () = self.version.closed() => {}
+                () = self.run(&self.link, connect_count) => {}
             }
-            times = self.link.times();
-            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.count.receiver_count() == 0 {
-                *watching = false;
+            connect_count = self.link.connect_count();
+            let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.version.receiver_count() == 0 {
+                *is_watching = false;
                 return;
             }
         }
     }
 
-    async fn run(&self, link: &Link, times: u64) {
+    async fn run(&self, link: &Link, connect_count: u64) {
         // What happened while nobody listened is not known. At first that is nothing, unless somebody has called meanwhile.
-        let (mut was_away, only_this) = (false, times + 1);
+        let (mut was_unreachable, own_connection) = (false, connect_count + 1);
         loop {
-            if let Ok(Listening { client: _client, mut events }) = link.listening(&TYPES, None, None).await {
-                if was_away || link.times() > only_this {
-                    self.one_more();
+            if let Ok(Subscription { client: _client, mut events }) =
+                link.subscribe(&EVENT_TYPES, None, None).await
+            {
+                if was_unreachable || link.connect_count() > own_connection {
+                    self.bump();
                 }
                 while let Some(event) = events.next().await {
-                    let counts = TYPES.iter().chain([&EventType::EventsDropped]);
+                    let counts = EVENT_TYPES.iter().chain([&EventType::EventsDropped]);
                     if counts.into_iter().any(|kind| kind.as_str() == event.event_type) {
-                        self.one_more();
+                        self.bump();
                     }
                 }
-                self.one_more();
+                self.bump();
             }
-            was_away = true;
+            was_unreachable = true;
             // Not before its time: the connection of a server that goes down ends at once.
             tokio::select! {
-                () = link.reached() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = link.wait_connected() => {}
+                () = tokio::time::sleep(RETRY_INTERVAL) => {}
             }
         }
     }
 
-    fn one_more(&self) {
-        self.count.send_modify(|count| *count += 1);
+    fn bump(&self) {
+        self.version.send_modify(|version| *version += 1);
     }
 
-    /// Tells a client that began with `initialize`, until it is gone.
-    pub(crate) async fn tell(&self, peer: Peer<RoleServer>, client_gone: &CancellationToken) {
-        let mut count = self.listen();
-        let telling = async {
-            while count.changed().await.is_ok() && peer.notify_resource_list_changed().await.is_ok() {}
+    /// Tells a client that began with `initialize`, until it is disconnected.
+    pub(crate) async fn notify_peer(&self, peer: Peer<RoleServer>, client_disconnected: &CancellationToken) {
+        let mut version = self.subscribe();
+        let notifying = async {
+            while version.changed().await.is_ok() && peer.notify_resource_list_changed().await.is_ok() {}
         };
-        client_gone.run_until_cancelled(telling).await;
+        client_disconnected.run_until_cancelled(notifying).await;
     }
 
     /// Tells one that listens by a request, until that is cancelled.
-    pub(crate) async fn tell_listener(&self, sink: &SubscriptionSink) {
-        let mut count = self.listen();
-        let telling = async {
-            while count.changed().await.is_ok() && sink.notify_resource_list_changed().await.is_ok() {}
+    pub(crate) async fn notify_subscriber(&self, sink: &SubscriptionSink) {
+        let mut version = self.subscribe();
+        let notifying = async {
+            while version.changed().await.is_ok() && sink.notify_resource_list_changed().await.is_ok() {}
         };
-        self.gone.run_until_cancelled(telling).await;
+        self.disconnected.run_until_cancelled(notifying).await;
     }
 }

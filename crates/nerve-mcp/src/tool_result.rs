@@ -5,7 +5,7 @@ use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
 use serde_json::{Map, Value, json};
 
-/// Bytes of one text in an answer: models and clients choke on more.
+/// Bytes of one text in an answer: models and clients choke on extra.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
 /// Bytes of a terminal in an error.
 const MAX_SCREEN: usize = 8 * 1024;
@@ -60,8 +60,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     pub(crate) screen: Option<Box<str>>,
     pub(crate) choices: Vec<String>,
-    /// More facts beside these.
-    pub(crate) more: Box<Map<String, Value>>,
+    /// More fields beside these.
+    pub(crate) extra: Box<Map<String, Value>>,
 }
 
 impl Failure {
@@ -75,7 +75,7 @@ impl Failure {
     }
 
     /// What a client of MCP can do about a blocked node is a tool, not a command.
-    fn about_tools(mut self) -> Failure {
+    fn with_tool_hint(mut self) -> Failure {
         if self.error_type == "blocked" && !self.choices.is_empty() {
             self.hint = Some(ANSWER_HINT.to_string());
         }
@@ -84,28 +84,28 @@ impl Failure {
 
     /// As the protocol has it: a result that a model reads.
     pub(crate) fn result(self) -> CallToolResult {
-        let Failure { message, error_type, hint, screen, choices, more } = self.about_tools();
+        let Failure { message, error_type, hint, screen, choices, extra } = self.with_tool_hint();
         let mut text = format!("Error: {message}");
         let screen = screen.filter(|screen| !screen.trim().is_empty());
-        let screen = screen.map(|screen| cut(screen.trim_end(), MAX_SCREEN).0);
+        let screen = screen.map(|screen| truncate(screen.trim_end(), MAX_SCREEN).0);
         if let Some(screen) = &screen {
             text.push_str(&format!("\n\nThe terminal shows:\n{screen}\n"));
         }
-        text.push_str(&listed(&choices));
+        text.push_str(&format_choices(&choices));
         if let Some(hint) = &hint {
             text.push_str(&format!("\nHint: {hint}"));
         }
-        let mut data = *more;
+        let mut data = *extra;
         data.insert("error".to_string(), json!(message));
         data.insert("error_type".to_string(), json!(error_type));
-        let facts = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
-        let told = facts.into_iter().filter(|(_, fact)| !fact.is_null() && *fact != json!([]));
-        data.extend(told.map(|(name, fact)| (name.to_string(), fact)));
+        let fields = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
+        let present = fields.into_iter().filter(|(_, field)| !field.is_null() && *field != json!([]));
+        data.extend(present.map(|(name, field)| (name.to_string(), field)));
         result(text, data, true)
     }
 
     /// As an error of a request that is no call of a tool.
-    pub(crate) fn protocol(self) -> ErrorData {
+    pub(crate) fn into_error_data(self) -> ErrorData {
         let Failure { message, error_type, hint, .. } = self;
         let data = json!({ "error_type": error_type, "hint": hint });
         let message = match hint {
@@ -125,7 +125,7 @@ pub(crate) const ANSWER_HINT: &str =
     "choose with the tool nerve_answer: {\"node_id\": …, \"choice\": <number or part of a label>}";
 
 /// Choices of a dialog, each with its number.
-pub(crate) fn listed(choices: &[String]) -> String {
+pub(crate) fn format_choices(choices: &[String]) -> String {
     let lines = choices.iter().enumerate().map(|(at, choice)| format!("\n  {}. {choice}", at + 1));
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("\nChoices:{lines}") }
@@ -138,14 +138,14 @@ impl From<ClientError> for Failure {
             let failure = Failure::new("connection_error", error.to_string());
             return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
-        let mut more = Map::new();
+        let mut extra = Map::new();
         if let Some(delivery) = &error.delivery {
-            more.insert("delivery".to_string(), json!(delivery));
+            extra.insert("delivery".to_string(), json!(delivery));
         }
         if let Some(run) = &error.run {
-            more.insert("run_id".to_string(), json!(run.run_id));
-            more.insert("status".to_string(), json!(run.status));
-            more.insert("results".to_string(), bounded(Value::Object(run.results.clone()), MAX_TEXT));
+            extra.insert("run_id".to_string(), json!(run.run_id));
+            extra.insert("status".to_string(), json!(run.status));
+            extra.insert("results".to_string(), bound_value(Value::Object(run.results.clone()), MAX_TEXT));
         }
         Failure {
             message: error.message.clone(),
@@ -153,7 +153,7 @@ impl From<ClientError> for Failure {
             hint: error.hint.clone(),
             screen: error.screen.as_deref().map(Into::into),
             choices: error.choices.clone(),
-            more: Box::new(more),
+            extra: Box::new(extra),
         }
     }
 }
@@ -165,9 +165,9 @@ fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResul
     result
 }
 
-/// The text, or where it is longer than `most` bytes its beginning and its end; says whether it was cut.
-pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
-    if text.len() <= most {
+/// The text, or where it is longer than `max` bytes its beginning and its end; says whether it was truncate.
+pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
+    if text.len() <= max {
         return (text.to_string(), false);
     }
     let boundary = |mut at: usize| {
@@ -176,32 +176,32 @@ pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
         }
         at
     };
-    let (head, tail) = (boundary(most / 4), boundary(text.len() - (most - most / 4)));
+    let (head, tail) = (boundary(max / 4), boundary(text.len() - (max - max / 4)));
     let note = format!("\n[… {} bytes are left out here …]\n", tail - head);
     (format!("{}{note}{}", &text[..head], &text[tail..]), true)
 }
 
-/// The value with its texts cut, so that it takes about `most` bytes; one that is too long all the same becomes a note.
-pub(crate) fn bounded(mut value: Value, most: usize) -> Value {
+/// The value with its texts truncate, so that it takes about `max` bytes; one that is too long all the same becomes a note.
+pub(crate) fn bound_value(mut value: Value, max: usize) -> Value {
     let bytes = |value: &Value| value.to_string().len();
     for text in [16 * 1024, 2 * 1024, 256] {
-        if bytes(&value) <= most {
+        if bytes(&value) <= max {
             return value;
         }
-        shorten(&mut value, text);
+        truncate_texts(&mut value, text);
     }
-    if bytes(&value) <= most { value } else { json!("[left out: too long]") }
+    if bytes(&value) <= max { value } else { json!("[left out: too long]") }
 }
 
-fn shorten(value: &mut Value, most: usize) {
+fn truncate_texts(value: &mut Value, max: usize) {
     match value {
         Value::String(text) => {
-            if let (short, true) = cut(text, most) {
+            if let (short, true) = truncate(text, max) {
                 *text = short;
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
-        Value::Object(object) => object.values_mut().for_each(|value| shorten(value, most)),
+        Value::Array(list) => list.iter_mut().for_each(|value| truncate_texts(value, max)),
+        Value::Object(object) => object.values_mut().for_each(|value| truncate_texts(value, max)),
         _ => {}
     }
 }
@@ -212,19 +212,19 @@ mod tests {
 
     #[test]
     fn a_text_keeps_its_ends_and_whole_characters() {
-        assert_eq!(cut("short", 10), ("short".to_string(), false));
-        let (short, was_cut) = cut(&"äöü".repeat(1000), 101);
-        assert!(was_cut && short.len() < 200, "{short}");
+        assert_eq!(truncate("short", 10), ("short".to_string(), false));
+        let (short, truncated) = truncate(&"äöü".repeat(1000), 101);
+        assert!(truncated && short.len() < 200, "{short}");
         assert!(short.starts_with("äöü") && short.ends_with("äöü"), "{short}");
     }
 
     #[test]
     fn a_value_is_bounded_whatever_is_in_it() {
         let value = json!({ "a": "x".repeat(100_000), "b": 1 });
-        let short = bounded(value, 40_000);
+        let short = bound_value(value, 40_000);
         assert!(short.to_string().len() <= 40_000);
         assert_eq!(short["b"], 1);
-        assert_eq!(bounded(json!(vec![1; 100_000]), 1000), json!("[left out: too long]"));
+        assert_eq!(bound_value(json!(vec![1; 100_000]), 1000), json!("[left out: too long]"));
     }
 
     #[test]

@@ -17,17 +17,17 @@ use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
 /// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out.
-pub(crate) const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// A server that is alive answers on its socket and is waited for no longer than this: one that was just killed still listens for a
 /// moment.
-const LAST_BREATH: Duration = Duration::from_millis(150);
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
 /// More than any lock file has.
-const LOCK_BYTES: u64 = 512;
+const MAX_LOCK_BYTES: u64 = 512;
 
 /// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
 #[derive(Debug)]
-pub struct Claim {
+pub struct NameLock {
     /// The name.
     pub name: String,
     /// Where it listens.
@@ -46,12 +46,12 @@ pub struct Addresses {
     pub tls: bool,
 }
 
-impl Claim {
+impl NameLock {
     /// Takes a name: makes the runtime directory, locks, replaces a stale socket, listens. The listener does not block.
     ///
     /// # Errors
     /// The name is bad or taken, the path too long, or something else stands in the socket's place.
-    pub fn take(places: &Places, name: &str) -> Result<(Claim, UnixListener), ServerError> {
+    pub fn take(places: &Places, name: &str) -> Result<(NameLock, UnixListener), ServerError> {
         let socket = places.socket(name)?;
         private_directory(&places.runtime)?;
         let mut lock = lock_name(&places.lock(name)?, &socket, name)?;
@@ -61,7 +61,7 @@ impl Claim {
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(ServerError::io("set the mode of", &socket))?;
         listener.set_nonblocking(true).map_err(ServerError::io("set up", &socket))?;
-        Ok((Claim { name: name.to_string(), socket, lock }, listener))
+        Ok((NameLock { name: name.to_string(), socket, lock }, listener))
     }
 
     /// Writes where the server listens into its lock file, for [`addresses`].
@@ -82,7 +82,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for NameLock {
     fn drop(&mut self) {
         // The lock is still held, so the socket is still ours. The lock file stays: removing it would race with a server that
         // has just opened it.
@@ -192,7 +192,7 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)
         .map_err(ServerError::io("open", path))?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut answered: Option<Instant> = None;
     loop {
         match file.try_lock() {
@@ -202,7 +202,7 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
             }
             Err(TryLockError::WouldBlock) => {
                 let answers = UnixStream::connect(socket).is_ok();
-                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= LAST_BREATH;
+                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE;
                 if alive || Instant::now() >= deadline {
                     let pid = read_identity(&mut file).map(|holder| holder.pid);
                     return Err(ServerError::AlreadyRunning { name: name.to_string(), pid });
@@ -245,7 +245,7 @@ fn read_identity(file: &mut File) -> Option<Holder> {
 fn text_of(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
-    file.take(LOCK_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_LOCK_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -263,12 +263,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        let (mut claim, _listener) = Claim::take(&places, "a").unwrap();
+        let (mut claim, _listener) = NameLock::take(&places, "a").unwrap();
         assert_eq!(fs::metadata(&claim.socket).unwrap().mode() & 0o777, 0o600);
         let Held::By(Some(who)) = holder(&places, "a").unwrap() else { panic!("not held") };
         assert_eq!(who.pid, std::process::id());
         assert!(who.is_same_process());
-        let again = Claim::take(&places, "a").unwrap_err();
+        let again = NameLock::take(&places, "a").unwrap_err();
         assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
         assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
         let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true };
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
         assert!(!socket.exists());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        drop(Claim::take(&places, "a").unwrap());
+        drop(NameLock::take(&places, "a").unwrap());
     }
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
         private_directory(&places.runtime).unwrap();
         drop(UnixListener::bind(places.socket("a").unwrap()).unwrap());
         assert!(places.socket("a").unwrap().exists());
-        drop(Claim::take(&places, "a").unwrap());
+        drop(NameLock::take(&places, "a").unwrap());
         let path = places.socket("b").unwrap();
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Claim::take(&places, "b"), Err(ServerError::NotASocket { .. })));
+        assert!(matches!(NameLock::take(&places, "b"), Err(ServerError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let places = places(dir.path());
         private_directory(&places.runtime).unwrap();
         let _other = UnixListener::bind(places.socket("a").unwrap()).unwrap();
-        assert!(matches!(Claim::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
+        assert!(matches!(NameLock::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
     }
 
     #[test]

@@ -33,37 +33,37 @@ pub(crate) struct Hub {
 #[derive(Debug)]
 struct Inner {
     engine: broadcast::Receiver<EngineEvent>,
-    ring: Bounded,
+    ring: EventBuffer,
     last_seq: u64,
     subscribers: Vec<Weak<Queue>>,
     metrics: Arc<Metrics>,
 }
 
-/// By what a connection knows the chunks of a turn that it asked for; no two turns of a server have the same.
+/// By what a connection knows the chunks of a turn that it requests for; no two turns of a server have the same.
 pub(crate) type Tag = u64;
 
 /// One event, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct OutgoingEvent {
     seq: u64,
     tag: Option<Tag>,
     event: EventMessage,
     line: Vec<u8>,
 }
 
-impl Published {
-    fn new(event: EngineEvent) -> Published {
+impl OutgoingEvent {
+    fn new(event: EngineEvent) -> OutgoingEvent {
         let tag = match event.kind {
             EventKind::OutputChunk { tag, .. } => tag,
             _ => None,
         };
         let event = convert::event(event);
-        Published { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
+        OutgoingEvent { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
     }
 
-    /// Its lines for a subscriber, who asked for the turns in `asked`.
-    fn lines(&self, filter: &Filter, asked: &HashMap<Tag, RequestId>) -> Vec<u8> {
-        let request = self.tag.and_then(|tag| asked.get(&tag));
+    /// Its lines for a subscriber, who requests for the turns in `requests`.
+    fn lines(&self, filter: &Filter, requests: &HashMap<Tag, RequestId>) -> Vec<u8> {
+        let request = self.tag.and_then(|tag| requests.get(&tag));
         let mut lines = match request {
             Some(request) => convert::event_line(convert::of_request(self.event.clone(), request)),
             None => self.line.clone(),
@@ -94,7 +94,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    fn lets_through(&self, event: &EventMessage) -> bool {
+    fn matches(&self, event: &EventMessage) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.node, &event.node_id)
             && is(&self.session, &event.session_id)
@@ -107,20 +107,20 @@ impl Filter {
 #[derive(Debug)]
 pub(crate) struct Queue {
     filter: Filter,
-    waiting: Mutex<Waiting>,
+    pending: Mutex<Pending>,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    events: Bounded,
+struct Pending {
+    events: EventBuffer,
     /// Dropped before the first of `events`.
     dropped: u64,
 }
 
 impl Hub {
     pub(crate) fn new(engine: broadcast::Receiver<EngineEvent>) -> Hub {
-        let (ring, metrics) = (Bounded::default(), Arc::new(Metrics::new()));
+        let (ring, metrics) = (EventBuffer::default(), Arc::new(Metrics::new()));
         let inner = Inner { engine, ring, last_seq: 0, subscribers: Vec::new(), metrics: metrics.clone() };
         Hub { inner: Mutex::new(inner), metrics }
     }
@@ -132,7 +132,7 @@ impl Hub {
         loop {
             match inner.engine.try_recv() {
                 Ok(event) => inner.publish(event),
-                Err(TryRecvError::Lagged(count)) => inner.lost(count),
+                Err(TryRecvError::Lagged(count)) => inner.record_lag(count),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
@@ -148,10 +148,10 @@ impl Hub {
     pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
         self.forward();
         let mut inner = lock(&self.inner);
-        let queue = Arc::new(Queue { filter, waiting: Mutex::default(), filled: Notify::new() });
+        let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
         if let Some(since) = since {
             let oldest = inner.ring.events.front().map_or(inner.last_seq + 1, |event| event.seq);
-            lock(&queue.waiting).dropped = oldest.saturating_sub(since.saturating_add(1));
+            lock(&queue.pending).dropped = oldest.saturating_sub(since.saturating_add(1));
             for event in inner.ring.events.iter().filter(|event| event.seq > since) {
                 queue.push(event);
             }
@@ -163,8 +163,8 @@ impl Hub {
 
 impl Inner {
     fn publish(&mut self, event: EngineEvent) {
-        self.metrics.happened(&event.kind);
-        let event = Arc::new(Published::new(event));
+        self.metrics.observe(&event.kind);
+        let event = Arc::new(OutgoingEvent::new(event));
         self.metrics.published(&event.event.event_type);
         self.last_seq = event.seq;
         let mut dropped = 0;
@@ -179,42 +179,42 @@ impl Inner {
         self.ring.push(event, RING_EVENTS, RING_BYTES);
     }
 
-    fn lost(&mut self, count: u64) {
+    fn record_lag(&mut self, count: u64) {
         tracing::warn!(count, "events were lost between the engine and the server");
         self.metrics.events_lost(count);
         for queue in self.subscribers.iter().filter_map(Weak::upgrade) {
-            lock(&queue.waiting).dropped += count;
+            lock(&queue.pending).dropped += count;
         }
     }
 }
 
 impl Queue {
     /// Adds one, if it is wanted, and says how many others had to go for it.
-    fn push(&self, event: &Arc<Published>) -> u64 {
-        if !self.filter.lets_through(&event.event) {
+    fn push(&self, event: &Arc<OutgoingEvent>) -> u64 {
+        if !self.filter.matches(&event.event) {
             return 0;
         }
-        let mut waiting = lock(&self.waiting);
-        let gone = waiting.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
-        waiting.dropped += gone;
-        drop(waiting);
+        let mut pending = lock(&self.pending);
+        let evicted = pending.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
+        pending.dropped += evicted;
+        drop(pending);
         self.filled.notify_one();
-        gone
+        evicted
     }
 
     /// How many events wait, and whether any were dropped before them.
     pub(crate) fn len(&self) -> usize {
-        let waiting = lock(&self.waiting);
-        waiting.events.events.len() + usize::from(waiting.dropped > 0)
+        let pending = lock(&self.pending);
+        pending.events.events.len() + usize::from(pending.dropped > 0)
     }
 
-    /// The next lines to send, if there are any: an event, under its old name too if that was asked for, and before it how many
-    /// were dropped. Chunks of the turns in `asked` name the request.
-    pub(crate) fn try_next(&self, asked: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
+    /// The next lines to send, if there are any: an event, under its old name too if that was requests for, and before it how many
+    /// were dropped. Chunks of the turns in `requests` name the request.
+    pub(crate) fn try_next(&self, requests: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
         let (dropped, event) = self.pop()?;
-        let lines = event.map(|event| event.lines(&self.filter, asked)).unwrap_or_default();
+        let lines = event.map(|event| event.lines(&self.filter, requests)).unwrap_or_default();
         Some(match dropped {
-            Some((_, told)) => [told, lines].concat(),
+            Some((_, notice)) => [notice, lines].concat(),
             None => lines,
         })
     }
@@ -235,7 +235,7 @@ impl Queue {
         Some(lines)
     }
 
-    /// The same, waiting for them. Nothing is lost if the wait is given up.
+    /// The same, pending for them. Nothing is record_lag if the wait is given up.
     pub(crate) async fn next_events(&self) -> Vec<(u64, Vec<u8>)> {
         loop {
             if let Some(events) = self.try_next_events() {
@@ -246,43 +246,43 @@ impl Queue {
     }
 
     /// The line that says how many were dropped, if any were, and the event after them, if one waits.
-    fn pop(&self) -> Option<Popped> {
-        let mut waiting = lock(&self.waiting);
-        let dropped = std::mem::take(&mut waiting.dropped);
-        let event = waiting.events.pop();
-        drop(waiting);
-        let told = (dropped > 0).then(|| {
-            let told = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
-            (told.seq, convert::event_line(told))
+    fn pop(&self) -> Option<Drained> {
+        let mut pending = lock(&self.pending);
+        let dropped = std::mem::take(&mut pending.dropped);
+        let event = pending.events.pop();
+        drop(pending);
+        let notice = (dropped > 0).then(|| {
+            let notice = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
+            (notice.seq, convert::event_line(notice))
         });
-        (told.is_some() || event.is_some()).then_some((told, event))
+        (notice.is_some() || event.is_some()).then_some((notice, event))
     }
 }
 
 /// A line with its number, and an event.
-type Popped = (Option<(u64, Vec<u8>)>, Option<Arc<Published>>);
+type Drained = (Option<(u64, Vec<u8>)>, Option<Arc<OutgoingEvent>>);
 
 /// Events, oldest first, within limits.
 #[derive(Debug, Default)]
-struct Bounded {
-    events: VecDeque<Arc<Published>>,
+struct EventBuffer {
+    events: VecDeque<Arc<OutgoingEvent>>,
     bytes: usize,
 }
 
-impl Bounded {
+impl EventBuffer {
     /// Adds one and says how many of the oldest had to go.
-    fn push(&mut self, event: Arc<Published>, max_events: usize, max_bytes: usize) -> u64 {
+    fn push(&mut self, event: Arc<OutgoingEvent>, max_events: usize, max_bytes: usize) -> u64 {
         self.bytes += event.line.len();
         self.events.push_back(event);
-        let mut gone = 0;
+        let mut evicted = 0;
         while self.events.len() > max_events || (self.bytes > max_bytes && self.events.len() > 1) {
             self.pop();
-            gone += 1;
+            evicted += 1;
         }
-        gone
+        evicted
     }
 
-    fn pop(&mut self) -> Option<Arc<Published>> {
+    fn pop(&mut self) -> Option<Arc<OutgoingEvent>> {
         let event = self.events.pop_front()?;
         self.bytes -= event.line.len();
         Some(event)
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(drain(&tail), [ready(last - 1), ready(last), ready(last + 1)]);
         let all = Filter { types: Some(vec![EventType::NodeReady]), ..Filter::default() };
         let queue = hub.subscribe(all, Some(0));
-        // 101 are gone from the ring, the rest does not fit into one queue: the newest are there, the count is right.
+        // 101 are evicted from the ring, the rest does not fit into one queue: the newest are there, the count is right.
         let seen = drain(&queue);
         assert_eq!(seen[0], ("EVENTS_DROPPED".to_string(), last + 1 - QUEUE_EVENTS as u64));
         assert_eq!(seen.len(), QUEUE_EVENTS + 1);

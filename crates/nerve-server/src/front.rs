@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Door, address};
+use crate::access::{Authenticator, address};
 use crate::error::ServerError;
-use crate::http::{self, Closing, Gatekeeper, Mount, Site};
-use crate::server::{CLOSE_PATIENCE, Clients, ServerConfig};
-use crate::tcp::Port;
+use crate::http::{self, Closing, Gate, Mount, Site};
+use crate::server::{CLOSE_TIMEOUT, Clients, ServerConfig};
+use crate::tcp::TcpPort;
 
 /// A port that is listened on and not served yet: clients that connect wait.
 #[derive(Debug)]
 pub struct Front {
-    port: Port,
+    port: TcpPort,
     tls: bool,
-    door: Door,
+    authenticator: Authenticator,
     names: Vec<String>,
     mounts: Vec<Mount>,
     max_connections: usize,
@@ -33,9 +33,9 @@ impl Front {
         address::check(address, config.tls.is_some(), config.insecure)?;
         config.token.obtain()?;
         Ok(Front {
-            port: Port::bind(config, address, http::PROTOCOLS)?,
+            port: TcpPort::bind(config, address, http::PROTOCOLS)?,
             tls: config.tls.is_some(),
-            door: Door::new(config.token.clone()),
+            authenticator: Authenticator::new(config.token.clone()),
             names: config.http_names.clone(),
             mounts: config.mounts.clone(),
             max_connections: config.max_connections,
@@ -59,21 +59,21 @@ impl Front {
     /// # Errors
     /// The port cannot be used.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Front { port, door, names, mounts, max_connections, .. } = self;
+        let Front { port, authenticator, names, mounts, max_connections, .. } = self;
         let clients = Clients::new(max_connections);
         let closing = CancellationToken::new();
-        let door = Arc::new(door);
-        let keeper = Gatekeeper::new(clients.clone(), door.clone(), &names, port.address().ip());
+        let authenticator = Arc::new(authenticator);
+        let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
         let end = Closing::new(closing.clone(), clients.tracker.clone());
-        let site = Site::of_mounts(keeper, &mounts, &end);
+        let site = Site::of_mounts(gate, &mounts, &end);
         let outcome = tokio::select! {
-            outcome = port.accept(&clients, move |visitor| http::serve(visitor, site.clone())) => outcome,
-            () = door.watch() => Ok(()),
+            outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
+            () = authenticator.watch() => Ok(()),
             () = stop => Ok(()),
         };
         closing.cancel();
         clients.tracker.close();
-        if tokio::time::timeout(CLOSE_PATIENCE, clients.tracker.wait()).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
             tracing::warn!(clients = clients.tracker.len(), "clients did not read what was left for them");
         }
         outcome

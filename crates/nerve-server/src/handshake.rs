@@ -1,4 +1,4 @@
-//! The first line over TCP: AUTHENTICATE with the token. Who sends it is served as on the Unix socket; nobody else is sent anything but an
+//! The line line over TCP: AUTHENTICATE with the token. Who sends it is served as on the Unix socket; nobody else is sent anything but an
 //! error.
 
 use std::io;
@@ -9,55 +9,60 @@ use nerve_core::error::{EngineError, ErrorKind};
 use nerve_proto::framing::LineReader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::access::Door;
+use crate::access::Authenticator;
 use crate::connection::{self, Link, ReadHalf, WriteHalf};
 use crate::convert::{self, Authenticate};
 use crate::metrics::Transport;
-use crate::server::{CLOSE_PATIENCE, Clients};
-use crate::state::Serving;
-use crate::tcp::Visitor;
+use crate::server::{CLOSE_TIMEOUT, Clients};
+use crate::state::ServerState;
+use crate::tcp::PendingClient;
 
 /// How long a client may take to show its token.
-const PATIENCE: Duration = Duration::from_secs(10);
+const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that are read of a client before it has sent a whole line: a token fits.
-const MOST: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// Serves a client that shows the token, until it is gone or the server closes.
-pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Door>, clients: Clients) {
-    let Visitor { link, peer, stranger } = visitor;
-    let _connected = serving.hub.metrics.connected(Transport::Tcp);
+pub(crate) async fn serve(
+    client: PendingClient,
+    state: Arc<ServerState>,
+    authenticator: Arc<Authenticator>,
+    clients: Clients,
+) {
+    let PendingClient { link, peer, slot } = client;
+    let _connected = state.hub.metrics.connected(Transport::Tcp);
     let Link { mut read, mut write, hung_up } = link;
-    let entering = async {
+    let handshake = async {
         let (line, rest) = match first_line(&mut read).await? {
-            First::Line { line, rest } => (line, rest),
-            First::Refused(error) => return Some(Err(convert::error_line(error))),
+            FirstLine::Line { line, rest } => (line, rest),
+            FirstLine::Refused(error) => return Some(Err(convert::error_line(error))),
         };
         let Authenticate { token, answer } = match convert::authenticate(&line) {
             Ok(request) => request,
             Err(refusal) => return Some(Err(refusal)),
         };
-        match door.knock(token.as_deref(), peer.ip()).await {
-            Ok(pass) => match clients.place() {
-                Some(place) => Some(Ok((answer.authenticated(), rest, place, pass))),
-                None => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.too_many())))),
+        match authenticator.authenticate(token.as_deref(), peer.ip()).await {
+            Ok(credential) => match clients.try_acquire() {
+                Some(client_slot) => Some(Ok((answer.authenticated(), rest, client_slot, credential))),
+                None => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
             },
-            // The answer would cost what its place does.
+            // The answer would cost what its client_slot does.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),
         }
     };
-    let entered = tokio::select! {
-        entered = entering => entered,
-        () = serving.closing.cancelled() => return,
+    let outcome = tokio::select! {
+        outcome = handshake => outcome,
+        () = state.closing.cancelled() => return,
     };
-    match entered {
-        Some(Ok((answer, rest, _place, pass))) => {
-            drop(stranger);
-            if told(&mut write, &answer).await {
+    match outcome {
+        Some(Ok((answer, rest, _client_slot, credential))) => {
+            drop(slot);
+            if send_line(&mut write, &answer).await {
                 let read: ReadHalf =
                     if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
-                let sent_away = connection::sent_away(pass);
-                connection::talk(LineReader::new(read), write, hung_up, sent_away, serving).await;
+                let sent_away = connection::sent_away(credential);
+                connection::talk(LineReader::new(read), write, hung_up, sent_away, state).await;
             }
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,
@@ -65,41 +70,43 @@ pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Doo
     }
 }
 
-enum First {
+enum FirstLine {
     /// A line, without its end, and what came after it.
     Line { line: Vec<u8>, rest: Vec<u8> },
     /// Why there is none.
     Refused(String),
 }
 
-/// The first line that is not blank; `None`: the client left.
-async fn first_line(read: &mut ReadHalf) -> Option<First> {
-    let late = || First::Refused(format!("no AUTHENTICATE within {} s", PATIENCE.as_secs()));
-    match tokio::time::timeout(PATIENCE, read_first_line(read)).await {
-        Ok(first) => first.ok().flatten(),
+/// The line line that is not blank; `None`: the client remaining.
+async fn first_line(read: &mut ReadHalf) -> Option<FirstLine> {
+    let late = || FirstLine::Refused(format!("no AUTHENTICATE within {} s", AUTH_TIMEOUT.as_secs()));
+    match tokio::time::timeout(AUTH_TIMEOUT, read_first_line(read)).await {
+        Ok(line) => line.ok().flatten(),
         Err(_) => Some(late()),
     }
 }
 
-async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<First>> {
+async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<FirstLine>> {
     let mut bytes = Vec::new();
-    let mut left = MOST;
+    let mut remaining = MAX_LINE_BYTES;
     loop {
-        if left == 0 {
-            return Ok(Some(First::Refused(format!("AUTHENTICATE must come within {MOST} bytes"))));
+        if remaining == 0 {
+            return Ok(Some(FirstLine::Refused(format!(
+                "AUTHENTICATE must come within {MAX_LINE_BYTES} bytes"
+            ))));
         }
-        let count = read.take(left as u64).read_buf(&mut bytes).await?;
+        let count = read.take(remaining as u64).read_buf(&mut bytes).await?;
         if count == 0 {
             // A last line may lack its end.
             let sent = !bytes.trim_ascii().is_empty();
-            return Ok(sent.then_some(First::Line { line: bytes, rest: Vec::new() }));
+            return Ok(sent.then_some(FirstLine::Line { line: bytes, rest: Vec::new() }));
         }
-        left -= count;
+        remaining -= count;
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             let rest = bytes.split_off(end + 1);
             let line = std::mem::replace(&mut bytes, rest);
             if !line.trim_ascii().is_empty() {
-                return Ok(Some(First::Line { line, rest: bytes }));
+                return Ok(Some(FirstLine::Line { line, rest: bytes }));
             }
         }
     }
@@ -107,16 +114,16 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<First>> {
 
 /// Closes with a last line.
 async fn refuse(read: ReadHalf, mut write: WriteHalf, line: &[u8]) {
-    let told = async { told(&mut write, line).await && write.shutdown().await.is_ok() };
-    if matches!(tokio::time::timeout(CLOSE_PATIENCE, told).await, Ok(true)) {
-        connection::linger(read, CLOSE_PATIENCE).await;
+    let send_line = async { send_line(&mut write, line).await && write.shutdown().await.is_ok() };
+    if matches!(tokio::time::timeout(CLOSE_TIMEOUT, send_line).await, Ok(true)) {
+        connection::linger(read, CLOSE_TIMEOUT).await;
     }
 }
 
-async fn told(write: &mut WriteHalf, line: &[u8]) -> bool {
+async fn send_line(write: &mut WriteHalf, line: &[u8]) -> bool {
     let writing = async {
         write.write_all(line).await?;
         write.flush().await
     };
-    matches!(tokio::time::timeout(CLOSE_PATIENCE, writing).await, Ok(Ok(())))
+    matches!(tokio::time::timeout(CLOSE_TIMEOUT, writing).await, Ok(Ok(())))
 }

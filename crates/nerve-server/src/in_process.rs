@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, Link};
-use crate::server::{forward_events, go_down};
-use crate::state::Serving;
+use crate::server::{forward_events, shut_down_nodes};
+use crate::state::ServerState;
 
 /// A server for one client. It ends when its client leaves or sends SHUTDOWN; then all nodes are stopped. Dropping this does not end
 /// it.
 #[derive(Debug)]
 pub struct InProcess {
-    serving: Arc<Serving>,
+    state: Arc<ServerState>,
     task: JoinHandle<()>,
 }
 
@@ -26,9 +26,9 @@ pub struct InProcess {
 /// The system has no more descriptors.
 pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcess)> {
     let (client, server) = UnixStream::pair()?;
-    let serving = Arc::new(Serving::new(engine));
-    let task = tokio::spawn(serve(Link::unix(server)?, serving.clone()));
-    Ok((client, InProcess { serving, task }))
+    let state = Arc::new(ServerState::new(engine));
+    let task = tokio::spawn(serve(Link::unix(server)?, state.clone()));
+    Ok((client, InProcess { state, task }))
 }
 
 impl InProcess {
@@ -41,19 +41,19 @@ impl InProcess {
 
     /// Ends it: stops all nodes, or with `keep_nodes` leaves those that run in hosts. The client gets the answers that are due.
     pub async fn stop(self, keep_nodes: bool) {
-        self.serving.shut_down(keep_nodes);
+        self.state.shut_down(keep_nodes);
         self.ended().await;
     }
 }
 
-async fn serve(link: Link, serving: Arc<Serving>) {
+async fn serve(link: Link, state: Arc<ServerState>) {
     let clients = TaskTracker::new();
-    let forwarding = tokio::spawn(forward_events(serving.clone()));
-    let connection = clients.spawn(connection::serve(link, serving.clone()));
+    let forwarding = tokio::spawn(forward_events(state.clone()));
+    let connection = clients.spawn(connection::serve(link, state.clone()));
     tokio::select! {
         _ = connection => {}
-        () = serving.stopping.cancelled() => {}
+        () = state.stopping.cancelled() => {}
     }
-    go_down(&serving, &clients).await;
+    shut_down_nodes(&state, &clients).await;
     forwarding.abort();
 }

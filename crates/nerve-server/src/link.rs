@@ -25,7 +25,7 @@ impl Link {
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
         let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
         let (read, write) = stream.into_split();
-        let hung_up = once(Box::pin(async move {
+        let hung_up = fuse(Box::pin(async move {
             while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
                 if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
                     return;
@@ -58,7 +58,7 @@ pub(crate) fn watch_tcp(stream: &TcpStream) -> io::Result<TcpStream> {
 }
 
 fn tcp_hung_up(watch: TcpStream) -> HungUp {
-    once(Box::pin(async move {
+    fuse(Box::pin(async move {
         while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
             if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
                 return;
@@ -68,7 +68,7 @@ fn tcp_hung_up(watch: TcpStream) -> HungUp {
 }
 
 /// Once it is so, it stays so: who asks again is told again.
-fn once(mut happens: HungUp) -> HungUp {
+fn fuse(mut happens: HungUp) -> HungUp {
     let mut has_happened = false;
     Box::pin(poll_fn(move |cx| {
         if !has_happened {

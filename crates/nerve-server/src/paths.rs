@@ -10,7 +10,7 @@ use nerve_core::backend::pane::Panes;
 use nerve_core::host::hosting::Hosting;
 use nerve_record::name;
 
-use crate::daemon::{LOCK_PATIENCE, LOCK_POLL};
+use crate::daemon::{LOCK_POLL, LOCK_TIMEOUT};
 use crate::error::ServerError;
 
 /// The longest path `sun_path` holds beside its closing zero (unix(7)).
@@ -216,7 +216,7 @@ impl Places {
         let path = self.hosts().join(format!("{server}.lock"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(ServerError::io("open", &path))?;
-        let deadline = Instant::now() + LOCK_PATIENCE;
+        let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),

@@ -16,22 +16,22 @@ use crate::access::preauth_limit;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 pub(crate) use crate::clients::Clients;
-use crate::daemon::{Addresses, Claim};
+use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
 use crate::http::mount::Mount;
 use crate::paths::Places;
-use crate::state::Serving;
+use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
 
 /// How long nodes may take to stop. They stop side by side, and each is ended by force long before.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long clients may take to read what is left for them.
-pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Descriptors of a connection: the socket, and a second one to notice that nobody is at its other end.
-const OF_A_CONNECTION: u64 = 2;
+const FDS_PER_CONNECTION: u64 = 2;
 /// Descriptors kept for all that is no connection: nodes, files of results and recordings, the sockets that are listened on.
-const OF_OTHERS: u64 = 256;
+const RESERVED_FDS: u64 = 256;
 
 /// How a server is set up.
 #[derive(Debug, Clone)]
@@ -42,9 +42,9 @@ pub struct ServerConfig {
     pub places: Places,
     /// Connections at one time, over all that it listens on; one more is told so and closed.
     pub max_connections: usize,
-    /// Lines over TCP, beside the Unix socket. Port 0: any.
+    /// Lines over TCP, beside the Unix socket. TcpPort 0: any.
     pub tcp: Option<SocketAddr>,
-    /// HTTP, WebSocket and SSE. Port 0: any.
+    /// HTTP, WebSocket and SSE. TcpPort 0: any.
     pub http: Option<SocketAddr>,
     /// Names by which clients may call it over HTTP, beside `localhost` and addresses: without port, any case.
     pub http_names: Vec<String>,
@@ -75,13 +75,13 @@ impl ServerConfig {
         }
     }
 
-    /// Lowers the number of connections to what a process that may have so many files open can serve, beside strangers and nodes: one
+    /// Lowers the number of connections to what a process that may have so many files open can serve, beside preauth and nodes: one
     /// client too many is told so, while without descriptors nothing works for those who are in. At least 16.
     pub fn fit(&mut self, open_files: u64) {
-        let strangers =
-            if self.tcp.is_some() || self.http.is_some() { preauth_limit::MOST as u64 } else { 0 };
-        let left = open_files.saturating_sub(OF_OTHERS + strangers * OF_A_CONNECTION);
-        let most = usize::try_from((left / OF_A_CONNECTION).max(16)).unwrap_or(usize::MAX);
+        let preauth =
+            if self.tcp.is_some() || self.http.is_some() { preauth_limit::MAX_SLOTS as u64 } else { 0 };
+        let left = open_files.saturating_sub(RESERVED_FDS + preauth * FDS_PER_CONNECTION);
+        let most = usize::try_from((left / FDS_PER_CONNECTION).max(16)).unwrap_or(usize::MAX);
         if most < self.max_connections {
             tracing::warn!(open_files, most, "few files may be open ('ulimit -Hn'): fewer clients are taken");
             self.max_connections = most;
@@ -92,7 +92,7 @@ impl ServerConfig {
 /// A server that holds its name and listens, and does not answer yet: clients that connect wait.
 #[derive(Debug)]
 pub struct Server {
-    claim: Claim,
+    claim: NameLock,
     listener: StdListener,
     network: Option<Network>,
     max_connections: usize,
@@ -108,7 +108,7 @@ impl Server {
         for address in config.tcp.iter().chain(&config.http) {
             address::check(*address, config.tls.is_some(), config.insecure)?;
         }
-        let (mut claim, listener) = Claim::take(&config.places, &config.name)?;
+        let (mut claim, listener) = NameLock::take(&config.places, &config.name)?;
         let network = Network::open(config)?;
         claim.announce(&network.as_ref().map(Network::addresses).unwrap_or_default())?;
         Ok(Server { claim, listener, network, max_connections: config.max_connections })
@@ -139,25 +139,25 @@ impl Server {
         let listener = unix::Listener::new(listener, &claim.socket)?;
         tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
         let clients = Clients::new(max_connections);
-        let serving = Arc::new(Serving::new(engine));
-        let forwarding = tokio::spawn(forward_events(serving.clone()));
+        let state = Arc::new(ServerState::new(engine));
+        let forwarding = tokio::spawn(forward_events(state.clone()));
         let others = async {
             match network {
-                Some(network) => network.serve(&serving, &clients).await,
+                Some(network) => network.serve(&state, &clients).await,
                 None => std::future::pending().await,
             }
         };
         let outcome = tokio::select! {
-            () = listener.accept(&serving, &clients) => Ok(()),
+            () = listener.accept(&state, &clients) => Ok(()),
             outcome = others => outcome,
-            () = serving.stopping.cancelled() => Ok(()),
+            () = state.stopping.cancelled() => Ok(()),
             () = stop => {
-                serving.shut_down(false);
+                state.shut_down(false);
                 Ok(())
             }
         };
         drop(listener);
-        go_down(&serving, &clients.tracker).await;
+        shut_down_nodes(&state, &clients.tracker).await;
         forwarding.abort();
         tracing::info!(name = %claim.name, "stopped");
         outcome
@@ -165,27 +165,27 @@ impl Server {
 }
 
 /// Wakes the hub for every event. It may find that a connection has already forwarded it.
-pub(crate) async fn forward_events(serving: Arc<Serving>) {
-    let mut wake = serving.engine.subscribe();
-    serving.hub.forward();
+pub(crate) async fn forward_events(state: Arc<ServerState>) {
+    let mut wake = state.engine.subscribe();
+    state.hub.forward();
     while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
-        serving.hub.forward();
+        state.hub.forward();
     }
 }
 
-pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
-    let keep_nodes = serving.keeps_nodes();
+pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) {
+    let keep_nodes = state.keeps_nodes();
     tracing::info!(keep_nodes, "stopping");
-    let stopped = serving.engine.execute(Command::Shutdown { keep_nodes });
-    match tokio::time::timeout(STOP_PATIENCE, stopped).await {
+    let stopped = state.engine.execute(Command::Shutdown { keep_nodes });
+    match tokio::time::timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::error!(%error, "nodes could not be stopped"),
-        Err(_) => tracing::error!(seconds = STOP_PATIENCE.as_secs(), "nodes did not stop in time"),
+        Err(_) => tracing::error!(seconds = STOP_TIMEOUT.as_secs(), "nodes did not stop in time"),
     }
-    serving.hub.forward();
-    serving.closing.cancel();
+    state.hub.forward();
+    state.closing.cancel();
     clients.close();
-    if tokio::time::timeout(CLOSE_PATIENCE, clients.wait()).await.is_err() {
+    if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
         tracing::warn!(clients = clients.len(), "clients did not read what was left for them");
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!((fitted(65_536, tcp), fitted(u64::MAX, None)), (1024, 1024));
         assert_eq!((fitted(10, tcp), fitted(0, None)), (16, 16));
         for open_files in [1024, 2048, 4096] {
-            let with_strangers = fitted(open_files, tcp) + preauth_limit::MOST as u64;
+            let with_strangers = fitted(open_files, tcp) + preauth_limit::MAX_SLOTS as u64;
             assert!(2 * with_strangers + 200 <= open_files, "{open_files}: {with_strangers}");
             assert!(fitted(open_files, None) > fitted(open_files, tcp) || open_files == 4096);
         }

@@ -10,7 +10,7 @@ use crate::events::{Hub, Tag};
 
 /// The engine, its events, and how far the server is on its way down.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub(crate) struct ServerState {
     pub(crate) engine: Engine,
     pub(crate) hub: Hub,
     /// Set when the server was asked to go down.
@@ -23,12 +23,12 @@ pub(crate) struct Serving {
     tags: AtomicU64,
 }
 
-impl Serving {
-    pub(crate) fn new(engine: Engine) -> Serving {
+impl ServerState {
+    pub(crate) fn new(engine: Engine) -> ServerState {
         let hub = Hub::new(engine.subscribe());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let id = format!("{:016x}", RandomState::new().hash_one(0));
-        Serving { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
+        ServerState { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
     }
 
     /// A tag for the chunks of a turn.

@@ -12,8 +12,8 @@ use crate::connection::{self, Link};
 use crate::convert;
 use crate::error::ServerError;
 use crate::metrics::Transport;
-use crate::server::{CLOSE_PATIENCE, Clients};
-use crate::state::Serving;
+use crate::server::{CLOSE_TIMEOUT, Clients};
+use crate::state::ServerState;
 
 /// Out of descriptors, accepting fails until a connection closes; trying again at once would only burn a core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -28,18 +28,18 @@ impl Listener {
     }
 
     /// Takes clients until it is dropped.
-    pub(crate) async fn accept(&self, serving: &Arc<Serving>, clients: &Clients) {
+    pub(crate) async fn accept(&self, state: &Arc<ServerState>, clients: &Clients) {
         loop {
             match self.0.accept().await {
                 Ok((stream, _)) if !is_same_user(&stream) => drop(stream),
-                Ok((stream, _)) => match (clients.place(), Link::unix(stream)) {
-                    (None, Ok(link)) => turn_away(link, clients),
-                    (Some(place), Ok(link)) => {
-                        let served = connection::serve(link, serving.clone());
-                        let connected = serving.hub.metrics.connected(Transport::Unix);
+                Ok((stream, _)) => match (clients.try_acquire(), Link::unix(stream)) {
+                    (None, Ok(link)) => reject(link, clients),
+                    (Some(slot), Ok(link)) => {
+                        let served = connection::serve(link, state.clone());
+                        let connected = state.hub.metrics.connected(Transport::Unix);
                         clients.tracker.spawn(async move {
                             served.await;
-                            drop((place, connected));
+                            drop((slot, connected));
                         });
                     }
                     (_, Err(error)) => tracing::warn!(%error, "a connection could not be set up"),
@@ -69,10 +69,10 @@ fn is_same_user(stream: &UnixStream) -> bool {
     }
 }
 
-fn turn_away(link: Link, clients: &Clients) {
-    let line = convert::error_line(clients.too_many());
+fn reject(link: Link, clients: &Clients) {
+    let line = convert::error_line(clients.reject());
     tokio::spawn(async move {
         let mut write = link.write;
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, write.write_all(&line)).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, write.write_all(&line)).await;
     });
 }

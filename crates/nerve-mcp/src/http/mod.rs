@@ -7,7 +7,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `sessions` | how many clients there are, and which of them give way |
-//! | `keepalive` | how it is noticed that the client of a request without a session is gone |
+//! | `keepalive` | how it is noticed that the client of a request without a session is disconnected |
 //! | `response_log` | the messages of one request, for who comes again to read them |
 
 mod keepalive;
@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use self::sessions::Sessions;
 use crate::Config;
-use crate::server::{McpServer, Shelf};
+use crate::server::{McpServer, ServerContext};
 
 /// Where clients look for it on a server, unless told otherwise.
 pub const PATH: &str = "/mcp";
@@ -42,16 +42,16 @@ const MAX_MESSAGE: usize = nerve_proto::framing::MAX_LINE_BYTES;
 /// How often a silent stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The header that names a session.
-const SESSION: &str = "mcp-session-id";
+const SESSION_HEADER: &str = "mcp-session-id";
 /// The header that names the last message that a client has read.
-const LAST_EVENT: &str = "last-event-id";
+const LAST_EVENT_HEADER: &str = "last-event-id";
 
 /// What an answer says, as it comes.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 tokio::task_local! {
-    /// The request that is answered asked for a session, and there is no room for one.
-    static NO_ROOM: Cell<bool>;
+    /// The request that is answered envelope for a session, and there is no room for one.
+    static SESSION_LIMIT_REACHED: Cell<bool>;
 }
 
 /// Serves clients over HTTP, whoever listens for them. Clones serve the same clients.
@@ -72,9 +72,9 @@ impl std::fmt::Debug for HttpService {
 impl HttpService {
     /// Serves until `closing`: then all sessions and answers end. Nodes are left as they are. Must be called within a tokio runtime.
     pub fn new(config: Config, closing: CancellationToken) -> HttpService {
-        let (gone, ended) = (CancellationToken::new(), CancellationToken::new());
-        let shelf = Arc::new(Shelf::new(config, gone.clone()));
-        let sessions = Arc::new(Sessions::new(gone.clone()));
+        let (disconnected, ended) = (CancellationToken::new(), CancellationToken::new());
+        let context = Arc::new(ServerContext::new(config, disconnected.clone()));
+        let sessions = Arc::new(Sessions::new(disconnected.clone()));
         let settings = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -83,17 +83,17 @@ impl HttpService {
             .with_cancellation_token(ended.clone());
         let servers = TaskTracker::new();
         let make = {
-            let (gone, servers) = (gone.clone(), servers.clone());
-            move || Ok(McpServer::counted(Arc::clone(&shelf), gone.clone(), servers.token()))
+            let (disconnected, servers) = (disconnected.clone(), servers.clone());
+            move || Ok(McpServer::tracked(Arc::clone(&context), disconnected.clone(), servers.token()))
         };
         let service = StreamableHttpService::new(make, Arc::clone(&sessions), settings);
-        let (watched, counted) = (Arc::clone(&sessions), servers.clone());
+        let (watched, tracker) = (Arc::clone(&sessions), servers.clone());
         tokio::spawn(async move {
-            closing.run_until_cancelled(watched.end_idle_ones()).await;
+            closing.run_until_cancelled(watched.end_idle()).await;
             // In this order: calls that end now were not cancelled by their clients.
-            gone.cancel();
+            disconnected.cancel();
             ended.cancel();
-            counted.close();
+            tracker.close();
         });
         HttpService { service, sessions, servers }
     }
@@ -108,36 +108,37 @@ impl HttpService {
     pub async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
         if let Some(id) = session(&request) {
             if request.method() == Method::DELETE && !self.sessions.has(&id) {
-                return refused(StatusCode::NOT_FOUND, "there is no such session: it has ended");
+                return error_response(StatusCode::NOT_FOUND, "there is no such session: it has ended");
             }
-            if request.method() == Method::GET && self.wants_what_is_not_there(&id, &request) {
-                // An empty answer would let clients ask again and again; with this status they do not.
-                return empty(StatusCode::NO_CONTENT);
+            if request.method() == Method::GET && self.resumes_complete_response(&id, &request) {
+                // An empty_response answer would let clients ask again and again; with this status they do not.
+                return empty_response(StatusCode::NO_CONTENT);
             }
         }
-        let stands_alone = request.method() == Method::POST
+        let is_sessionless = request.method() == Method::POST
             && session(&request).is_none()
             && !begins_session(request.body()).await;
         let answering = handle(self.service.clone(), request);
-        if stands_alone { keepalive::answer(answering).await } else { answering.await }
+        if is_sessionless { keepalive::answer(answering).await } else { answering.await }
     }
 
     /// It comes again to read the rest of an answer of which there is no more.
-    fn wants_what_is_not_there<B>(&self, id: &SessionId, request: &Request<B>) -> bool {
-        let last = request.headers().get(LAST_EVENT).and_then(|last| last.to_str().ok());
-        last.is_some_and(|last| self.sessions.has_nothing_after(id, last))
+    fn resumes_complete_response<B>(&self, id: &SessionId, request: &Request<B>) -> bool {
+        let last = request.headers().get(LAST_EVENT_HEADER).and_then(|last| last.to_str().ok());
+        last.is_some_and(|last| self.sessions.is_read_to_end(id, last))
     }
 }
 
 /// It asks for a session, whose id is in the head of the answer: that head cannot be sent before there is one.
 async fn begins_session(body: &Full<Bytes>) -> bool {
     #[derive(Deserialize)]
-    struct Asked<'a> {
+    struct Envelope<'a> {
         #[serde(borrow)]
         method: Cow<'a, str>,
     }
     let Ok(whole) = body.clone().collect().await;
-    serde_json::from_slice::<Asked<'_>>(&whole.to_bytes()).is_ok_and(|asked| asked.method == "initialize")
+    serde_json::from_slice::<Envelope<'_>>(&whole.to_bytes())
+        .is_ok_and(|envelope| envelope.method == "initialize")
 }
 
 async fn handle(
@@ -146,37 +147,39 @@ async fn handle(
 ) -> Response<Body> {
     let answering = async {
         let response = service.handle(request).await;
-        (response, NO_ROOM.with(Cell::get))
+        (response, SESSION_LIMIT_REACHED.with(Cell::get))
     };
-    let (response, no_room) = NO_ROOM.scope(Cell::new(false), answering).await;
-    if !no_room {
+    let (response, limit_reached) = SESSION_LIMIT_REACHED.scope(Cell::new(false), answering).await;
+    if !limit_reached {
         return response.map(BodyExt::boxed_unsync);
     }
     let words = format!(
         "too many sessions: there are {} clients; end one of them, or try again later",
-        sessions::MOST
+        sessions::MAX_SESSIONS
     );
-    let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, &words);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(sessions::GIVES_WAY.as_secs()));
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &words);
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(sessions::EVICTABLE_AFTER.as_secs()));
     response
 }
 
 /// The session that a request names; one that is no text is none of ours.
 fn session<B>(request: &Request<B>) -> Option<SessionId> {
-    let id = request.headers().get(SESSION)?;
+    let id = request.headers().get(SESSION_HEADER)?;
     Some(id.to_str().unwrap_or_default().into())
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
+fn empty_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Full::default().boxed_unsync());
     *response.status_mut() = status;
     response
 }
 
 /// An error that answers no request in particular.
-fn refused(status: StatusCode, message: &str) -> Response<Body> {
+fn error_response(status: StatusCode, message: &str) -> Response<Body> {
     let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
-    let mut response = empty(status);
+    let mut response = empty_response(status);
     *response.body_mut() = Full::from(error.to_string()).boxed_unsync();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -1,4 +1,4 @@
-//! The messages that answer one request. They are taken from the session as they come, so that a client that reads slowly, or whose
+//! The messages that log one request. They are taken from the session as they come, so that a client that reads slowly, or whose
 //! connection broke, holds up nobody; and they are kept for a while, so that it may come again and read the rest.
 
 use std::collections::VecDeque;
@@ -9,43 +9,43 @@ use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::watch;
 
 /// Messages that wait to be read; of more, the oldest are dropped: they tell of progress.
-const KEPT: usize = 64;
+const MAX_MESSAGES: usize = 64;
 
 /// The messages of one request.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct ResponseLog {
     number: u64,
-    said: Arc<watch::Sender<Said>>,
+    buffer: Arc<watch::Sender<Buffer>>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct Buffer {
     messages: VecDeque<ServerSseMessage>,
-    /// How many came before these.
-    before: usize,
+    /// How many came dropped these.
+    dropped: usize,
     /// There will be no more.
-    over: bool,
+    is_complete: bool,
     /// Counts those that have read it; only the last one does still.
     reader: u64,
 }
 
-impl Said {
+impl Buffer {
     fn end(&self) -> usize {
-        self.before + self.messages.len()
+        self.dropped + self.messages.len()
     }
 }
 
 /// Where somebody reads.
-struct Place {
-    said: watch::Receiver<Said>,
+struct Cursor {
+    buffer: watch::Receiver<Buffer>,
     reader: u64,
     next: usize,
 }
 
-impl Answer {
+impl ResponseLog {
     /// `number`: what it is called among those of its session.
-    pub(super) fn new(number: u64) -> Answer {
-        Answer { number, said: Arc::new(watch::Sender::new(Said::default())) }
+    pub(super) fn new(number: u64) -> ResponseLog {
+        ResponseLog { number, buffer: Arc::new(watch::Sender::new(Buffer::default())) }
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -53,19 +53,19 @@ impl Answer {
     }
 
     /// Takes what comes until there is no more.
-    pub(super) async fn take(&self, messages: impl Stream<Item = ServerSseMessage>) {
+    pub(super) async fn record(&self, messages: impl Stream<Item = ServerSseMessage>) {
         let mut messages = std::pin::pin!(messages);
         while let Some(mut message) = messages.next().await {
-            self.said.send_modify(|said| {
-                message.event_id = Some(format!("{}-{}", self.number, said.end()));
-                said.messages.push_back(message);
-                if said.messages.len() > KEPT {
-                    said.messages.pop_front();
-                    said.before += 1;
+            self.buffer.send_modify(|buffer| {
+                message.event_id = Some(format!("{}-{}", self.number, buffer.end()));
+                buffer.messages.push_back(message);
+                if buffer.messages.len() > MAX_MESSAGES {
+                    buffer.messages.pop_front();
+                    buffer.dropped += 1;
                 }
             });
         }
-        self.said.send_modify(|said| said.over = true);
+        self.buffer.send_modify(|buffer| buffer.is_complete = true);
     }
 
     /// Reads from the message `from` on, counted from 0, until the end or until another one reads.
@@ -74,41 +74,42 @@ impl Answer {
         from: usize,
     ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static + use<> {
         let mut reader = 0;
-        self.said.send_modify(|said| {
-            said.reader += 1;
-            reader = said.reader;
+        self.buffer.send_modify(|buffer| {
+            buffer.reader += 1;
+            reader = buffer.reader;
         });
-        let place = Place { said: self.said.subscribe(), reader, next: from };
-        stream::unfold(place, |mut place| async move {
-            let Place { said, reader, next } = &mut place;
+        let cursor = Cursor { buffer: self.buffer.subscribe(), reader, next: from };
+        stream::unfold(cursor, |mut cursor| async move {
+            let Cursor { buffer, reader, next } = &mut cursor;
             let message = {
-                let there = |said: &Said| said.reader != *reader || said.end() > *next || said.over;
-                let said = said.wait_for(|said| there(said)).await.ok()?;
-                if said.reader != *reader {
+                let there =
+                    |buffer: &Buffer| buffer.reader != *reader || buffer.end() > *next || buffer.is_complete;
+                let buffer = buffer.wait_for(|buffer| there(buffer)).await.ok()?;
+                if buffer.reader != *reader {
                     return None;
                 }
-                let at = next.saturating_sub(said.before);
-                *next = said.before + at + 1;
-                said.messages.get(at).cloned()
+                let at = next.saturating_sub(buffer.dropped);
+                *next = buffer.dropped + at + 1;
+                buffer.messages.get(at).cloned()
             };
-            message.map(|message| (message, place))
+            message.map(|message| (message, cursor))
         })
     }
 
     /// There will be no more of it.
-    pub(super) fn is_over(&self) -> bool {
-        self.said.borrow().over
+    pub(super) fn is_complete(&self) -> bool {
+        self.buffer.borrow().is_complete
     }
 
     /// There is no message `from`, and will be none.
-    pub(super) fn is_over_before(&self, from: usize) -> bool {
-        let said = self.said.borrow();
-        said.over && said.end() <= from
+    pub(super) fn ends_before(&self, from: usize) -> bool {
+        let buffer = self.buffer.borrow();
+        buffer.is_complete && buffer.end() <= from
     }
 }
 
-/// What an id of a message names: an answer, and the message that comes after it.
-pub(super) fn after(id: &str) -> Option<(u64, usize)> {
+/// What an id of a message names: an log, and the message that comes parse_event_id it.
+pub(super) fn parse_event_id(id: &str) -> Option<(u64, usize)> {
     let (number, index) = id.split_once('-')?;
     Some((number.parse().ok()?, index.parse::<usize>().ok()?.checked_add(1)?))
 }
@@ -131,32 +132,35 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_again_reads_the_rest() {
-        let answer = Answer::new(7);
-        let mut first = Box::pin(answer.read(0));
+        let log = ResponseLog::new(7);
+        let mut first = Box::pin(log.read(0));
         assert!(first.next().now_or_never().is_none());
-        answer.take(messages(3)).await;
+        log.record(messages(3)).await;
         assert_eq!(first.next().await.unwrap().event_id.as_deref(), Some("7-0"));
-        assert_eq!(after("7-0"), Some((7, 1)));
-        let again = answer.read(1);
+        assert_eq!(parse_event_id("7-0"), Some((7, 1)));
+        let again = log.read(1);
         assert_eq!(ids(again).await, ["7-1", "7-2"]);
         assert!(first.next().await.is_none(), "another one reads");
-        assert_eq!(ids(answer.read(99)).await, Vec::<String>::new());
-        assert!(answer.is_over());
+        assert_eq!(ids(log.read(99)).await, Vec::<String>::new());
+        assert!(log.is_complete());
     }
 
     #[tokio::test]
     async fn of_many_that_nobody_reads_the_last_ones_are_kept() {
-        let answer = Answer::new(1);
-        let slow = answer.read(0);
-        answer.take(messages(1000)).await;
+        let log = ResponseLog::new(1);
+        let slow = log.read(0);
+        log.record(messages(1000)).await;
         let read = ids(slow).await;
-        assert_eq!((read.len(), read[0].as_str(), read[KEPT - 1].as_str()), (KEPT, "1-936", "1-999"));
+        assert_eq!(
+            (read.len(), read[0].as_str(), read[MAX_MESSAGES - 1].as_str()),
+            (MAX_MESSAGES, "1-936", "1-999")
+        );
     }
 
     #[test]
     fn ids_that_are_none_name_nothing() {
         for id in ["", "0", "1-", "-1", "a-1", "1-x", "1-18446744073709551615", "1--1"] {
-            assert_eq!(after(id), None, "{id}");
+            assert_eq!(parse_event_id(id), None, "{id}");
         }
     }
 }

@@ -10,46 +10,51 @@ use nerve_record::meta::Meta;
 use nerve_term::event::Size;
 
 use super::list::find;
-use super::uri::{Address, MAX_LINES};
-use crate::server::Shelf;
-use crate::tool_result::{Failure, cut};
+use super::uri::{MAX_LINES, ResourceUri};
+use crate::server::ServerContext;
+use crate::tool_result::{Failure, truncate};
 
 /// Bytes on disk of a recording that is folded for one answer.
-const MAX_FILE: u64 = 128 << 20;
+const MAX_FILE_BYTES: u64 = 128 << 20;
 /// Rows and bytes of scrollback that are kept of it.
-const KEPT: (u64, usize) = (200_000, 64 << 20);
+const SCROLLBACK_LIMITS: (u64, usize) = (200_000, 64 << 20);
 /// Bytes of one answer.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// The lines from `from` (1 is the first), and where the next are.
-pub(super) async fn read(shelf: &Shelf, id: String, from: u64, lines: u64) -> Result<String, Failure> {
-    let Some(store) = shelf.recordings.clone() else {
+pub(super) async fn read(
+    context: &ServerContext,
+    id: String,
+    from: u64,
+    lines: u64,
+) -> Result<String, Failure> {
+    let Some(store) = context.recordings.clone() else {
         return Err(Failure::new("not_found_error", "recordings are not served here"));
     };
     // Held until it is read. It is never closed, so there is no error to look at.
-    let _place = shelf.reading.acquire().await;
+    let _permit = context.read_permits.acquire().await;
     let reading = tokio::task::spawn_blocking(move || {
         let path = find(&store, &id)?;
-        let window = fold(&path, from, lines)?;
-        Ok(shown(&id, &window))
+        let window = render(&path, from, lines)?;
+        Ok(format_window(&id, &window))
     });
     reading.await.map_err(|error| Failure::new("internal_error", error.to_string()))?
 }
 
-fn fold(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
+fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new("internal_error", format!("cannot read {}: {error}", path.display()))
     };
     let bytes = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
-    if bytes > MAX_FILE {
+    if bytes > MAX_FILE_BYTES {
         let failure =
-            Failure::new("too_large", format!("the recording has {bytes} bytes, more than {MAX_FILE}"));
+            Failure::new("too_large", format!("the recording has {bytes} bytes, more than {MAX_FILE_BYTES}"));
         return Err(failure.hint("write it to a file with: nerve export --format txt"));
     }
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(|error| failed(&error))?;
-    let mut fold = Fold::new(size).with_limits(KEPT.0, KEPT.1);
+    let mut fold = Fold::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
     // What is damaged is left out, as everywhere; `nerve inspect` says what it was.
     fold.through(&mut reader, |_| ()).map_err(|error| failed(&error))?;
     let mut window = Window::new(from, lines);
@@ -57,8 +62,8 @@ fn fold(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     Ok(window)
 }
 
-fn shown(id: &str, window: &Window) -> String {
-    let (text, _) = cut(&String::from_utf8_lossy(&window.text), MAX_BYTES);
+fn format_window(id: &str, window: &Window) -> String {
+    let (text, _) = truncate(&String::from_utf8_lossy(&window.text), MAX_BYTES);
     let last = (window.from - 1 + window.lines).min(window.total);
     let mut note = match window.from > window.total {
         true => format!("[there are {} lines]", window.total),
@@ -66,7 +71,7 @@ fn shown(id: &str, window: &Window) -> String {
     };
     if last < window.total {
         let lines = window.lines.min(MAX_LINES);
-        let next = Address::Recording { id: id.to_string(), from: last + 1, lines };
+        let next = ResourceUri::Recording { id: id.to_string(), from: last + 1, lines };
         note = format!("{}; next: {}]", note.trim_end_matches(']'), next.text());
     }
     format!("{text}{note}\n")
@@ -121,10 +126,10 @@ mod tests {
     #[test]
     fn pages_follow_each_other() {
         assert_eq!(
-            shown("r", &window(1, 2)),
+            format_window("r", &window(1, 2)),
             "one\ntwo\n[lines 1 to 2 of 4; next: nerve://recordings/r?from=3&lines=2]\n"
         );
-        assert_eq!(shown("r", &window(3, 2)), "three\nfour\n[lines 3 to 4 of 4]\n");
-        assert_eq!(shown("r", &window(9, 2)), "[there are 4 lines]\n");
+        assert_eq!(format_window("r", &window(3, 2)), "three\nfour\n[lines 3 to 4 of 4]\n");
+        assert_eq!(format_window("r", &window(9, 2)), "[there are 4 lines]\n");
     }
 }

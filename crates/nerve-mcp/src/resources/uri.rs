@@ -5,13 +5,13 @@ use nerve_record::store::check_id;
 use crate::tool_result::Failure;
 
 /// Lines of a recording where nobody says how many.
-pub(super) const LINES: u64 = 500;
+pub(super) const DEFAULT_LINES: u64 = 500;
 /// The most lines.
 pub(super) const MAX_LINES: u64 = 5000;
 
 /// What an address means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Address {
+pub(super) enum ResourceUri {
     /// What a node's terminal shows.
     Screen {
         node: String,
@@ -28,9 +28,9 @@ pub(super) enum Address {
     },
 }
 
-impl Address {
+impl ResourceUri {
     /// Takes an address apart. Names in it are checked: one becomes part of a path.
-    pub(super) fn parse(uri: &str) -> Result<Address, Failure> {
+    pub(super) fn parse(uri: &str) -> Result<ResourceUri, Failure> {
         let unknown = || {
             Failure::new(
                 "not_found_error",
@@ -45,19 +45,22 @@ impl Address {
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .collect();
-        let asked = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let param = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         match path.split('/').collect::<Vec<_>>()[..] {
             ["nodes", node, "screen"] if is_name(node) => {
-                let session = asked("session");
+                let session = param("session");
                 match session {
                     Some(session) if !is_name(session) => Err(unknown()),
-                    _ => Ok(Address::Screen { node: node.to_string(), session: session.map(str::to_string) }),
+                    _ => Ok(ResourceUri::Screen {
+                        node: node.to_string(),
+                        session: session.map(str::to_string),
+                    }),
                 }
             }
             ["recordings", id] if check_id(id).is_ok() => {
-                let from = number("from", asked("from"), 1)?.max(1);
-                let lines = number("lines", asked("lines"), LINES)?.clamp(1, MAX_LINES);
-                Ok(Address::Recording { id: id.to_string(), from, lines })
+                let from = number("from", param("from"), 1)?.max(1);
+                let lines = number("lines", param("lines"), DEFAULT_LINES)?.clamp(1, MAX_LINES);
+                Ok(ResourceUri::Recording { id: id.to_string(), from, lines })
             }
             _ => Err(unknown()),
         }
@@ -66,12 +69,14 @@ impl Address {
     /// The address as text; a recording's first lines are what is meant without numbers.
     pub(super) fn text(&self) -> String {
         match self {
-            Address::Screen { node, session: None } => format!("nerve://nodes/{node}/screen"),
-            Address::Screen { node, session: Some(session) } => {
+            ResourceUri::Screen { node, session: None } => format!("nerve://nodes/{node}/screen"),
+            ResourceUri::Screen { node, session: Some(session) } => {
                 format!("nerve://nodes/{node}/screen?session={session}")
             }
-            Address::Recording { id, from: 1, lines: LINES } => format!("nerve://recordings/{id}"),
-            Address::Recording { id, from, lines } => {
+            ResourceUri::Recording { id, from: 1, lines: DEFAULT_LINES } => {
+                format!("nerve://recordings/{id}")
+            }
+            ResourceUri::Recording { id, from, lines } => {
                 format!("nerve://recordings/{id}?from={from}&lines={lines}")
             }
         }
@@ -83,8 +88,8 @@ fn is_name(text: &str) -> bool {
     nerve_record::name::check("node", text).is_ok()
 }
 
-fn number(name: &str, given: Option<&str>, otherwise: u64) -> Result<u64, Failure> {
-    let Some(given) = given else { return Ok(otherwise) };
+fn number(name: &str, given: Option<&str>, default: u64) -> Result<u64, Failure> {
+    let Some(given) = given else { return Ok(default) };
     given
         .parse()
         .map_err(|_| Failure::new("invalid_arguments", format!("{name} of a resource must be a number")))
@@ -102,7 +107,7 @@ mod tests {
             "nerve://recordings/19ad31e5",
             "nerve://recordings/19ad31e5?from=501&lines=20",
         ] {
-            assert_eq!(Address::parse(uri).unwrap().text(), uri);
+            assert_eq!(ResourceUri::parse(uri).unwrap().text(), uri);
         }
     }
 
@@ -120,17 +125,17 @@ mod tests {
             "nerve://",
             "",
         ] {
-            assert_eq!(Address::parse(uri).unwrap_err().error_type, "not_found_error", "{uri}");
+            assert_eq!(ResourceUri::parse(uri).unwrap_err().error_type, "not_found_error", "{uri}");
         }
         assert_eq!(
-            Address::parse("nerve://recordings/a?from=x").unwrap_err().error_type,
+            ResourceUri::parse("nerve://recordings/a?from=x").unwrap_err().error_type,
             "invalid_arguments"
         );
     }
 
     #[test]
     fn lines_are_bounded() {
-        let parsed = Address::parse("nerve://recordings/a?from=0&lines=99999999").unwrap();
-        assert_eq!(parsed, Address::Recording { id: "a".into(), from: 1, lines: MAX_LINES });
+        let parsed = ResourceUri::parse("nerve://recordings/a?from=0&lines=99999999").unwrap();
+        assert_eq!(parsed, ResourceUri::Recording { id: "a".into(), from: 1, lines: MAX_LINES });
     }
 }

@@ -5,39 +5,39 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lines in a [`SPAN`].
-const MOST: u32 = 20;
-const SPAN: Duration = Duration::from_secs(60);
+/// Lines in a [`WINDOW`].
+const MAX_LINES: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// Says which of many things of a kind are logged: the first of each minute, and how many were not.
 #[derive(Debug)]
-pub(crate) struct Notices(Mutex<Counted>);
+pub(crate) struct LogLimiter(Mutex<Window>);
 
 #[derive(Debug)]
-struct Counted {
+struct Window {
     since: Instant,
-    told: u32,
-    untold: u64,
+    logged: u32,
+    suppressed: u64,
 }
 
-impl Notices {
-    pub(crate) fn new() -> Notices {
-        Notices(Mutex::new(Counted { since: Instant::now(), told: 0, untold: 0 }))
+impl LogLimiter {
+    pub(crate) fn new() -> LogLimiter {
+        LogLimiter(Mutex::new(Window { since: Instant::now(), logged: 0, suppressed: 0 }))
     }
 
     /// `Some`: this one is to be logged, and so many were not since the last one that was.
-    pub(crate) fn next(&self) -> Option<u64> {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn allow(&self) -> Option<u64> {
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if now.duration_since(counted.since) >= SPAN {
-            (counted.since, counted.told) = (now, 0);
+        if now.duration_since(window.since) >= WINDOW {
+            (window.since, window.logged) = (now, 0);
         }
-        if counted.told >= MOST {
-            counted.untold = counted.untold.saturating_add(1);
+        if window.logged >= MAX_LINES {
+            window.suppressed = window.suppressed.saturating_add(1);
             return None;
         }
-        counted.told += 1;
-        Some(std::mem::take(&mut counted.untold))
+        window.logged += 1;
+        Some(std::mem::take(&mut window.suppressed))
     }
 }
 
@@ -47,11 +47,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_first_of_a_minute_are_told_and_then_how_many_were_not() {
-        let notices = Notices::new();
-        let told = (0..1000).filter_map(|_| notices.next()).count();
-        assert_eq!(told, 20);
-        tokio::time::advance(SPAN).await;
-        assert_eq!(notices.next(), Some(980));
-        assert_eq!(notices.next(), Some(0));
+        let limiter = LogLimiter::new();
+        let logged = (0..1000).filter_map(|_| limiter.allow()).count();
+        assert_eq!(logged, 20);
+        tokio::time::advance(WINDOW).await;
+        assert_eq!(limiter.allow(), Some(980));
+        assert_eq!(limiter.allow(), Some(0));
     }
 }

@@ -18,6 +18,6 @@ mod subnet;
 pub mod tls;
 pub mod token;
 
-pub(crate) use auth::{Door, Pass};
-pub(crate) use log_limit::Notices;
-pub(crate) use preauth_limit::{Stranger, Strangers};
+pub(crate) use auth::{Authenticator, Credential};
+pub(crate) use log_limit::LogLimiter;
+pub(crate) use preauth_limit::{PreauthLimiter, PreauthSlot};

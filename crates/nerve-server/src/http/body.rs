@@ -12,13 +12,13 @@ use super::budget::{Budget, SMALL, Share};
 use super::problem::Problem;
 
 /// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long it may pause.
-const PAUSE: Duration = Duration::from_secs(20);
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// All that was sent, and the memory that was given for it.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct ReceivedBody {
     pub(crate) bytes: Vec<u8>,
     pub(crate) share: Share,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Sent {
 ///
 /// # Errors
 /// It is too long, comes too slowly, or breaks off; others have the memory that it takes.
-pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<Sent, Problem> {
+pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
     let too_long = || {
         let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
@@ -43,15 +43,15 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<Sent, Proble
         None => (budget.body(SMALL).await?, SMALL),
     };
     let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + BODY_TIMEOUT;
     // Grown with what comes, not with what is announced.
     let mut bytes = Vec::new();
     loop {
-        let until = deadline.min(Instant::now() + PAUSE);
+        let until = deadline.min(Instant::now() + CHUNK_TIMEOUT);
         let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| late())?;
         let Some(frame) = frame else {
             share.shrink(bytes.len());
-            return Ok(Sent { bytes, share });
+            return Ok(ReceivedBody { bytes, share });
         };
         let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
         let Some(data) = frame.data_ref() else { continue };
@@ -94,9 +94,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stands_still_trickles_or_does_not_end_is_given_up() {
         let (time, still) = refused(chunks(Duration::from_secs(3600), 1)).await;
-        assert!(still.contains("in time") && time.abs_diff(PAUSE) < SOON, "{time:?} {still}");
-        let (time, trickles) = refused(chunks(PAUSE / 2, 1)).await;
-        assert!(trickles.contains("in time") && time.abs_diff(PATIENCE) < SOON, "{time:?} {trickles}");
+        assert!(still.contains("in time") && time.abs_diff(CHUNK_TIMEOUT) < SOON, "{time:?} {still}");
+        let (time, trickles) = refused(chunks(CHUNK_TIMEOUT / 2, 1)).await;
+        assert!(trickles.contains("in time") && time.abs_diff(BODY_TIMEOUT) < SOON, "{time:?} {trickles}");
         let (_, endless) = refused(chunks(Duration::ZERO, 1 << 20)).await;
         assert!(endless.contains("at most"), "{endless}");
         assert_eq!(read(Body::from("{}"), &Budget::new()).await.unwrap().bytes, b"{}");

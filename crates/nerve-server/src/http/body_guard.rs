@@ -6,32 +6,32 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// A body is given to hyper in pieces of so many bytes: of a large one only that much is on its way, and the rest here.
-const PIECE: usize = 64 * 1024;
+/// A body is on_chunk to hyper in pieces of so many bytes: of a large one only that much is on its way, and the remaining here.
+const MAX_CHUNK_BYTES: usize = 64 * 1024;
 
 /// A body, and what is dropped with it when all of it has left, or nobody wants it any more.
-pub(super) struct Holding<T> {
+pub(super) struct GuardedBody<T> {
     body: Body,
-    /// What is left of a piece.
-    rest: Bytes,
-    held: T,
+    /// What is left of a chunk.
+    remaining: Bytes,
+    guard: T,
 }
 
 /// What wants to know how a body is taken.
-pub(super) trait Watch {
-    /// Another piece is wanted.
-    fn wanted(&self) {}
-    /// One was given.
-    fn given(&self) {}
+pub(super) trait BodyObserver {
+    /// Another chunk is on_poll.
+    fn on_poll(&self) {}
+    /// One was on_chunk.
+    fn on_chunk(&self) {}
 }
 
-impl<T: Watch> Holding<T> {
-    pub(super) fn new(body: Body, held: T) -> Holding<T> {
-        Holding { body, rest: Bytes::new(), held }
+impl<T: BodyObserver> GuardedBody<T> {
+    pub(super) fn new(body: Body, guard: T) -> GuardedBody<T> {
+        GuardedBody { body, remaining: Bytes::new(), guard }
     }
 }
 
-impl<T: Watch + Unpin> hyper::body::Body for Holding<T> {
+impl<T: BodyObserver + Unpin> hyper::body::Body for GuardedBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -39,33 +39,33 @@ impl<T: Watch + Unpin> hyper::body::Body for Holding<T> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.held.wanted();
-        if self.rest.is_empty() {
+        self.guard.on_poll();
+        if self.remaining.is_empty() {
             let frame = match std::task::ready!(Pin::new(&mut self.body).poll_frame(cx)) {
                 Some(Ok(frame)) => frame,
                 ended => return Poll::Ready(ended),
             };
             match frame.into_data() {
-                Ok(data) => self.rest = data,
+                Ok(data) => self.remaining = data,
                 Err(other) => return Poll::Ready(Some(Ok(other))),
             }
         }
-        let piece = self.rest.len().min(PIECE);
-        let piece = self.rest.split_to(piece);
-        self.held.given();
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        let chunk = self.remaining.len().min(MAX_CHUNK_BYTES);
+        let chunk = self.remaining.split_to(chunk);
+        self.guard.on_chunk();
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
+        self.remaining.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (mut hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let (mut hint, remaining) = (self.body.size_hint(), self.remaining.len() as u64);
         if let Some(upper) = hint.upper() {
-            hint.set_upper(upper + rest);
+            hint.set_upper(upper + remaining);
         }
-        hint.set_lower(hint.lower() + rest);
+        hint.set_lower(hint.lower() + remaining);
         hint
     }
 }
@@ -77,14 +77,14 @@ mod tests {
 
     use super::*;
 
-    impl Watch for () {}
+    impl BodyObserver for () {}
 
     #[tokio::test]
     async fn a_long_body_comes_in_pieces_and_says_how_long_it_is() {
-        let mut body = Holding::new(Body::from(vec![b'x'; 3 * PIECE + 5]), ());
+        let mut body = GuardedBody::new(Body::from(vec![b'x'; 3 * MAX_CHUNK_BYTES + 5]), ());
         let mut sizes = Vec::new();
         loop {
-            let left = 3 * PIECE + 5 - sizes.iter().sum::<usize>();
+            let left = 3 * MAX_CHUNK_BYTES + 5 - sizes.iter().sum::<usize>();
             assert_eq!(body.size_hint().exact(), Some(left as u64));
             if body.is_end_stream() {
                 break;
@@ -92,6 +92,6 @@ mod tests {
             let Some(frame) = body.frame().await else { break };
             sizes.push(frame.unwrap().into_data().unwrap().len());
         }
-        assert_eq!(sizes, [PIECE, PIECE, PIECE, 5]);
+        assert_eq!(sizes, [MAX_CHUNK_BYTES, MAX_CHUNK_BYTES, MAX_CHUNK_BYTES, 5]);
     }
 }

@@ -22,7 +22,7 @@ const SMALL_BODIES: usize = 16 * MIB;
 /// Bytes of all answers that are long: those of histories, buffers and lists.
 const ANSWERS: usize = 128 * MIB;
 /// How long somebody waits for memory; it is shorter than a body may pause.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -65,7 +65,7 @@ impl Budget {
 
     /// The same for what has been done: to ask for it again would do it again, so this waits for as long as somebody wants the answer. `None`:
     /// nobody does any more.
-    pub(super) async fn answer_of_what_is_done(&self, gone: &CancellationToken) -> Option<Share> {
+    pub(super) async fn answer_for_completed(&self, gone: &CancellationToken) -> Option<Share> {
         let memory = self.answers.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
         let permit = gone.run_until_cancelled(memory).await?;
         // It is never closed.
@@ -73,7 +73,7 @@ impl Budget {
     }
 
     #[cfg(test)]
-    pub(super) fn taken_for_answers(&self) -> usize {
+    pub(super) fn answers_in_use(&self) -> usize {
         ANSWERS - self.answers.available_permits() * KIB
     }
 }
@@ -88,7 +88,7 @@ async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in some seconds")
     };
     let count = kib(bytes).ok_or_else(busy)?;
-    let permit = tokio::time::timeout(PATIENCE, from.clone().acquire_many_owned(count)).await;
+    let permit = tokio::time::timeout(MEMORY_TIMEOUT, from.clone().acquire_many_owned(count)).await;
     // It is never closed.
     let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
     Ok(Share { permits: vec![permit] })
@@ -131,9 +131,9 @@ mod tests {
         }
         let started = Instant::now();
         assert!(budget.body(SMALL + 1).await.unwrap_err().detail.contains("memory"));
-        assert_eq!(started.elapsed(), PATIENCE);
+        assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
         assert_eq!(budget.body(SMALL).await.unwrap().bytes(), SMALL);
-        assert_eq!(started.elapsed(), PATIENCE);
+        assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
         // What is given back goes to who waits.
         let waiting = tokio::spawn({
             let budget = budget.clone();
@@ -152,14 +152,14 @@ mod tests {
             held.push(budget.answer().await.unwrap());
         }
         assert!(budget.answer().await.is_err());
-        let waiting = budget.answer_of_what_is_done(&gone);
+        let waiting = budget.answer_for_completed(&gone);
         tokio::pin!(waiting);
-        assert!(tokio::time::timeout(PATIENCE * 10, waiting.as_mut()).await.is_err());
+        assert!(tokio::time::timeout(MEMORY_TIMEOUT * 10, waiting.as_mut()).await.is_err());
         held.pop();
         assert_eq!(waiting.await.unwrap().bytes(), MAX_LINE_BYTES);
         held.push(budget.answer().await.unwrap());
         gone.cancel();
-        assert!(budget.answer_of_what_is_done(&gone).await.is_none());
+        assert!(budget.answer_for_completed(&gone).await.is_none());
     }
 
     #[tokio::test]

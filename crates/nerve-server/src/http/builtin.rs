@@ -9,7 +9,7 @@ use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
 use serde_json::{Map, Value, json};
 
-use super::body::Sent;
+use super::body::ReceivedBody;
 use super::operation::Operation;
 use super::page::{Page, RECORDINGS};
 use super::problem::Problem;
@@ -22,7 +22,7 @@ pub(crate) fn health() -> Response {
 }
 
 /// Any command of the wire.
-pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let sent = body::read(request.into_body(), &shared.budget).await?;
     let Line { bytes: mut answer, share } = line(sent, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
@@ -37,7 +37,7 @@ pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Resul
 
 /// Stops the server.
 pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let Sent { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
+    let ReceivedBody { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
     let params: Map<String, Value> = match sent.trim_ascii() {
         b"" => Map::new(),
         sent => serde_json::from_slice(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
@@ -56,15 +56,16 @@ pub(crate) async fn recordings(
     request: Request,
 ) -> Result<Response, Problem> {
     let mut params = query::read(operation.query(), &raw_query(request.uri())?)?;
-    let page = Page::take(&mut params)?;
+    let page = Page::from_params(&mut params)?;
     let store = Store::new(shared.recordings.as_ref());
     // One folder is walked at a time: it may have thousands of files.
-    let _turn = shared.shelf.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
+    let _turn =
+        shared.recordings_lock.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
     let looked = tokio::task::spawn_blocking(move || shelf::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
     let items: Vec<Value> = all.iter().filter(|shelved| !shelved.empty).map(recording).collect();
     let mut data = Map::from_iter([("recordings".to_string(), Value::from(items))]);
-    page.cut(RECORDINGS, &mut data);
+    page.apply(RECORDINGS, &mut data);
     Ok(json_body(Value::Object(data).to_string()))
 }
 

@@ -9,24 +9,24 @@ use http::uri::{Authority, Scheme, Uri};
 
 /// The names that are taken.
 #[derive(Debug, Clone)]
-pub(crate) struct Hosts {
+pub(crate) struct AllowedHosts {
     /// In lower case.
     names: Vec<String>,
     /// It listens on loopback only: other addresses are not its own.
     loopback: bool,
 }
 
-impl Hosts {
+impl AllowedHosts {
     /// `names`: those beside loopback's own.
-    pub(crate) fn new(names: &[String], address: IpAddr) -> Hosts {
-        Hosts {
+    pub(crate) fn new(names: &[String], address: IpAddr) -> AllowedHosts {
+        AllowedHosts {
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             loopback: address.to_canonical().is_loopback(),
         }
     }
 
     /// Whether a request may name its host so. The port does not count: it may have been forwarded.
-    pub(crate) fn takes(&self, host: &Authority) -> bool {
+    pub(crate) fn allows(&self, host: &Authority) -> bool {
         if host.as_str().contains('@') {
             return false;
         }
@@ -51,7 +51,7 @@ fn ip(host: &str) -> Option<IpAddr> {
 }
 
 /// Whether a page of this origin is one of the server that is called `host`.
-pub(crate) fn is_own(origin: &[u8], host: &Authority) -> bool {
+pub(crate) fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
     let Ok(origin) = Uri::try_from(origin) else { return false };
     let (Some(scheme), Some(authority)) = (origin.scheme(), origin.authority()) else { return false };
     let usual = match scheme {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn loopback_and_the_names_given_are_taken_and_nothing_else() {
-        let hosts = Hosts::new(&["nerve.example".to_string()], "127.0.0.1".parse().unwrap());
+        let hosts = AllowedHosts::new(&["nerve.example".to_string()], "127.0.0.1".parse().unwrap());
         for good in [
             "localhost",
             "LOCALHOST:9",
@@ -84,7 +84,7 @@ mod tests {
             "a.localhost",
             "localhost.",
         ] {
-            assert!(hosts.takes(&authority(good)), "{good}");
+            assert!(hosts.allows(&authority(good)), "{good}");
         }
         for bad in [
             "evil.example",
@@ -97,18 +97,18 @@ mod tests {
             "user@localhost",
             "2130706433",
         ] {
-            assert!(!hosts.takes(&authority(bad)), "{bad}");
+            assert!(!hosts.allows(&authority(bad)), "{bad}");
         }
-        let open = Hosts::new(&[], "0.0.0.0".parse().unwrap());
-        assert!(open.takes(&authority("10.0.0.1:7")) && !open.takes(&authority("evil.example")));
+        let open = AllowedHosts::new(&[], "0.0.0.0".parse().unwrap());
+        assert!(open.allows(&authority("10.0.0.1:7")) && !open.allows(&authority("evil.example")));
     }
 
     #[test]
     fn only_pages_of_the_same_host_and_port_are_its_own() {
         let host = authority("localhost:8080");
-        assert!(is_own(b"http://localhost:8080", &host));
-        assert!(is_own(b"https://LOCALHOST:8080", &host));
-        assert!(is_own(b"https://nerve.example", &authority("nerve.example")));
+        assert!(is_same_origin(b"http://localhost:8080", &host));
+        assert!(is_same_origin(b"https://LOCALHOST:8080", &host));
+        assert!(is_same_origin(b"https://nerve.example", &authority("nerve.example")));
         for foreign in [
             &b"http://localhost:3000"[..],
             b"http://localhost",
@@ -118,7 +118,7 @@ mod tests {
             b"file://localhost:8080",
             b"\xff\xfe",
         ] {
-            assert!(!is_own(foreign, &host), "{}", String::from_utf8_lossy(foreign));
+            assert!(!is_same_origin(foreign, &host), "{}", String::from_utf8_lossy(foreign));
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | `query`, `body`, `page` | parts of requests and answers, within bounds |
 //! | `budget`, `body_guard` | the memory that bodies take, and how long they do |
 //! | `sse`, `websocket` | events, and whole connections |
-//! | `connection` | one client: HTTP/1.1 or HTTP/2, the end of both |
+//! | `connection` | one client: HTTP/1.1 or HTTP/2, the closing_handle of both |
 //! | `stream` | its bytes, before a protocol is chosen for them and after it |
 //! | `plain` | HTTP in the clear where TLS is spoken |
 //! | `idle_timeout`, `activity` | how long a connection may keep silent |
@@ -61,22 +61,22 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
-pub(crate) use self::gate::Gatekeeper;
+pub(crate) use self::gate::Gate;
 pub(crate) use self::mount::{Closing, Mount};
 use self::operation::{Does, Operation, Own};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
-use crate::access::Door;
+use crate::access::Authenticator;
 use crate::metrics::Metrics;
 use crate::server::Clients;
-use crate::state::Serving;
+use crate::state::ServerState;
 
 /// What is spoken inside TLS.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// What HTTP needs to know beside what all connections share.
 #[derive(Debug, Clone)]
-pub(crate) struct Setup {
+pub(crate) struct HttpConfig {
     /// Names by which clients may call the server, beside those of loopback.
     pub(crate) names: Vec<String>,
     /// The folder of the recordings.
@@ -88,10 +88,10 @@ pub(crate) struct Setup {
 /// What all requests share.
 #[derive(Debug, Clone)]
 struct Shared {
-    serving: Arc<Serving>,
+    state: Arc<ServerState>,
     recordings: Arc<Path>,
     /// Who looks through the recordings.
-    shelf: Arc<Semaphore>,
+    recordings_lock: Arc<Semaphore>,
     budget: Budget,
 }
 
@@ -106,40 +106,44 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new(
-        serving: Arc<Serving>,
+        state: Arc<ServerState>,
         clients: Clients,
-        door: Arc<Door>,
+        authenticator: Arc<Authenticator>,
         address: SocketAddr,
-        setup: &Setup,
+        setup: &HttpConfig,
     ) -> Site {
-        let (closing, metrics) = (serving.closing.clone(), Some(serving.hub.metrics.clone()));
-        let end = Closing::new(closing.clone(), clients.tracker.clone());
-        let keeper = Gatekeeper::new(clients, door, &setup.names, address.ip());
+        let (closing, metrics) = (state.closing.clone(), Some(state.hub.metrics.clone()));
+        let closing_handle = Closing::new(closing.clone(), clients.tracker.clone());
+        let gate_state = Gate::new(clients, authenticator, &setup.names, address.ip());
         let recordings = setup.recordings.as_path().into();
         let budget = Budget::new();
-        let shared =
-            Shared { serving, recordings, shelf: Arc::new(Semaphore::new(1)), budget: budget.clone() };
+        let shared = Shared {
+            state,
+            recordings,
+            recordings_lock: Arc::new(Semaphore::new(1)),
+            budget: budget.clone(),
+        };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let router = mount::all(router.with_state(shared), &setup.mounts, &end, &budget);
-        Site { router: guarded(router, keeper), closing, metrics }
+        let router = mount::all(router.with_state(shared), &setup.mounts, &closing_handle, &budget);
+        Site { router: behind_gate(router, gate_state), closing, metrics }
     }
 
     /// Of mounts alone.
-    pub(crate) fn of_mounts(keeper: Gatekeeper, mounts: &[Mount], end: &Closing) -> Site {
-        let router = mount::all(Router::new(), mounts, end, &Budget::new());
-        Site { router: guarded(router, keeper), closing: end.begun(), metrics: None }
+    pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &Closing) -> Site {
+        let router = mount::all(Router::new(), mounts, closing_handle, &Budget::new());
+        Site { router: behind_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
     }
 }
 
 /// Nothing of it is reached but through the gate.
-fn guarded(router: Router, keeper: Gatekeeper) -> Router {
+fn behind_gate(router: Router, gate_state: Gate) -> Router {
     router
         .fallback(gate::not_found)
         .method_not_allowed_fallback(gate::wrong_method)
-        .layer(from_fn_with_state(keeper, gate::gate))
+        .layer(from_fn_with_state(gate_state, gate::gate))
 }
 
 fn route(operation: &'static Operation) -> MethodRouter<Shared> {
@@ -159,7 +163,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
             Own::Health => on(method, async || builtin::health()),
             Own::Document => on(method, async || resource::json_body(document())),
             Own::Page => on(method, async || -> Response { docs_page::page() }),
-            Own::Line => on(method, builtin::any),
+            Own::Line => on(method, builtin::raw_command),
             Own::Shutdown => on(method, builtin::shutdown),
             Own::Socket => on(method, websocket::serve),
             Own::Events => on(method, move |state: State<Shared>, request: Request| {
@@ -195,9 +199,9 @@ impl Shared {
         };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
         Shared {
-            serving: Arc::new(Serving::new(engine)),
+            state: Arc::new(ServerState::new(engine)),
             recordings: folder.into(),
-            shelf: Arc::new(Semaphore::new(1)),
+            recordings_lock: Arc::new(Semaphore::new(1)),
             budget: Budget::new(),
         }
     }

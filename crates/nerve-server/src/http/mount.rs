@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::{self, Sent};
+use super::body::{self, ReceivedBody};
 use super::budget::Budget;
 use super::problem::Problem;
 
@@ -100,6 +100,6 @@ pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &Closing, budge
 
 async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let Sent { bytes: whole, share: _share } = body::read(body, budget).await?;
+    let ReceivedBody { bytes: whole, share: _share } = body::read(body, budget).await?;
     Ok(service(http::Request::from_parts(parts, Full::from(whole))).await)
 }

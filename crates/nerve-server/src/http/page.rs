@@ -9,11 +9,11 @@ use super::problem::Problem;
 use super::query::{Kind, Query, short};
 
 /// Items of a page where nothing is said.
-const USUAL: u64 = 100;
+const DEFAULT_LIMIT: u64 = 100;
 /// The most a page has.
-const MOST: u64 = 1000;
+const MAX_LIMIT: u64 = 1000;
 /// The longest cursor: a time and an id fit.
-const CURSOR_BYTES: usize = 256;
+const MAX_CURSOR_BYTES: usize = 256;
 
 pub(crate) const LIMIT: Query =
     Query::same("limit", Kind::Number, "Items of the page, from 1 to 1000; 100 if absent.");
@@ -47,30 +47,30 @@ pub(crate) const RECORDINGS: List =
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
     limit: usize,
-    after: Option<Place>,
+    after: Option<Position>,
 }
 
 /// Where an item stands in its list.
 #[derive(Debug, Clone, PartialEq)]
-struct Place {
+struct Position {
     /// Seconds since the Unix epoch; 0 in lists without times.
     time: f64,
     id: String,
 }
 
-impl Place {
+impl Position {
     fn cursor(&self) -> String {
         format!("{}~{}", self.time, self.id)
     }
 
-    fn parse(cursor: &str) -> Option<Place> {
+    fn parse(cursor: &str) -> Option<Position> {
         let (time, id) = cursor.split_once('~')?;
         let time = time.parse::<f64>().ok().filter(|time| time.is_finite())?;
-        (cursor.len() <= CURSOR_BYTES).then(|| Place { time, id: id.to_string() })
+        (cursor.len() <= MAX_CURSOR_BYTES).then(|| Position { time, id: id.to_string() })
     }
 
     /// Newest first, then by id.
-    fn cmp(&self, other: &Place) -> Ordering {
+    fn cmp(&self, other: &Position) -> Ordering {
         other.time.total_cmp(&self.time).then_with(|| self.id.cmp(&other.id))
     }
 }
@@ -80,15 +80,17 @@ impl Page {
     ///
     /// # Errors
     /// The limit is out of its range, the cursor not one of ours.
-    pub(crate) fn take(params: &mut Map<String, Value>) -> Result<Page, Problem> {
-        let limit = params.shift_remove("limit").as_ref().and_then(Value::as_u64).unwrap_or(USUAL);
-        if !(1..=MOST).contains(&limit) {
-            return Err(Problem::invalid(format!("query parameter limit: {limit} is not from 1 to {MOST}")));
+    pub(crate) fn from_params(params: &mut Map<String, Value>) -> Result<Page, Problem> {
+        let limit = params.shift_remove("limit").as_ref().and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT);
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            return Err(Problem::invalid(format!(
+                "query parameter limit: {limit} is not from 1 to {MAX_LIMIT}"
+            )));
         }
         let after = match params.shift_remove("cursor") {
-            Some(Value::String(cursor)) => Some(Place::parse(&cursor).ok_or_else(|| {
+            Some(Value::String(cursor)) => Some(Position::parse(&cursor).ok_or_else(|| {
                 Problem::invalid(format!("query parameter cursor: {:?} is none", short(&cursor)))
-                    .hint("take what 'next' of the page before says")
+                    .hint("use the value of 'next' from the previous page")
             })?),
             _ => None,
         };
@@ -96,19 +98,19 @@ impl Page {
     }
 
     /// Leaves of a list what is on the page, and says in `next` where it goes on: null at the end.
-    pub(crate) fn cut(&self, list: List, data: &mut Map<String, Value>) {
+    pub(crate) fn apply(&self, list: List, data: &mut Map<String, Value>) {
         let Some(Value::Array(items)) = data.get_mut(list.items).map(Value::take) else { return };
-        let mut items: Vec<(Place, Value)> =
-            items.into_iter().map(|item| (list.place(&item), item)).collect();
+        let mut items: Vec<(Position, Value)> =
+            items.into_iter().map(|item| (list.position(&item), item)).collect();
         items.sort_by(|(a, _), (b, _)| a.cmp(b));
         if let Some(after) = &self.after {
-            items.retain(|(place, _)| place.cmp(after) == Ordering::Greater);
+            items.retain(|(position, _)| position.cmp(after) == Ordering::Greater);
         }
         let more = items.len() > self.limit;
         items.truncate(self.limit);
-        let next = items.last().filter(|_| more).map(|(place, _)| place.cursor());
+        let next = items.last().filter(|_| more).map(|(position, _)| position.cursor());
         if let Some(ids) = list.ids {
-            data.insert(ids.to_string(), items.iter().map(|(place, _)| place.id.as_str()).collect());
+            data.insert(ids.to_string(), items.iter().map(|(position, _)| position.id.as_str()).collect());
         }
         data.insert(list.items.to_string(), items.into_iter().map(|(_, item)| item).collect());
         data.insert("next".to_string(), next.map_or(Value::Null, Value::from));
@@ -116,10 +118,10 @@ impl Page {
 }
 
 impl List {
-    fn place(self, item: &Value) -> Place {
+    fn position(self, item: &Value) -> Position {
         let time = self.time.and_then(|field| item.get(field)?.as_f64()).unwrap_or(0.0);
         let id = item.get(self.id).and_then(Value::as_str).unwrap_or_default();
-        Place { time, id: id.to_string() }
+        Position { time, id: id.to_string() }
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
     }
 
     fn page(limit: u64, cursor: &Value) -> Page {
-        Page::take(&mut object(json!({ "limit": limit, "cursor": cursor }))).unwrap()
+        Page::from_params(&mut object(json!({ "limit": limit, "cursor": cursor }))).unwrap()
     }
 
     #[test]
@@ -149,7 +151,7 @@ mod tests {
         for n in 20.. {
             // New ones come first, and are not on later pages.
             let mut data = object(json!({ "runs": all(n) }));
-            page(3, &cursor).cut(RUNS, &mut data);
+            page(3, &cursor).apply(RUNS, &mut data);
             seen.extend(data["runs"].as_array().unwrap().iter().map(|run| run["run_id"].clone()));
             cursor = data["next"].take();
             if cursor.is_null() {
@@ -167,11 +169,11 @@ mod tests {
     fn the_ids_beside_a_list_are_those_of_the_page() {
         let items: Vec<Value> = ["a", "b", "c"].iter().map(|id| json!({ "id": id })).collect();
         let mut data = object(json!({ "nodes": ["a", "b", "c"], "nodes_info": items }));
-        page(2, &Value::Null).cut(NODES, &mut data);
+        page(2, &Value::Null).apply(NODES, &mut data);
         assert_eq!(data["nodes"], json!(["a", "b"]));
         let next = data["next"].clone();
         let mut data = object(json!({ "nodes": [], "nodes_info": [{ "id": "b" }, { "id": "c" }] }));
-        page(2, &next).cut(NODES, &mut data);
+        page(2, &next).apply(NODES, &mut data);
         assert_eq!((&data["nodes"], &data["next"]), (&json!(["c"]), &Value::Null));
     }
 
@@ -183,8 +185,8 @@ mod tests {
             json!({ "cursor": "x" }),
             json!({ "cursor": "nan~a" }),
         ] {
-            assert!(Page::take(&mut object(bad.clone())).is_err(), "{bad}");
+            assert!(Page::from_params(&mut object(bad.clone())).is_err(), "{bad}");
         }
-        assert_eq!(Page::take(&mut Map::new()).unwrap(), Page { limit: 100, after: None });
+        assert_eq!(Page::from_params(&mut Map::new()).unwrap(), Page { limit: 100, after: None });
     }
 }

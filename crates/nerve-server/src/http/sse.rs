@@ -19,7 +19,7 @@ use super::query;
 use super::resource::raw_query;
 use crate::convert::{self, Request as Understood};
 use crate::events::Queue;
-use crate::state::Serving;
+use crate::state::ServerState;
 
 /// A comment is sent when nothing else was for so long, so that whoever is between does not hang up.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub(crate) async fn serve(
     let mut asked = raw_query(request.uri())?;
     // The whole id of an event is taken where its number is.
     let whole = asked.iter().position(|(name, text)| name == "since" && text.contains('-'));
-    let mut seen = whole.map(|at| Seen::read("since", &asked.remove(at).1)).transpose()?;
+    let mut seen = whole.map(|at| LastEventId::read("since", &asked.remove(at).1)).transpose()?;
     let mut params = query::read(operation.query(), &asked)?;
     // A browser that comes again asks for the same URL: what it has seen since is in the header.
     if let Some(last) = last_event_id(request.headers())? {
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
         params.insert("since".to_string(), Value::from(seen.seq));
     }
     let (filter, since) = subscription(params)?;
-    let Serving { hub, id: server, closing, .. } = &*shared.serving;
+    let ServerState { hub, id: server, closing, .. } = &*shared.state;
     hub.forward();
     let newest = hub.last_seq();
     let foreign = seen.and_then(|seen| seen.server).is_some_and(|other| other != *server);
@@ -83,20 +83,20 @@ pub(crate) async fn serve(
 
 /// The last event that a reader has had.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct LastEventId {
     /// Whose number it is; a number alone is taken for one of this server.
     server: Option<String>,
     seq: u64,
 }
 
-impl Seen {
-    fn read(what: &str, id: &str) -> Result<Seen, Problem> {
+impl LastEventId {
+    fn read(what: &str, id: &str) -> Result<LastEventId, Problem> {
         let (server, seq) = match id.rsplit_once('-') {
             Some((server, seq)) => (Some(server), seq),
             None => (None, id),
         };
         match seq.parse() {
-            Ok(seq) if server != Some("") => Ok(Seen { server: server.map(str::to_string), seq }),
+            Ok(seq) if server != Some("") => Ok(LastEventId { server: server.map(str::to_string), seq }),
             _ => {
                 let detail =
                     format!("{what}: expected the id or the seq of an event, got {:?}", query::short(id));
@@ -106,11 +106,11 @@ impl Seen {
     }
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<Seen>, Problem> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     match id.to_str().unwrap_or("?").trim() {
         "" => Ok(None),
-        id => Seen::read("Last-Event-ID", id).map(Some),
+        id => LastEventId::read("Last-Event-ID", id).map(Some),
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn an_id_is_a_server_and_a_number_or_a_number() {
-        let seen = |id| Seen::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
+        let seen = |id| LastEventId::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
         assert_eq!(seen("17"), Some((None, 17)));
         assert_eq!(seen("a1-b2-17"), Some((Some("a1-b2".to_string()), 17)));
         for bad in ["", "-1", "a-", "a", "a-b", "1-18446744073709551616", "a--"] {

@@ -1,4 +1,4 @@
-//! A client's bytes: looked at before a protocol is chosen for them, and read to a bounded end after it.
+//! A client's bytes: looked at buffered a protocol is chosen for them, and read to a bounded end after it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// them.
 const LINGER_BYTES: u64 = 32 * 1024 * 1024;
 /// How long it may take for them.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Both directions of a connection. What serves it has one handle, what comes after that another.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Stream(Arc<Mutex<Halves>>);
 
 struct Halves {
     /// Read already, and not yet taken.
-    before: Vec<u8>,
+    buffered: Vec<u8>,
     read: ReadHalf,
     write: WriteHalf,
 }
@@ -38,13 +38,13 @@ pub(super) enum Version {
 
 impl Stream {
     pub(super) fn new(read: ReadHalf, write: WriteHalf) -> Stream {
-        Stream(Arc::new(Mutex::new(Halves { before: Vec::new(), read, write })))
+        Stream(Arc::new(Mutex::new(Halves { buffered: Vec::new(), read, write })))
     }
 
-    /// Tells from the first bytes what the client speaks; they stay to be read. `None`: it left before it said so.
-    pub(super) async fn version(&mut self) -> io::Result<Option<Version>> {
+    /// Tells from the first bytes what the client speaks; they stay to be read. `None`: it left buffered it said so.
+    pub(super) async fn detect_version(&mut self) -> io::Result<Option<Version>> {
         let mut first = Vec::with_capacity(PREFACE.len());
-        let version = loop {
+        let detect_version = loop {
             let left = PREFACE.len() - first.len();
             if left == 0 {
                 break Some(Version::Http2);
@@ -57,8 +57,8 @@ impl Stream {
                 break Some(Version::Http1);
             }
         };
-        self.lock().before = first;
-        Ok(version)
+        self.lock().buffered = first;
+        Ok(detect_version)
     }
 
     /// Says that nothing more comes and reads what is still being sent, within bounds: a connection that is closed with something unread in
@@ -71,7 +71,7 @@ impl Stream {
             self.shutdown().await?;
             tokio::io::copy(&mut self.take(LINGER_BYTES), &mut tokio::io::sink()).await
         };
-        let _ = tokio::time::timeout(LINGER, closing).await;
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, closing).await;
     }
 
     /// Nobody waits for this lock: one task has the stream at a time.
@@ -87,12 +87,12 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut halves = self.lock();
-        if !halves.before.is_empty() {
-            let count = halves.before.len().min(buffer.remaining());
-            buffer.put_slice(&halves.before[..count]);
-            halves.before.drain(..count);
-            if halves.before.is_empty() {
-                halves.before = Vec::new();
+        if !halves.buffered.is_empty() {
+            let count = halves.buffered.len().min(buffer.remaining());
+            buffer.put_slice(&halves.buffered[..count]);
+            halves.buffered.drain(..count);
+            if halves.buffered.is_empty() {
+                halves.buffered = Vec::new();
             }
             // What has come with it goes with it: hyper doubles its buffer for a second read, and keeps it so.
             if buffer.remaining() > 0
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_client_speaks_is_told_from_its_first_bytes_which_stay() {
-        for (bytes, version) in [
+        for (bytes, detect_version) in [
             (PREFACE, Some(Version::Http2)),
             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more", Some(Version::Http2)),
             (b"POST / HTTP/1.1\r\n", Some(Version::Http1)),
@@ -152,7 +152,12 @@ mod tests {
             (b"", None),
         ] {
             let mut stream = stream(bytes);
-            assert_eq!(stream.version().await.unwrap(), version, "{:?}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                stream.detect_version().await.unwrap(),
+                detect_version,
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
             let mut all = Vec::with_capacity(100);
             // In one go, with what came behind them.
             stream.read_buf(&mut all).await.unwrap();

@@ -15,26 +15,26 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::gate::{self, Guest};
+use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
-use crate::access::Pass;
+use crate::access::Credential;
 use crate::connection::{self, Link, SentAway};
 use crate::metrics::Transport;
-use crate::state::Serving;
+use crate::state::ServerState;
 
 /// Bytes that wait between the WebSocket and the connection behind it, each way.
-const PIPE: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 /// How often a client is asked whether it is still there.
-const PING: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// A client that says nothing for so long, no answer to a ping either, is gone.
-const SILENCE: Duration = Duration::from_secs(90);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long a client may take for what is said last.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Makes a WebSocket of the connection.
 pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let Some(guest) = parts.extensions.get::<Guest>().cloned() else {
+    let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
         return Err(Problem::internal("a request came from nowhere"));
     };
     if parts.version != Version::HTTP_11 {
@@ -50,20 +50,20 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         Some(protocol) => upgrade.protocols([protocol]),
         None => upgrade,
     };
-    let serving = shared.serving.clone();
-    let token = guest.tasks.token();
+    let state = shared.state.clone();
+    let token = auth.tasks.token();
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
-            let _connected = serving.hub.metrics.connected(Transport::WebSocket);
-            talk(socket, guest.pass(), serving).await;
+            let _connected = state.hub.metrics.connected(Transport::WebSocket);
+            run(socket, auth.credential(), state).await;
             drop(token);
         },
     ))
 }
 
 /// Serves a client until it leaves or the server closes.
-async fn talk(socket: WebSocket, pass: Option<Pass>, serving: Arc<Serving>) {
-    let (ours, theirs) = tokio::io::duplex(PIPE);
+async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<ServerState>) {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (read, write) = tokio::io::split(theirs);
     let left = CancellationToken::new();
     let hung_up = Box::pin(left.clone().cancelled_owned());
@@ -78,12 +78,12 @@ async fn talk(socket: WebSocket, pass: Option<Pass>, serving: Arc<Serving>) {
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection ends when its pipe does, and the pipe when the connection does.
-    let sent_away: SentAway = match pass {
-        Some(pass) => connection::sent_away(pass),
+    let sent_away: SentAway = match credential {
+        Some(credential) => connection::sent_away(credential),
         None => Box::pin(std::future::pending()),
     };
     let Link { read, write, hung_up } = link;
-    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, serving), outgoing);
+    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, state), outgoing);
 }
 
 /// Why nothing more comes in.
@@ -102,14 +102,15 @@ struct Incoming {
 impl Incoming {
     /// Hands messages on as lines.
     async fn run(mut self) -> End {
-        let mut heard = Instant::now();
+        let mut last_received = Instant::now();
         loop {
-            let message = match tokio::time::timeout_at(heard + SILENCE, self.stream.next()).await {
-                Ok(Some(Ok(message))) => message,
-                Ok(Some(Err(error))) => return refused(&error),
-                Ok(None) | Err(_) => return End::Left,
-            };
-            heard = Instant::now();
+            let message =
+                match tokio::time::timeout_at(last_received + SILENCE_TIMEOUT, self.stream.next()).await {
+                    Ok(Some(Ok(message))) => message,
+                    Ok(Some(Err(error))) => return refused(&error),
+                    Ok(None) | Err(_) => return End::Left,
+                };
+            last_received = Instant::now();
             let line = match message {
                 Message::Text(text) => text.as_bytes().to_vec(),
                 Message::Binary(bytes) => bytes.to_vec(),
@@ -120,7 +121,7 @@ impl Incoming {
                 return End::Left;
             }
             // Time spent waiting for the engine is no silence of the client's.
-            heard = Instant::now();
+            last_received = Instant::now();
         }
     }
 
@@ -158,16 +159,16 @@ impl Outgoing {
     /// Sends lines as messages until there are no more, or nothing comes in any more.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
-        let mut farewell = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
+        let mut close_frame = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
         // A client that only listens says nothing but its answers to these.
-        let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
             let next = tokio::select! {
                 next = self.lines.next() => Some(next),
                 _ = ping.tick() => None,
                 end = &mut incoming => {
                     if let End::Refused(code, reason) = end {
-                        farewell = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+                        close_frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
                     }
                     break;
                 }
@@ -180,7 +181,7 @@ impl Outgoing {
                 },
                 Some(Ok(Frame::TooLong { .. })) => continue,
                 Some(Ok(Frame::Eof { .. }) | Err(_)) => {
-                    farewell.code = close_code::AWAY;
+                    close_frame.code = close_code::AWAY;
                     break;
                 }
             };
@@ -193,10 +194,10 @@ impl Outgoing {
                 return;
             }
         }
-        let bye = async {
-            let _ = self.sink.send(Message::Close(Some(farewell))).await;
+        let closing = async {
+            let _ = self.sink.send(Message::Close(Some(close_frame))).await;
             let _ = self.sink.close().await;
         };
-        let _ = tokio::time::timeout(FAREWELL, bye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }

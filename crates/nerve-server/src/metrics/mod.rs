@@ -63,9 +63,9 @@ pub(crate) struct Metrics {
 
 /// A client that is connected until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Connected(IntGauge);
+pub(crate) struct ConnectionGuard(IntGauge);
 
-impl Drop for Connected {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -74,9 +74,9 @@ impl Drop for Connected {
 impl Metrics {
     pub(crate) fn new() -> Metrics {
         let counters = |name: &str, about: &str, labels: &[&str]| {
-            made(IntCounterVec::new(Opts::new(name, about), labels))
+            must(IntCounterVec::new(Opts::new(name, about), labels))
         };
-        let counter = |name: &str, about: &str| made(IntCounter::new(name, about));
+        let counter = |name: &str, about: &str| must(IntCounter::new(name, about));
         let runs = HistogramOpts::new(
             "nerve_graph_run_duration_seconds",
             "How long runs of graphs took, by how they ended.",
@@ -89,13 +89,13 @@ impl Metrics {
             registry: Registry::new(),
             started: SystemTime::now(),
             events: counters("nerve_events_published_total", "Events of the engine, by type.", &["type"]),
-            lost: made(IntCounter::with_opts(lost.clone().const_label("by", "server"))),
-            dropped: made(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
+            lost: must(IntCounter::with_opts(lost.clone().const_label("by", "server"))),
+            dropped: must(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
             runs_started: counter(
                 "nerve_graph_runs_started_total",
                 "Runs of graphs that began; resumed ones count again.",
             ),
-            runs: made(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
+            runs: must(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
             steps_started: counter(
                 "nerve_graph_steps_started_total",
                 "Attempts at steps of graphs that began.",
@@ -105,7 +105,7 @@ impl Metrics {
                 "Attempts at steps of graphs that ended, by how.",
                 &["status"],
             ),
-            connections: made(IntGaugeVec::new(
+            connections: must(IntGaugeVec::new(
                 Opts::new("nerve_connections", "Clients that are connected now, those without a token too."),
                 &["transport"],
             )),
@@ -134,9 +134,9 @@ impl Metrics {
             Box::new(self.requests.clone()),
         ];
         for one in all {
-            made(self.registry.register(one));
+            must(self.registry.register(one));
         }
-        // What has not happened yet is nought, and not unknown.
+        // What has not observe yet is nought, and not unknown.
         for transport in Transport::ALL {
             let _ = (
                 self.connections.with_label_values(&[transport.as_str()]),
@@ -150,8 +150,8 @@ impl Metrics {
         self.events.with_label_values(&[event_type]).inc();
     }
 
-    /// Something happened in the engine.
-    pub(crate) fn happened(&self, kind: &EventKind) {
+    /// Something observe in the engine.
+    pub(crate) fn observe(&self, kind: &EventKind) {
         let EventKind::Graph(graph) = kind else { return };
         match &graph.kind {
             GraphEventKind::Started { .. } => self.runs_started.inc(),
@@ -179,11 +179,11 @@ impl Metrics {
     }
 
     /// A client has connected.
-    pub(crate) fn connected(&self, transport: Transport) -> Connected {
+    pub(crate) fn connected(&self, transport: Transport) -> ConnectionGuard {
         self.connected.with_label_values(&[transport.as_str()]).inc();
         let gauge = self.connections.with_label_values(&[transport.as_str()]);
         gauge.inc();
-        Connected(gauge)
+        ConnectionGuard(gauge)
     }
 
     /// A command was answered.
@@ -218,6 +218,6 @@ impl Metrics {
 }
 
 /// Names and labels are the constants above, and each is registered once: it fails only where they are wrong, in the first test.
-fn made<T>(result: prometheus::Result<T>) -> T {
+fn must<T>(result: prometheus::Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("a number that cannot be: {error}"))
 }

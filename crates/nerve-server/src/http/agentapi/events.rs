@@ -24,20 +24,20 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Streams until the client leaves, the node is gone or the server goes down.
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
     let node = agent.node.get("node_id").and_then(Value::as_str).map(str::to_string);
-    // Before the first look: what happens after it is not to be missed.
-    let queue = agent.shared.serving.hub.subscribe(Filter { node, ..Filter::default() }, None);
-    let closing = agent.shared.serving.closing.clone();
+    // Before the first poll: what happens after it is not to be missed.
+    let queue = agent.shared.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
+    let closing = agent.shared.state.closing.clone();
     let mut reader = Reader {
         agent,
         queue,
         closing,
-        waiting: VecDeque::new(),
+        pending: VecDeque::new(),
         share: Share::default(),
-        told: 0,
+        last_sent: 0,
         status: Value::Null,
         ended: false,
     };
-    reader.look(true).await?;
+    reader.poll(true).await?;
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -51,11 +51,11 @@ struct Reader {
     agent: Agent,
     queue: Arc<Queue>,
     closing: CancellationToken,
-    waiting: VecDeque<Bytes>,
+    pending: VecDeque<Bytes>,
     /// The memory of what waits.
     share: Share,
-    /// Messages up to this id have been told.
-    told: u64,
+    /// Messages up to this id have been last_sent.
+    last_sent: u64,
     status: Value,
     ended: bool,
 }
@@ -63,7 +63,7 @@ struct Reader {
 impl Reader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(chunk) = self.waiting.pop_front() {
+            if let Some(chunk) = self.pending.pop_front() {
                 return Some(chunk);
             }
             self.share = Share::default();
@@ -74,37 +74,37 @@ impl Reader {
                 events = self.queue.next_events() => events.iter().any(may_end_a_turn),
                 () = self.closing.cancelled() => return None,
                 () = tokio::time::sleep(HEARTBEAT) => {
-                    self.waiting.push_back(Bytes::from_static(b": heartbeat\n\n"));
-                    // A turn that failed is in the history too, and told by no event of its own.
+                    self.pending.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                    // A turn that failed is in the history too, and last_sent by no event of its own.
                     true
                 }
             };
-            // One look for all that has happened.
+            // One poll for all that has happened.
             while let Some(events) = self.queue.try_next_events() {
                 ended_turn |= events.iter().any(may_end_a_turn);
             }
-            self.ended = self.look(ended_turn).await.is_err();
+            self.ended = self.poll(ended_turn).await.is_err();
         }
     }
 
-    /// Compares what is with what was told. The history is a file that grows, and output is many events: it is read when a turn may have
+    /// Compares what is with what was last_sent. The history is a file that grows, and output is many events: it is read when a turn may have
     /// ended, and only its end.
-    async fn look(&mut self, ended_turn: bool) -> Result<(), Problem> {
+    async fn poll(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
-            let (messages, share) = self.agent.messages_after(self.told).await?;
+            let (messages, share) = self.agent.messages_after(self.last_sent).await?;
             self.share = share;
             for message in messages {
-                self.told = message.id;
+                self.last_sent = message.id;
                 let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
-                self.waiting.push_back(event("message_update", &update));
+                self.pending.push_back(event("message_update", &update));
             }
         }
         if status != self.status {
-            self.waiting.push_back(event("status_change", &status));
+            self.pending.push_back(event("status_change", &status));
             self.status = status;
         }
-        self.share.shrink(self.waiting.iter().map(Bytes::len).sum());
+        self.share.shrink(self.pending.iter().map(Bytes::len).sum());
         Ok(())
     }
 }

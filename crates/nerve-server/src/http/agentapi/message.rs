@@ -34,10 +34,10 @@ impl Message {
     }
 }
 
-/// Whether the last entries of a history, of which `asked` were asked for, are all that came after the message with the id `told`.
-pub(super) fn reaches(entries: &[Value], asked: usize, told: u64) -> bool {
+/// Whether the last entries of a history, of which `asked` were asked for, are all that came after the message with the id `last_sent`.
+pub(super) fn covers(entries: &[Value], asked: usize, last_sent: u64) -> bool {
     entries.len() < asked
-        || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= told)
+        || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= last_sent)
 }
 
 #[cfg(test)]
@@ -66,10 +66,10 @@ mod tests {
     fn the_last_entries_are_enough_when_they_begin_with_what_was_told_or_are_all() {
         let entries: Vec<Value> = [5, 7, 8].map(|seq| json!({ "seq": seq })).into();
         // The answer of the turn with the number 5.
-        assert!(reaches(&entries, 3, 11));
-        assert!(reaches(&entries, 3, 15));
-        assert!(!reaches(&entries, 3, 9));
-        assert!(reaches(&entries, 4, 9));
-        assert!(reaches(&[], 3, 9));
+        assert!(covers(&entries, 3, 11));
+        assert!(covers(&entries, 3, 15));
+        assert!(!covers(&entries, 3, 9));
+        assert!(covers(&entries, 4, 9));
+        assert!(covers(&[], 3, 9));
     }
 }

@@ -20,11 +20,11 @@ use super::{Shared, body, query};
 use crate::events::Filter;
 
 /// Turns of which the messages are shown: the last ones.
-const TURNS: usize = 500;
+const MAX_TURNS: usize = 500;
 /// Entries of the history that are asked for where only what is new is wanted.
-const FEW: usize = 8;
+const RECENT_TURNS: usize = 8;
 /// How long an agent may take to begin with a message.
-const BEGIN: std::time::Duration = std::time::Duration::from_secs(30);
+const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Answers as agentapi does.
 pub(crate) async fn serve(
@@ -58,7 +58,7 @@ struct Agent {
 
 /// What is said to it.
 #[derive(Deserialize)]
-struct Said {
+struct MessageRequest {
     content: String,
     #[serde(rename = "type")]
     kind: String,
@@ -73,11 +73,11 @@ impl Agent {
 
     /// Gives the engine a command about the node.
     async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
-        self.ask_much(name, more).await.map(|(data, _)| data)
+        self.ask_with_memory(name, more).await.map(|(data, _)| data)
     }
 
     /// The same for one with a long answer, which comes with the memory that it has.
-    async fn ask_much(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
+    async fn ask_with_memory(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
             params.extend(more);
@@ -99,31 +99,30 @@ impl Agent {
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
         // A node that keeps none has said nothing; one that is not there is an error.
         self.ask(CommandType::GetNode, Value::Null).await?;
-        let (entries, share) = self.entries(TURNS).await?;
+        let (entries, share) = self.entries(MAX_TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
 
-    /// What was said after the message with the id `told`. The history is read from its end, and no further back than it takes.
-    async fn messages_after(&self, told: u64) -> Result<(Vec<Message>, Share), Problem> {
-        let few = match told {
+    /// What was said after the message with the id `last_sent`. The history is read from its end, and no further back than it takes.
+    async fn messages_after(&self, last_sent: u64) -> Result<(Vec<Message>, Share), Problem> {
+        let few = match last_sent {
             0 => None,
-            told => {
-                Some(self.entries(FEW).await?).filter(|(entries, _)| message::reaches(entries, FEW, told))
-            }
+            last_sent => Some(self.entries(RECENT_TURNS).await?)
+                .filter(|(entries, _)| message::covers(entries, RECENT_TURNS, last_sent)),
         };
         let (entries, share) = match few {
             Some(few) => few,
             // Their memory has been given back: who holds some does not wait for more.
-            None => self.entries(TURNS).await?,
+            None => self.entries(MAX_TURNS).await?,
         };
         let messages = entries.iter().flat_map(Message::of);
-        Ok((messages.filter(|message| message.id > told).collect(), share))
+        Ok((messages.filter(|message| message.id > last_sent).collect(), share))
     }
 
     /// The last so many inputs in the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_much(CommandType::GetHistory, asked).await?;
+        let (mut history, share) = self.ask_with_memory(CommandType::GetHistory, asked).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -131,7 +130,7 @@ impl Agent {
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
-        let said: Said = serde_json::from_slice(sent).map_err(|error| {
+        let said: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
             Problem::invalid(format!("body: {}", query::short(&error.to_string())))
                 .hint("{\"content\":\"…\",\"type\":\"user\"}")
         })?;
@@ -157,11 +156,11 @@ impl Agent {
         let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
         let session = self.node.get("session_id").and_then(Value::as_str);
         let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
-        let events = self.shared.serving.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
+        let events = self.shared.state.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
         let begun =
             self.ask(CommandType::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
         let result = begun.await?["result_id"].take();
-        let deadline = Instant::now() + BEGIN;
+        let deadline = Instant::now() + START_TIMEOUT;
         let late =
             |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent has not begun in time");
         loop {
@@ -221,14 +220,14 @@ mod tests {
             let request = Request::get(format!("/compat/agentapi/sh/{what}")).body(Body::empty()).unwrap();
             let mut answer = service.call(request).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
-            assert!((1..20_000).contains(&shared.budget.taken_for_answers()), "{what}");
-            let mut told = String::new();
-            while !told.contains("1000") {
+            assert!((1..20_000).contains(&shared.budget.answers_in_use()), "{what}");
+            let mut last_sent = String::new();
+            while !last_sent.contains("1000") {
                 let frame = answer.body_mut().frame().await.unwrap().unwrap();
-                told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+                last_sent.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
             drop(answer);
-            assert_eq!(shared.budget.taken_for_answers(), 0, "{what}");
+            assert_eq!(shared.budget.answers_in_use(), 0, "{what}");
         }
     }
 }
