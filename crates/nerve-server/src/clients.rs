@@ -1,4 +1,4 @@
-//! How many clients a server has, whichever way they came.
+//! Counts and limits the clients of a server over all transports.
 
 use std::sync::Arc;
 
@@ -7,41 +7,41 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::PreauthLimiter;
 
-/// The clients of a server.
+/// The connected clients of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
-    /// One task for each, preauth too.
+    /// Tracks one task per connection, authenticated or not.
     pub(crate) tracker: TaskTracker,
-    /// Those that have not shown a token yet. They are bounded by themselves and take no try_acquire of another.
+    /// Connections that are not authenticated yet. They have a limit of their own.
     pub(crate) preauth: PreauthLimiter,
     max: usize,
     slots: Arc<Semaphore>,
 }
 
-/// A client's try_acquire, until this is dropped.
+/// The slot of one client. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct ClientSlot {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Clients {
-    /// `max` at one time, preauth not counted.
+    /// Allows `max` clients at a time; unauthenticated connections do not count.
     pub(crate) fn new(max: usize) -> Clients {
         let max = max.min(Semaphore::MAX_PERMITS);
         let (tracker, preauth) = (TaskTracker::new(), PreauthLimiter::default());
         Clients { tracker, preauth, max, slots: Arc::new(Semaphore::new(max)) }
     }
 
-    /// A try_acquire for one more, if there is one.
+    /// Takes a slot if one is free.
     pub(crate) fn try_acquire(&self) -> Option<ClientSlot> {
         let permit = self.slots.clone().try_acquire_owned().ok()?;
         Some(ClientSlot { _permit: permit })
     }
 
-    /// What one more is told.
+    /// Logs that a client is rejected and returns the error message for it.
     pub(crate) fn reject(&self) -> String {
-        tracing::warn!(max = self.max, "too many connections: one was turned away");
-        format!("too many connections: the server takes {}", self.max)
+        tracing::warn!(max = self.max, "too many connections: client rejected");
+        format!("too many connections: the limit is {}", self.max)
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_never_more_than_there_are_places_for() {
+    fn number_of_slots_is_never_exceeded() {
         let (clients, max) = (Clients::new(3), 3);
         let (active, peak, begin) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(8));
         std::thread::scope(|scope| {

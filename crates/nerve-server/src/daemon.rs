@@ -1,7 +1,8 @@
-//! Who owns a server's name: the lock that proves a live server, the socket beside it, and what a stale one leaves behind.
+//! Ownership of a server name: the lock that proves a live server, the socket, and the removal of stale ones.
 //!
-//! A live server holds an exclusive lock on `<runtime>/<name>.lock` for as long as it lives; the kernel lets go of it however the
-//! process ends. So a socket whose lock is free is stale, and a pid in a file whose lock is free belongs to nobody.
+//! A live server holds an exclusive lock on `<runtime>/<name>.lock`. The kernel releases it however the
+//! process ends. A socket whose lock is free is therefore stale, and so is the pid in a lock file that is
+//! free.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -16,41 +17,43 @@ use nerve_core::host::registry::start_ticks;
 use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
-/// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out.
+/// Time that a starting server waits for the lock, which [`holder`] takes for a moment to test it.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-/// A server that is alive answers on its socket and is waited for no longer than this: one that was just killed still listens for a
-/// moment.
+/// Time that a locked name must answer on its socket to count as running. A process that was just killed
+/// keeps listening for a moment.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
-/// More than any lock file has.
+/// Maximum size of a lock file in bytes.
 const MAX_LOCK_BYTES: u64 = 512;
 
-/// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
+/// A server name owned by this process. Dropping it removes the socket and frees the name.
 #[derive(Debug)]
 pub struct NameLock {
-    /// The name.
+    /// The server's name.
     pub name: String,
-    /// Where it listens.
+    /// Path of the Unix socket.
     pub socket: PathBuf,
     lock: File,
 }
 
-/// Where a server listens beside its Unix socket.
+/// Network addresses that a server listens on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// For lines over TCP.
+    /// Address of the line protocol.
     pub tcp: Option<SocketAddr>,
-    /// For HTTP.
+    /// Address of HTTP.
     pub http: Option<SocketAddr>,
-    /// Both over TLS.
+    /// True if both use TLS.
     pub tls: bool,
 }
 
 impl NameLock {
-    /// Takes a name: makes the runtime directory, locks, replaces a stale socket, listens. The listener does not block.
+    /// Takes a name: creates the runtime directory, takes the lock, removes a stale socket and listens. The
+    /// returned listener is non-blocking.
     ///
     /// # Errors
-    /// The name is bad or taken, the path too long, or something else stands in the socket's place.
+    /// Returns an error if the name is invalid or taken, the path is too long, or another file is in the
+    /// socket's place.
     pub fn take(places: &Places, name: &str) -> Result<(NameLock, UnixListener), ServerError> {
         let socket = places.socket(name)?;
         private_directory(&places.runtime)?;
@@ -64,10 +67,10 @@ impl NameLock {
         Ok((NameLock { name: name.to_string(), socket, lock }, listener))
     }
 
-    /// Writes where the server listens into its lock file, for [`addresses`].
+    /// Writes the addresses into the lock file, where [`addresses`] finds them.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn announce(&mut self, addresses: &Addresses) -> Result<(), ServerError> {
         let Addresses { tcp, http, tls } = addresses;
         let line = |what: &str, address: &SocketAddr| format!("{what} {address}\n");
@@ -84,14 +87,14 @@ impl NameLock {
 
 impl Drop for NameLock {
     fn drop(&mut self) {
-        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race with a server that
-        // has just opened it.
+        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race
+        // with a server that has just opened it.
         let _ = fs::remove_file(&self.socket);
     }
 }
 
 impl Addresses {
-    /// As `tcp://…` and `http://…`, with TLS `tls://…` and `https://…`.
+    /// Returns the addresses as `tcp://…` and `http://…`, or with TLS as `tls://…` and `https://…`.
     pub fn urls(&self) -> Vec<String> {
         let (tcp, http) = if self.tls { ("tls", "https") } else { ("tcp", "http") };
         let url = |scheme: &str, address: &SocketAddr| format!("{scheme}://{address}");
@@ -100,30 +103,32 @@ impl Addresses {
     }
 }
 
-/// A live process that holds a server's name.
+/// The live process that owns a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// When it was started, in clock ticks since boot (proc(5), stat field 22): tells it from a later process with the same id.
+    /// Start time in clock ticks since boot (proc(5), stat field 22). Detects a later process with the same
+    /// id.
     start: u64,
 }
 
 impl Holder {
-    /// The process with this id is still the one that wrote the lock file, and it is this user's.
+    /// Returns true if the process with this id is still the one that wrote the lock file, and belongs to
+    /// this user.
     pub fn is_same_process(&self) -> bool {
         let uid = rustix::process::getuid().as_raw();
         let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
         owned && start_ticks(self.pid) == Some(self.start)
     }
 
-    /// Sends a signal to the process, if it still is the same.
+    /// Sends a signal to the process if it is still the same one.
     ///
     /// # Errors
-    /// It is gone or is another process by now, or the system refuses.
+    /// Returns `NotFound` if the process is gone or the id was reused, or the error of the system call.
     pub fn signal(&self, signal: rustix::process::Signal) -> std::io::Result<()> {
         let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
-        // The pidfd is taken before the check, so the check is about the very process that gets the signal.
+        // The pidfd is opened before the check, so that the check is about the process that gets the signal.
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(gone)?;
         let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
         if !self.is_same_process() {
@@ -133,19 +138,19 @@ impl Holder {
     }
 }
 
-/// What a server's lock file says.
+/// State of a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// Nobody holds the name.
+    /// No process owns the name.
     Free,
-    /// A live process does; who, if the file could be read.
+    /// A live process owns the name; `None` if its identity could not be read.
     By(Option<Holder>),
 }
 
-/// Who holds a server's name now.
+/// Returns the state of a server name.
 ///
 /// # Errors
-/// The name is bad, or the lock file cannot be opened.
+/// Returns an error if the name is invalid or the lock file cannot be opened.
 pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
     let path = places.lock(name)?;
     let mut file = match File::open(&path) {
@@ -160,7 +165,7 @@ pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
     }
 }
 
-/// Where the server that holds a name listens beside its socket, as far as its lock file says so.
+/// Returns the network addresses of the server that owns a name, as written in its lock file.
 ///
 /// # Errors
 /// See [`holder`].
@@ -241,7 +246,7 @@ fn read_identity(file: &mut File) -> Option<Holder> {
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
-/// What a lock file says: who holds the name, then where it listens.
+/// Reads the lock file: the owner in the first line, then the addresses.
 fn text_of(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
@@ -259,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_held_until_the_claim_is_dropped() {
+    fn name_is_owned_until_lock_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
@@ -284,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_socket_is_replaced_and_a_file_is_not() {
+    fn stale_socket_is_replaced_but_a_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         private_directory(&places.runtime).unwrap();
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_without_the_lock_is_left_alone() {
+    fn listener_without_lock_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         private_directory(&places.runtime).unwrap();
@@ -307,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_of_another_process_is_never_signalled() {
+    fn reused_pid_is_never_signalled() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let stranger = Holder { pid: child.id(), start: 1 };
         assert!(!stranger.is_same_process());

@@ -1,4 +1,4 @@
-//! The HTTP gate of a server without the server: the same rules for who comes in, and behind it services of other crates alone.
+//! The HTTP gate without an engine: the same authentication and limits, with only mounted services behind it.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::http::{self, Closing, Gate, Mount, Site};
 use crate::server::{CLOSE_TIMEOUT, Clients, ServerConfig};
 use crate::tcp::TcpPort;
 
-/// A port that is listened on and not served yet: clients that connect wait.
+/// A bound port that is not served yet: clients that connect wait.
 #[derive(Debug)]
 pub struct Front {
     port: TcpPort,
@@ -24,11 +24,11 @@ pub struct Front {
 }
 
 impl Front {
-    /// Listens at `address`, as `config` says of HTTP: names, token, TLS, how many connections, and what is served. The token is made
-    /// if there is none.
+    /// Binds `address` with the HTTP settings of `config`: names, token, TLS, connection limit and mounts.
+    /// Creates the token if there is none.
     ///
     /// # Errors
-    /// The address is taken or needs TLS; the token or the certificate cannot be used.
+    /// Returns an error if the address is taken or needs TLS, or the token or certificate cannot be used.
     pub fn bind(config: &ServerConfig, address: SocketAddr) -> Result<Front, ServerError> {
         address::check(address, config.tls.is_some(), config.insecure)?;
         config.token.obtain()?;
@@ -42,22 +42,22 @@ impl Front {
         })
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Returns the bound address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// The same as a URL, without a path.
+    /// Returns the base URL, without a path.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.address())
     }
 
-    /// Answers until `stop` ends; then tells the services, gives answers on their way a moment, and closes. Must be called within a
-    /// tokio runtime.
+    /// Serves requests until `stop` completes. Then notifies the services, gives pending responses a moment
+    /// and closes. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The port cannot be used.
+    /// Returns an error if the port cannot be used.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
         let Front { port, authenticator, names, mounts, max_connections, .. } = self;
         let clients = Clients::new(max_connections);

@@ -1,5 +1,5 @@
-//! The line line over TCP: AUTHENTICATE with the token. Who sends it is served as on the Unix socket; nobody else is sent anything but an
-//! error.
+//! The handshake of the line protocol over TCP: the first line must be AUTHENTICATE with the token. An
+//! authenticated client is served as on the Unix socket; any other gets nothing but an error.
 
 use std::io;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::server::{CLOSE_TIMEOUT, Clients};
 use crate::state::ServerState;
 use crate::tcp::PendingClient;
 
-/// How long a client may take to show its token.
+/// Time that a client may take to authenticate.
 const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes that are read of a client before it has sent a whole line: a token fits.
+/// Maximum number of bytes read from an unauthenticated client.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// Serves a client that shows the token, until it is gone or the server closes.
+/// Authenticates a client and serves it until it leaves or the server closes.
 pub(crate) async fn serve(
     client: PendingClient,
     state: Arc<ServerState>,
@@ -46,7 +46,7 @@ pub(crate) async fn serve(
                 Some(client_slot) => Some(Ok((answer.authenticated(), rest, client_slot, credential))),
                 None => Some(Err(answer.failed(EngineError::new(ErrorKind::Busy, clients.reject())))),
             },
-            // The answer would cost what its client_slot does.
+            // Answering would cost as much as serving the client.
             Err(error) if error.kind == ErrorKind::RateLimit => None,
             Err(error) => Some(Err(answer.failed(error))),
         }
@@ -71,13 +71,13 @@ pub(crate) async fn serve(
 }
 
 enum FirstLine {
-    /// A line, without its end, and what came after it.
+    /// A line without its newline, and the bytes after it.
     Line { line: Vec<u8>, rest: Vec<u8> },
-    /// Why there is none.
+    /// The error message for the client.
     Refused(String),
 }
 
-/// The line line that is not blank; `None`: the client remaining.
+/// Reads the first line that is not blank. Returns `None` if the client left.
 async fn first_line(read: &mut ReadHalf) -> Option<FirstLine> {
     let late = || FirstLine::Refused(format!("no AUTHENTICATE within {} s", AUTH_TIMEOUT.as_secs()));
     match tokio::time::timeout(AUTH_TIMEOUT, read_first_line(read)).await {
@@ -97,7 +97,7 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<FirstLine>> {
         }
         let count = read.take(remaining as u64).read_buf(&mut bytes).await?;
         if count == 0 {
-            // A last line may lack its end.
+            // The last line may lack its newline.
             let sent = !bytes.trim_ascii().is_empty();
             return Ok(sent.then_some(FirstLine::Line { line: bytes, rest: Vec::new() }));
         }
@@ -112,7 +112,7 @@ async fn read_first_line(read: &mut ReadHalf) -> io::Result<Option<FirstLine>> {
     }
 }
 
-/// Closes with a last line.
+/// Sends a last line and closes the connection.
 async fn refuse(read: ReadHalf, mut write: WriteHalf, line: &[u8]) {
     let send_line = async { send_line(&mut write, line).await && write.shutdown().await.is_ok() };
     if matches!(tokio::time::timeout(CLOSE_TIMEOUT, send_line).await, Ok(true)) {

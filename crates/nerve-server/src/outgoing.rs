@@ -1,7 +1,7 @@
-//! What goes to one client, in order: replies, before each the events that led to it, after_send events between them.
+//! Writes replies and events to one client, in order: each reply follows the events that led to it.
 //!
-//! Nothing here waits for a client that reads slowly: what is not taken stays in queues that are bounded elsewhere, replies by the permits
-//! they carry, events by their [`Queue`]. So much as a client may well take at once is batch after_send written in one go.
+//! Nothing here waits for a slow client. Replies stay in a queue that is bounded by their permits, events in
+//! a [`Queue`] of limited size. As many lines as fit into a batch are written at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -17,15 +17,15 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::connection::WriteHalf;
 use crate::events::{Queue, Tag};
 
-/// Lines that are batch before they are written …
+/// Maximum number of lines in a batch.
 const MAX_BATCH_LINES: usize = 64;
-/// … as long as they are no longer together, in bytes.
+/// Maximum size of a batch in bytes, exceeded only by a single long line.
 const MAX_BATCH_BYTES: usize = 64 * 1024;
 
-/// Places that a queue keeps while nothing waits in it.
+/// Capacity that an empty queue keeps.
 const IDLE_CAPACITY: usize = 8;
 
-/// Given back when a reply is written.
+/// Permits that are released when a reply is written.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     pub(crate) in_flight: Option<OwnedSemaphorePermit>,
@@ -41,7 +41,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Gives back what it held, after_send tells who waits for it.
+    /// Releases the permits and notifies the waiter.
     fn complete(self) {
         let Permits { in_flight, large } = self.permits;
         drop((in_flight, large));
@@ -51,28 +51,28 @@ impl Reply {
     }
 }
 
-/// What goes with a reply.
+/// What to do after a reply was sent.
 #[derive(Debug)]
 pub(crate) enum AfterSend {
     Nothing,
-    /// The chunks of this turn were the request's; there are no more.
+    /// Forget the tag: the turn's output belongs to this request no longer.
     EndTurn(Tag),
-    /// From then on other events.
+    /// Send the events of this queue from now on.
     Subscribe(Arc<Queue>),
-    /// Somebody waits until it is written.
+    /// Notify the task that waits until the reply is written.
     Notify(oneshot::Sender<()>),
 }
 
-/// One client's side of the way out.
+/// The sending side of one client's connection.
 pub(crate) struct Outgoing {
     write: WriteHalf,
     events: Arc<Queue>,
-    /// The client requests for events; it may want them even when it sends no more.
+    /// The client has subscribed to events; it may want them even when it sends no more requests.
     listens: bool,
-    /// Turns whose chunks this client requests for, after_send in which request.
+    /// Requests whose turns produce output chunks, by tag.
     requests: HashMap<Tag, RequestId>,
     replies: VecDeque<Reply>,
-    /// Events still to go before the first of `replies`.
+    /// Number of events to send before the first of `replies`.
     events_ahead: Option<usize>,
     batch: Batch,
 }
@@ -81,11 +81,11 @@ pub(crate) struct Outgoing {
 #[derive(Default)]
 struct Batch {
     lines: VecDeque<(Vec<u8>, Option<Reply>)>,
-    /// Of all of them.
+    /// Total size of the lines.
     bytes: usize,
-    /// Bytes of the first one that are gone.
+    /// Bytes of the first line that are already written.
     written: usize,
-    /// Something was written after_send not handed on: TLS may keep the end of it for itself until it is told.
+    /// Something was written but not flushed: TLS may buffer the end of it.
     needs_flush: bool,
 }
 
@@ -95,17 +95,17 @@ impl Outgoing {
         Outgoing { write, events, listens: false, requests, replies, events_ahead: None, batch }
     }
 
-    /// A reply, after those that wait already.
+    /// Queues a reply.
     pub(crate) fn push(&mut self, reply: Reply) {
         self.replies.push_back(reply);
     }
 
-    /// The chunks of the turn with this tag are told to be those of `request`, until its reply is written.
+    /// Marks the output chunks with this tag as those of `request`, until its reply is sent.
     pub(crate) fn tag(&mut self, tag: Tag, request: RequestId) {
         self.requests.insert(tag, request);
     }
 
-    /// Where its events come from now.
+    /// Returns the queue that events are taken from.
     pub(crate) fn events(&self) -> Arc<Queue> {
         self.events.clone()
     }
@@ -114,22 +114,22 @@ impl Outgoing {
         self.listens
     }
 
-    /// Replies that are not batch yet.
+    /// Returns the number of replies that are not in the batch yet.
     pub(crate) fn waiting(&self) -> usize {
         self.replies.len()
     }
 
-    /// Nothing is being written.
+    /// Returns true if nothing is being written.
     pub(crate) fn is_idle(&self) -> bool {
         self.batch.lines.is_empty() && !self.batch.needs_flush
     }
 
-    /// More would be batch if there was more.
+    /// Returns true if the batch can take another line.
     pub(crate) fn has_room(&self) -> bool {
         self.batch.lines.len() < MAX_BATCH_LINES && self.batch.bytes < MAX_BATCH_BYTES
     }
 
-    /// Gathers what waits, within bounds.
+    /// Fills the batch from the queues.
     pub(crate) fn gather(&mut self) {
         while self.has_room() {
             if self.replies.is_empty() {
@@ -137,7 +137,7 @@ impl Outgoing {
                 self.batch.push(lines, None);
                 continue;
             }
-            // Those that are there now, after_send no more: a reply does not wait for all that may still come.
+            // Only the events present now: a reply does not wait for later ones.
             let events_ahead = self.events_ahead.get_or_insert_with(|| self.events.len());
             if *events_ahead > 0
                 && let Some(lines) = self.events.try_next(&self.requests)
@@ -159,24 +159,24 @@ impl Outgoing {
                 self.batch.push(std::mem::take(&mut reply.line), Some(reply));
             }
         }
-        // A crowd that has gone leaves no room behind.
+        // Release the memory of a burst.
         if self.replies.is_empty() && self.replies.capacity() > IDLE_CAPACITY {
             self.replies = VecDeque::new();
         }
     }
 
-    /// Writes all that is batch. What is written is known even if the future is dropped.
+    /// Writes the batch. Cancel-safe: progress is kept.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn write(&mut self) -> io::Result<()> {
         poll_fn(|cx| self.batch.poll_write(&mut self.write, cx)).await
     }
 
-    /// Writes all that waits.
+    /// Writes all queued replies and the events before them.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn write_all(&mut self) -> io::Result<()> {
         while !self.is_idle() || self.waiting() > 0 {
             self.gather();
@@ -185,12 +185,12 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Writes what is left, the events that wait now with it, after_send closes.
+    /// Writes everything that is queued now and closes the stream.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
-        // Bounded, whatever comes in meanwhile.
+        // Bounded, even if events keep arriving.
         for _ in 0..self.events.len() {
             let Some(lines) = self.events.try_next(&self.requests) else { break };
             self.batch.push(lines, None);
@@ -281,7 +281,7 @@ mod tests {
         client: DuplexStream,
     }
 
-    /// A client whose stream holds `room` bytes.
+    /// Creates a client whose stream holds `room` bytes.
     fn fixture(room: usize) -> Fixture {
         let (engine, receiver) = broadcast::channel(8192);
         let hub = Hub::new(receiver);
@@ -309,7 +309,7 @@ mod tests {
             });
         }
 
-        /// What the client gets of all that waits, one word a line.
+        /// Returns what the client receives of all queued lines, one word per line.
         async fn received(mut self) -> Vec<String> {
             let written = async {
                 self.out.write_all().await.unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_go_before_the_reply_that_they_led_to_and_the_next_reply_behind_it() {
+    async fn events_precede_the_reply_they_led_to() {
         let mut fixture = fixture(7);
         fixture.ready();
         fixture.push("first", AfterSend::Nothing);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replies_do_not_wait_for_all_events_that_still_come() {
+    async fn reply_does_not_wait_for_later_events() {
         let mut fixture = fixture(1 << 20);
         for _ in 0..2 * MAX_BATCH_LINES {
             fixture.ready();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_permit_is_held_until_its_reply_is_written_to_the_last_byte() {
+    async fn permit_is_held_until_reply_is_written() {
         let mut fixture = fixture(10);
         let permits = Arc::new(Semaphore::new(2));
         for line in ["12345678\n", "123456789012\n"] {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_name_their_request_until_it_is_answered() {
+    async fn chunks_carry_request_id_until_reply() {
         let mut fixture = fixture(1 << 20);
         let chunk = |tag| EventKind::OutputChunk { turn: 1, tag, chunk: "x".to_string() };
         fixture.out.tag(7, RequestId::Number(3));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_events_come_behind_the_reply_that_says_so() {
+    async fn subscribe_reply_switches_event_queue() {
         let mut fixture = fixture(1 << 20);
         fixture.ready();
         let other = fixture.hub.subscribe(Filter { node: Some("other".into()), ..Filter::default() }, None);

@@ -1,4 +1,4 @@
-//! Ports of TCP that take clients, with TLS or without.
+//! TCP listeners, with or without TLS.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -19,19 +19,19 @@ use crate::server::{Clients, ServerConfig};
 use crate::state::ServerState;
 use crate::unix::ACCEPT_PAUSE;
 
-/// How long a client may take for the handshake of TLS.
+/// Time that a client may take for the TLS handshake.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection that is silent for so long is asked whether it is still there …
+/// Silence after which keepalive probes begin.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// … again and again after so long …
+/// Interval between keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// … and closed when so many probes are not answered.
+/// Unanswered probes after which a connection is closed.
 const KEEPALIVE_PROBES: u32 = 3;
-/// What was sent and is not taken for so long ends a connection, in milliseconds. Probes alone do not notice who vanished: none are sent while
-/// something waits to be taken, and a heartbeat always does.
+/// Milliseconds after which unacknowledged data end a connection. Keepalive alone is not enough: no probes
+/// are sent while data are in flight, as heartbeats usually are.
 const USER_TIMEOUT_MS: u32 = 60_000;
 
-/// What a server listens on beside its Unix socket.
+/// The network listeners of a server.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) tcp: Option<TcpPort>,
@@ -41,7 +41,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Listens where the config says so; `None` if it names no address.
+    /// Binds the configured addresses; returns `None` if there are none.
     pub(crate) fn open(config: &ServerConfig) -> Result<Option<Network>, ServerError> {
         if config.tcp.is_none() && config.http.is_none() {
             return Ok(None);
@@ -62,14 +62,14 @@ impl Network {
         }))
     }
 
-    /// Where it listens.
+    /// Returns the bound addresses.
     pub(crate) fn addresses(&self) -> Addresses {
         let address = |port: &Option<TcpPort>| port.as_ref().map(TcpPort::address);
         let tls = self.tcp.iter().chain(&self.http).any(|port| port.tls.is_some());
         Addresses { tcp: address(&self.tcp), http: address(&self.http), tls }
     }
 
-    /// Takes clients until this is dropped.
+    /// Accepts clients until the future is dropped.
     pub(crate) async fn serve(self, state: &Arc<ServerState>, clients: &Clients) -> Result<(), ServerError> {
         let Network { tcp, http, setup, authenticator } = self;
         let watcher = authenticator.clone();
@@ -101,15 +101,15 @@ impl Network {
     }
 }
 
-/// A client that has come over a network and not shown a token yet.
+/// A client that has connected but not authenticated yet.
 pub(crate) struct PendingClient {
     pub(crate) link: Link,
     pub(crate) peer: SocketAddr,
-    /// Dropped when the client has shown it. Until then the connection may be closed to make place for another.
+    /// Dropped when the client has authenticated. Until then the connection may be evicted.
     pub(crate) slot: PreauthSlot,
 }
 
-/// A port that is listened on.
+/// A bound TCP port.
 pub(crate) struct TcpPort {
     listener: StdListener,
     address: SocketAddr,
@@ -123,7 +123,7 @@ impl std::fmt::Debug for TcpPort {
 }
 
 impl TcpPort {
-    /// Listens, with TLS where the config has it. `alpn`: what is spoken inside.
+    /// Binds an address, with TLS if configured. `alpn`: the protocols offered to TLS clients.
     pub(crate) fn bind(
         config: &ServerConfig,
         address: SocketAddr,
@@ -141,12 +141,12 @@ impl TcpPort {
         Ok(TcpPort { listener, address, tls })
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Returns the bound address, with the port that the system chose.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes clients until this is dropped; each is served in a task of its own, after the handshake.
+    /// Accepts clients until the future is dropped. Each is served in its own task after the TLS handshake.
     pub(crate) async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
     where
         F: Fn(PendingClient) -> S + Clone + Send + 'static,
@@ -160,26 +160,26 @@ impl TcpPort {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let (slot, has_evicted) = clients.preauth.acquire(peer.ip());
             if has_evicted && let Some(suppressed) = evictions.allow() {
-                tracing::warn!(%peer, suppressed, "too many connections without a token: the oldest was closed");
+                tracing::warn!(%peer, suppressed, "too many unauthenticated connections: the oldest was closed");
             }
             let (tls, serve, failures) = (self.tls.clone(), serve.clone(), failures.clone());
             let evicted = slot.evicted();
             let served = async move {
-                // Each in a place of its own: what the handshake takes is given back after it, and a future that is handed on takes its
-                // place twice.
+                // Both futures are boxed: the memory of the handshake is freed after it, and a future that is
+                // moved would take its space twice.
                 let link = Box::pin(establish(stream, tls)).await;
                 match link {
                     Ok(link) => Box::pin(serve(PendingClient { link, peer, slot })).await,
                     Err(error) => {
                         if let Some(suppressed) = failures.allow() {
-                            tracing::info!(%peer, %error, suppressed, "a connection came to nothing");
+                            tracing::info!(%peer, %error, suppressed, "connection failed");
                         }
                     }
                 }
@@ -196,7 +196,7 @@ impl TcpPort {
 }
 
 async fn establish(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
-    // A request is one small write, and so is its answer.
+    // Requests and replies are small writes.
     stream.set_nodelay(true)?;
     set_keepalive(&stream)?;
     let Some(tls) = tls else { return Link::tcp(stream) };
@@ -213,8 +213,7 @@ async fn establish(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Resu
     Ok(Link::over(stream, watch))
 }
 
-/// A machine that is switched off does not say so: the kernel asks it, and ends a connection that is gone (tcp(7), SO_KEEPALIVE,
-/// TCP_USER_TIMEOUT).
+/// Makes the kernel detect peers that vanished without closing (tcp(7), SO_KEEPALIVE, TCP_USER_TIMEOUT).
 fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
@@ -228,14 +227,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_takes_nothing_for_a_minute_is_given_up_by_the_kernel() {
+    async fn kernel_drops_peer_that_acknowledges_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let watch = connection::watch_tcp(&stream).unwrap();
         let _link = establish(stream, None).await.unwrap();
         assert_eq!(sockopt::tcp_user_timeout(&watch).unwrap(), 60_000);
-        // It would end a connection earlier than the probes do, or later (tcp(7)): both come to a minute.
+        // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.
         let probed = KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES;
         assert_eq!(probed.as_millis(), u128::from(USER_TIMEOUT_MS));
     }

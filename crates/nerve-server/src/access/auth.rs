@@ -1,7 +1,8 @@
-//! The authenticator entry a server for clients that come over a network.
+//! Authenticates clients that connect over a network.
 //!
-//! Who knows the token comes in at once, whatever others do. Who does not is answered later each time, so that guessing is slow; so many
-//! wait for such an answer, and no more: further ones get none. What is logged entry it is bounded too.
+//! A correct token is accepted at once, whatever other clients do. A wrong one is answered after a delay that
+//! grows with each failure, to slow down guessing. At most [`MAX_DELAYED`] such answers wait at a time;
+//! further failures get no delayed answer. Logging is rate-limited too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,24 +18,25 @@ use super::log_limit::LogLimiter;
 use super::subnet::Subnet;
 use super::token::{Token, TokenFile};
 
-/// Wrong tokens that wait for their answer.
+/// Maximum number of delayed answers to wrong tokens.
 const MAX_DELAYED: usize = 64;
-/// The longest an answer to a wrong token takes.
+/// Longest delay of the answer to a wrong token.
 const MAX_DELAY: Duration = Duration::from_secs(5);
-/// What each wrong token entry the last while adds.
+/// Delay added by each wrong token within [`FAILURE_WINDOW`].
 const DELAY_STEP: Duration = Duration::from_millis(250);
-/// How long a wrong token counts.
+/// Time after the last failure at which a subnet's failure count is reset.
 const FAILURE_WINDOW: Duration = Duration::from_secs(60);
-/// How often the token is looked at. Clients may come in with a new one before that.
+/// Interval between checks of the token file. Clients may authenticate with a new token before the next
+/// check.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Networks whose failures are counted; more are counted as one.
+/// Maximum number of subnets with a failure count of their own; all others share one count.
 const MAX_SUBNETS: usize = 1024;
 
-/// Holds a server's token against what clients give.
+/// Compares the tokens that clients send with the server's token.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     token: TokenFile,
-    /// With what those who are in came in.
+    /// The token that the authenticated clients have used.
     active: Mutex<Option<ActiveToken>>,
     delayed: Semaphore,
     failures: Mutex<HashMap<Option<Subnet>, Failures>>,
@@ -42,19 +44,19 @@ pub(crate) struct Authenticator {
     unreadable_log: LogLimiter,
 }
 
-/// A token that let somebody in.
+/// A token that at least one client has authenticated with.
 #[derive(Debug)]
 struct ActiveToken {
     token: Token,
     revoked: CancellationToken,
 }
 
-/// What a client has come in with.
+/// Proof of a successful authentication. It is revoked when the server's token changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Credential(CancellationToken);
 
 impl Credential {
-    /// What is said to a client whose token is not the server's any more.
+    /// Error message for clients whose token is no longer valid.
     pub(crate) const REVOKED: &'static str = "the server's token was changed: reconnect with the new one";
 
     #[cfg(test)]
@@ -62,7 +64,7 @@ impl Credential {
         Credential(CancellationToken::new())
     }
 
-    /// Ends when another token has taken the place entry the one that was active.
+    /// Completes when a different token has replaced the one that was used.
     pub(crate) async fn revoked(self) {
         self.0.cancelled_owned().await;
     }
@@ -86,20 +88,21 @@ impl Authenticator {
         }
     }
 
-    /// Lets in who gives the token. Anybody else waits for the answer.
+    /// Authenticates a client. A failure is answered after a delay.
     ///
     /// # Errors
-    /// The token is missing or wrong (`authentication_error`); too many wait for that answer already (`rate_limit_error`, at once: the
-    /// connection is best closed); or the server's own token cannot be read.
+    /// `authentication_error` if the token is missing or wrong; `rate_limit_error`, without delay, if too
+    /// many answers are delayed already (close the connection); `internal_error` if the server cannot read
+    /// its own token.
     pub(crate) async fn authenticate(
         &self,
         given: Option<&[u8]>,
         from: IpAddr,
     ) -> Result<Credential, EngineError> {
-        // Small, and on a local disk: read each time, a new one counts at once.
+        // The file is small and local: reading it each time makes a new token valid at once.
         let token = self.token.read().map_err(|error| {
             if let Some(suppressed) = self.unreadable_log.allow() {
-                tracing::error!(%error, suppressed, "the token cannot be read: nobody is let in over the network");
+                tracing::error!(%error, suppressed, "cannot read the token: all network clients are rejected");
             }
             EngineError::new(ErrorKind::Internal, "the server cannot read its token")
                 .hint("see the server's log")
@@ -110,7 +113,7 @@ impl Authenticator {
             None => "there is no token",
         };
         if let Some(suppressed) = self.refused_log.allow() {
-            tracing::warn!(%from, problem, suppressed, "a client was not let in");
+            tracing::warn!(%from, problem, suppressed, "authentication failed");
         }
         let delay = self.record_failure(from.into());
         let Ok(_permit) = self.delayed.try_acquire() else {
@@ -121,21 +124,23 @@ impl Authenticator {
             .hint("'nerve token show' on the server's machine prints it"))
     }
 
-    /// Watches for a new token, as long as somebody is in, and says so to those who came in with the old one. Never ends.
+    /// Watches for a new token while clients are connected, and revokes the credentials issued for the old
+    /// one. Never completes.
     pub(crate) async fn watch(&self) {
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             poll.tick().await;
             let is_in = self.active().is_some();
-            // One that cannot be read lets nobody in; it is no new one.
+            // An unreadable token authenticates nobody, but it does not replace the old one.
             if is_in && let Ok(token) = self.token.read() {
                 drop(self.credential(token));
             }
         }
     }
 
-    /// What somebody comes in with who has active the token. Who has active another is told that it does not count any more.
+    /// Returns the credential for a client that has sent `token`. Revokes the credentials of a previous
+    /// token.
     fn credential(&self, token: Token) -> Credential {
         let mut active = self.active();
         let is_new = active.as_ref().is_none_or(|active| !active.token.is(token.reveal().as_bytes()));
@@ -151,7 +156,7 @@ impl Authenticator {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a failure; says how long its answer takes.
+    /// Counts a failure and returns the delay of its answer.
     fn record_failure(&self, from: Subnet) -> Duration {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn wrong_tokens_are_answered_later_each_time_and_the_right_one_at_once() {
+    async fn delay_grows_with_failures_but_not_for_right_token() {
         let (_dir, authenticator, token) = authenticator();
         let from: IpAddr = "127.0.0.1".parse().unwrap();
         let mut waited = Vec::new();
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_so_many_wait_and_the_right_token_is_not_among_them() {
+    async fn delayed_answers_are_bounded_and_right_token_is_not_delayed() {
         let (_dir, authenticator, token) = authenticator();
         let authenticator = Arc::new(authenticator);
         let from: IpAddr = "10.0.0.1".parse().unwrap();
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_came_in_with_a_token_is_told_when_there_is_another() {
+    async fn credential_is_revoked_when_token_changes() {
         let (dir, authenticator, old) = authenticator();
         let authenticator = Arc::new(authenticator);
         let from: IpAddr = "127.0.0.1".parse().unwrap();
@@ -249,14 +254,14 @@ mod tests {
         let credential = authenticator.authenticate(Some(new.reveal().as_bytes()), from).await.unwrap();
         assert!(tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err());
         watch.abort();
-        // Whoever comes in with a newer one shows that there is one.
+        // Authenticating with a newer token revokes the older one, even without the watcher.
         let newer = file.rotate().unwrap();
         authenticator.authenticate(Some(newer.reveal().as_bytes()), from).await.unwrap();
         credential.revoked().await;
     }
 
     #[tokio::test]
-    async fn a_server_that_cannot_read_its_token_lets_nobody_in() {
+    async fn unreadable_token_authenticates_nobody() {
         let (dir, authenticator, token) = authenticator();
         std::fs::remove_file(dir.path().join("token")).unwrap();
         let error = authenticator
@@ -267,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_addresses_do_not_fill_the_memory() {
+    async fn failure_counts_are_bounded() {
         let (_dir, authenticator, _) = authenticator();
         for n in 0..3 * MAX_SUBNETS as u32 {
             authenticator.record_failure(IpAddr::from(n.to_be_bytes()).into());

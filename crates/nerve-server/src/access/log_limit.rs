@@ -1,15 +1,15 @@
-//! Lines in the log about what strangers do: few, whatever they do.
+//! Rate limit for log lines that unauthenticated clients can cause.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Lines in a [`WINDOW`].
+/// Maximum number of log lines per [`WINDOW`].
 const MAX_LINES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Says which of many things of a kind are logged: the first of each minute, and how many were not.
+/// Limits how many events of one kind are logged per minute, and counts the suppressed ones.
 #[derive(Debug)]
 pub(crate) struct LogLimiter(Mutex<Window>);
 
@@ -25,7 +25,8 @@ impl LogLimiter {
         LogLimiter(Mutex::new(Window { since: Instant::now(), logged: 0, suppressed: 0 }))
     }
 
-    /// `Some`: this one is to be logged, and so many were not since the last one that was.
+    /// Returns `Some` if the event may be logged, with the number of events suppressed since the last logged
+    /// one.
     pub(crate) fn allow(&self) -> Option<u64> {
         let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_first_of_a_minute_are_told_and_then_how_many_were_not() {
+    async fn logs_first_events_of_window_and_counts_the_rest() {
         let limiter = LogLimiter::new();
         let logged = (0..1000).filter_map(|_| limiter.allow()).count();
         assert_eq!(logged, 20);

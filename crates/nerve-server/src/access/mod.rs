@@ -1,14 +1,14 @@
-//! Who may come in over a network: a token that a client must know, and TLS where the way to it is not this machine's own.
+//! Access over a network: authentication by token, TLS, and limits for unauthenticated clients.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`token`] | the secret file, and the comparison |
+//! | [`token`] | the token file, and the comparison in constant time |
 //! | [`tls`] | certificate and key of a server |
 //! | [`address`] | which addresses need TLS |
-//! | `auth` | who knows the token comes in; who does not is held off |
-//! | `preauth_limit` | who has not shown it yet; few, and the oldest goes first |
-//! | `subnet` | from which network a client comes |
-//! | `log_limit` | what of all that is logged |
+//! | `auth` | authentication, with delayed answers to wrong tokens |
+//! | `preauth_limit` | limits connections that are not authenticated yet |
+//! | `subnet` | the network that a client counts for |
+//! | `log_limit` | rate limit for log lines |
 
 pub mod address;
 mod auth;

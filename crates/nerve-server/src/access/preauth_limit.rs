@@ -1,8 +1,8 @@
-//! Connections whose client has not shown a token yet.
+//! Limits the connections whose clients have not authenticated yet.
 //!
-//! There are few by_number for them. When limiter are taken, a new one gets the place of another: of the network that has most of them, the one
-//! that has stood longest. So whoever opens connections and leaves them pushes out his own, and a client that shows its token at once
-//! comes in however many stand there.
+//! When all slots are taken, a new connection evicts another one: the oldest of the subnet that holds the
+//! most slots. A client that opens many connections therefore evicts its own, and one that authenticates at
+//! once is served however many others are waiting.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -12,21 +12,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::subnet::Subnet;
 
-/// At one time.
+/// Maximum number of unauthenticated connections.
 pub(crate) const MAX_SLOTS: usize = 256;
 
-/// The by_number, and who stands there.
+/// Hands out the slots.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreauthLimiter(Arc<Mutex<Slots>>);
 
 #[derive(Debug, Default)]
 struct Slots {
     last: u64,
-    /// In the order they came.
+    /// By number, and thereby in order of arrival.
     by_number: BTreeMap<u64, (Subnet, CancellationToken)>,
 }
 
-/// A client that has not shown a token yet. It is a slot until this is dropped.
+/// The slot of one unauthenticated connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct PreauthSlot {
     number: u64,
@@ -35,7 +35,7 @@ pub(crate) struct PreauthSlot {
 }
 
 impl PreauthLimiter {
-    /// A place for one more; `true` if another had to go for it.
+    /// Takes a slot. The flag is true if another connection had to be evicted for it.
     pub(crate) fn acquire(&self, from: IpAddr) -> (PreauthSlot, bool) {
         let mut slots = self.lock();
         let full = slots.by_number.len() >= MAX_SLOTS;
@@ -50,13 +50,13 @@ impl PreauthLimiter {
         (PreauthSlot { number, evicted, limiter: self.clone() }, full)
     }
 
-    /// How many there are.
+    /// Returns the number of slots in use.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.lock().by_number.len()
     }
 
-    /// No code panics while it holds this lock; if it did, the by_number would still be right.
+    /// The slots stay consistent even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, Slots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,7 +77,7 @@ impl Slots {
 }
 
 impl PreauthSlot {
-    /// Cancelled when its place is needed for another: the connection is to be closed.
+    /// Returns a token that is cancelled when the slot is evicted: the connection must be closed.
     pub(crate) fn evicted(&self) -> CancellationToken {
         self.evicted.clone()
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_places_loses_the_oldest_of_them() {
+    fn evicts_oldest_slot_of_largest_subnet() {
         let limiter = PreauthLimiter::default();
         let other_subnet = limiter.acquire(address(1)).0;
         let many: Vec<PreauthSlot> = (1..MAX_SLOTS).map(|_| limiter.acquire(address(2)).0).collect();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_in_frees_a_place_and_is_not_pushed_out_any_more() {
+    fn dropped_slot_is_free_and_cannot_be_evicted() {
         let limiter = PreauthLimiter::default();
         let (first, _) = limiter.acquire(address(1));
         let evicted = first.evicted();

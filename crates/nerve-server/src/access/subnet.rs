@@ -1,8 +1,8 @@
-//! Which network a client comes from: what is counted, so that one who has many addresses counts as one.
+//! The network that a client counts for, so that a client with many addresses counts once.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IPv4 address, or the /64 of an IPv6 address: that much is given to one customer (RFC 6177).
+/// An IPv4 address, or the /64 of an IPv6 address, which is what one customer usually gets (RFC 6177).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Subnet(IpAddr);
 
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ipv6_network_is_one_and_an_ipv4_address_is_one() {
+    fn ipv6_prefix_and_ipv4_address_are_one_subnet() {
         let subnet = |text: &str| Subnet::from(text.parse::<IpAddr>().unwrap());
         assert_eq!(subnet("2001:db8::1"), subnet("2001:db8::ffff:1:2:3"));
         assert_ne!(subnet("2001:db8::1"), subnet("2001:db8:0:1::1"));

@@ -1,4 +1,4 @@
-//! What is under way on a connection that carries many requests at a time, and since when nothing is.
+//! Tracks the open requests of an HTTP/2 connection, to close it when it is idle or stalled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use super::body_guard::BodyObserver;
 use super::gate::ConnectionAuth;
 use super::idle_timeout;
 
-/// An answer of which a client takes nothing for so long is sent_at up, as TCP does it with one over HTTP/1.1; the client with it, if it takes
-/// nothing of any.
+/// Time after which a response that the client does not read is aborted, as TCP does with one over HTTP/1.1.
+/// If all responses stall, the connection is closed.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests of one connection, from their head to the end of their answer.
+/// The open requests of one connection, from the head to the end of the response.
 #[derive(Debug, Clone)]
 pub(super) struct Activity(Arc<Inner>);
 
@@ -29,24 +29,25 @@ struct Inner {
 #[derive(Debug)]
 struct State {
     started: u64,
-    /// By number. Few, for a connection has few at a time.
+    /// Open requests by number. There are few: the number of streams is limited.
     active: BTreeMap<u64, RequestState>,
-    /// When the last request came.
+    /// When the last request began.
     last_started: Instant,
-    /// When the last one last_ended.
+    /// When the last request ended.
     last_ended: Instant,
 }
 
 #[derive(Debug, Default)]
 struct RequestState {
-    /// A piece of its answer was sent_at then, and none on_poll since.
+    /// When a chunk of the response was handed out and not followed by a request for another.
     sent_at: Option<Instant>,
-    /// What to tell when it is sent_at up.
+    /// Cancelled when the response is aborted.
     abort: CancellationToken,
 }
 
 impl State {
-    /// Gives up the answers of which nothing was taken for too long. When to look again; `None`: those are all there are.
+    /// Aborts the stalled responses. Returns when to check again, or `None` if all open responses have
+    /// stalled.
     fn abort_stalled(&mut self, now: Instant) -> Option<Option<Instant>> {
         let late =
             |active: &RequestState| active.sent_at.is_some_and(|sent_at| sent_at + STALL_TIMEOUT <= now);
@@ -62,7 +63,7 @@ impl State {
     }
 }
 
-/// One request that is under way until this is dropped.
+/// An open request. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
     activity: Activity,
@@ -77,7 +78,7 @@ impl Activity {
         Activity(Arc::new(Inner { state, changed: Notify::new() }))
     }
 
-    /// A request has come.
+    /// Records the start of a request.
     pub(super) fn begin(&self) -> ActiveRequest {
         let mut state = self.lock();
         state.started += 1;
@@ -89,8 +90,9 @@ impl Activity {
         ActiveRequest { activity: self.clone(), number }
     }
 
-    /// Ends when the client has been silent for too long, or takes nothing of its answers: one that has shown the token, from the end of its last request on; a slot from the
-    /// beginning of it, for who takes an answer slowly would keep its place.
+    /// Completes when the connection should be closed. An authenticated client may be idle for a while after
+    /// its last response, and must read its responses. An unauthenticated one is measured from the start of
+    /// its last request: reading slowly must not keep its slot.
     pub(super) async fn idle(&self, auth: &ConnectionAuth) {
         loop {
             let changed = self.0.changed.notified();
@@ -125,7 +127,7 @@ impl Activity {
 }
 
 impl ActiveRequest {
-    /// What is told when its answer is sent_at up.
+    /// Sets the token that is cancelled when the response is aborted.
     pub(super) fn with_abort_token(self, abort: &CancellationToken) -> ActiveRequest {
         if let Some(active) = self.activity.lock().active.get_mut(&self.number) {
             active.abort = abort.clone();
@@ -133,7 +135,7 @@ impl ActiveRequest {
         self
     }
 
-    /// Notes when a piece was sent_at; what was noted before.
+    /// Sets when the last chunk was handed out, and returns the previous value.
     fn set_sent_at(&self, sent_at: Option<Instant>) -> Option<Instant> {
         let mut state = self.activity.lock();
         state.active.get_mut(&self.number).and_then(|active| std::mem::replace(&mut active.sent_at, sent_at))
@@ -170,7 +172,7 @@ mod tests {
     use crate::server::Clients;
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_is_measured_from_its_last_question_and_a_guest_from_the_end_of_its_last_answer() {
+    async fn idle_time_depends_on_authentication() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (slot, _) = clients.preauth.acquire(peer);
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_ends_alone_and_the_last_with_the_connection() {
+    async fn stalled_response_is_aborted_alone() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);

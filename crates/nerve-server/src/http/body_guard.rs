@@ -1,4 +1,4 @@
-//! Bodies of answers that hold something until they are sent.
+//! Response bodies that hold a resource until they are sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,22 +6,22 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// A body is on_chunk to hyper in pieces of so many bytes: of a large one only that much is on its way, and the remaining here.
+/// Maximum size of a chunk handed to hyper: of a large body, only that much is buffered there.
 const MAX_CHUNK_BYTES: usize = 64 * 1024;
 
-/// A body, and what is dropped with it when all of it has left, or nobody wants it any more.
+/// A body with a guard, which is dropped when the body is sent or no longer wanted.
 pub(super) struct GuardedBody<T> {
     body: Body,
-    /// What is left of a chunk.
+    /// The unsent rest of a frame.
     remaining: Bytes,
     guard: T,
 }
 
-/// What wants to know how a body is taken.
+/// Observes how a body is consumed.
 pub(super) trait BodyObserver {
-    /// Another chunk is on_poll.
+    /// Called when another chunk is requested.
     fn on_poll(&self) {}
-    /// One was on_chunk.
+    /// Called when a chunk is handed out.
     fn on_chunk(&self) {}
 }
 
@@ -80,7 +80,7 @@ mod tests {
     impl BodyObserver for () {}
 
     #[tokio::test]
-    async fn a_long_body_comes_in_pieces_and_says_how_long_it_is() {
+    async fn long_body_is_split_and_reports_its_size() {
         let mut body = GuardedBody::new(Body::from(vec![b'x'; 3 * MAX_CHUNK_BYTES + 5]), ());
         let mut sizes = Vec::new();
         loop {

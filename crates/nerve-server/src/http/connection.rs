@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, as its client begins.
+//! Serves one HTTP connection, over HTTP/1.1 or HTTP/2.
 
 use std::time::Duration;
 
@@ -23,39 +23,39 @@ use crate::connection::{HungUp, Link};
 use crate::metrics::Transport;
 use crate::tcp::PendingClient;
 
-/// The longest head, in bytes.
+/// Maximum size of a request head in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// How long the rest of an answer may take when the server goes down.
+/// Time that a response may take to finish when the server shuts down.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long answers that are under way may take when a slot is to leave.
+/// Time that open responses may take when an unauthenticated connection is to be closed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests at a time over one connection of HTTP/2.
+/// Maximum number of concurrent HTTP/2 streams.
 const MAX_STREAMS: u32 = 100;
-/// What a client may send of a body before it is read, in bytes.
+/// Flow-control window of a request body in bytes.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// The same of all bodies of a connection: one that waits does not hold up the others. Nobody reads those of strangers, so this is what
-/// one costs until it is answered.
+/// Flow-control window of all request bodies of a connection: a body that waits does not block others. Bodies
+/// of unauthenticated clients are not read, so this bounds their memory.
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
-/// Bytes of an answer that wait for the client to take them.
+/// Bytes of a response that are buffered for the client.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
-/// How often a client of HTTP/2 is asked whether it is still there, and how long it may take to say so.
+/// Interval of HTTP/2 pings, and time that a client may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Requests that a client takes back before they are looked at; more end the connection (CVE-2023-44487).
+/// Maximum number of streams that a client may reset before they are accepted (CVE-2023-44487).
 const MAX_PENDING_RESETS: usize = 20;
-/// Errors in single requests of a connection; more end it.
+/// Maximum number of stream errors per connection.
 const MAX_STREAM_ERRORS: usize = 100;
 
-/// Why a connection ends.
+/// Why a connection ended.
 enum End {
-    /// We have ended it, or the client has sent its last.
+    /// The server ended it, or the client finished sending.
     Finished,
-    /// Nobody is there any more.
+    /// The client is gone.
     HungUp,
-    /// The server goes down.
+    /// The server shuts down.
     Closing,
 }
 
-/// Serves one connection until it is closed, or until the server closes.
+/// Serves one connection until it is closed or the server closes.
 pub(crate) async fn serve(client: PendingClient, site: Site) {
     let PendingClient { link, peer, slot } = client;
     let Link { read, write, mut hung_up } = link;
@@ -72,7 +72,7 @@ pub(crate) async fn serve(client: PendingClient, site: Site) {
         Client { auth: auth.clone(), router: site.router, closing: closing.clone(), hung_up: &mut hung_up };
     let served = match version {
         Version::Http1 => client.over_http1(stream.clone()).await,
-        // In a place of its own: most connections are not of this kind, and none is to be larger for it.
+        // Boxed: HTTP/2 is rarer, and its larger future must not enlarge all connections.
         Version::Http2 => Box::pin(client.over_http2(stream.clone())).await,
     };
     let end = served.unwrap_or_else(|error| {
@@ -109,7 +109,8 @@ impl Client<'_> {
         let connection = http1::Builder::new()
             .timer(timeout)
             .header_read_timeout(idle_timeout::PREAUTH)
-            // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
+            // A client that has finished sending may still wait for the response: `nc -N` and many libraries
+            // do.
             .half_close(true)
             .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(gate::MAX_HEADERS)
@@ -169,7 +170,8 @@ impl Client<'_> {
                     if !auth.is_authenticated() {
                         break (DRAIN_TIMEOUT, End::Finished);
                     }
-                    // It asks for nothing more, and what it has asked for with the token it gets, however long that takes.
+                    // No new requests are accepted, but those made with the old token are answered, however
+                    // long that takes.
                     connection.as_mut().graceful_shutdown();
                     is_draining = true;
                 }
@@ -181,17 +183,17 @@ impl Client<'_> {
     }
 }
 
-/// Where requests of HTTP/2 are worked on: they are waited for when the connection ends.
+/// Runs the requests of an HTTP/2 connection, which are awaited when it ends.
 #[derive(Debug, Clone)]
 struct TaskExecutor(TaskTracker);
 
 tokio::task_local! {
-    /// Of the request that a task works on: ends it before its answer was taken.
+    /// Aborts the request that the current task works on.
     static ABORT: CancellationToken;
 }
 
 impl TaskExecutor {
-    /// What ends the one that this is called in.
+    /// Returns the token that aborts the current task's request.
     fn abort_token() -> CancellationToken {
         ABORT.try_with(CancellationToken::clone).unwrap_or_default()
     }
@@ -205,8 +207,8 @@ where
     fn execute(&self, task: F) {
         let abort_token = CancellationToken::new();
         let task = ABORT.scope(abort_token.clone(), task);
-        // hyper asks a body for nothing while its client takes nothing, so the body cannot end itself. Whose task is dropped is reset
-        // (RST_STREAM), and the others of its connection go on.
+        // While a client does not read, hyper does not poll the body, so the body cannot end itself. Dropping
+        // the task resets the stream (RST_STREAM); other streams of the connection are not affected.
         self.0.spawn(abort_token.run_until_cancelled_owned(task));
     }
 }
@@ -232,7 +234,7 @@ mod tests {
 
     type Send = client::SendRequest<Empty<Bytes>>;
 
-    /// A client that is in, with a window of 64 KiB for each answer.
+    /// Connects an authenticated client, with a window of 64 KiB for each response.
     async fn authenticated_client(router: Router) -> Send {
         let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
@@ -261,7 +263,7 @@ mod tests {
         answer.into_body().collect().await.unwrap().to_bytes()
     }
 
-    /// An answer that is begun, and given when it is told to be.
+    /// A response that starts and is completed on command.
     #[derive(Debug, Clone, Default)]
     struct Late {
         begun: Arc<Notify>,
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wrong_token_of_one_who_is_in_takes_no_answer_of_those_before_it() {
+    async fn wrong_token_does_not_abort_earlier_requests() {
         let wrong = async |Extension(auth): Extension<ConnectionAuth>| {
             auth.close();
             StatusCode::UNAUTHORIZED
@@ -296,11 +298,11 @@ mod tests {
         };
         assert!(is_begun);
         assert_eq!(ask(&send, "/wrong").await.status(), StatusCode::UNAUTHORIZED);
-        // Longer than one who is sent away has.
+        // Longer than an unauthenticated client would get.
         assert!(timeout(DRAIN_TIMEOUT * 30, before.as_mut()).await.is_err());
         late.given.notify_one();
         assert_eq!(before.await, Bytes::from("late"));
-        // AfterSend it is the last.
+        // The connection accepts no further requests.
         tokio::time::timeout(Duration::from_secs(1), async {
             while !send.is_closed() {
                 tokio::task::yield_now().await
@@ -310,7 +312,7 @@ mod tests {
         .unwrap();
     }
 
-    /// A piece of an answer that tells when nobody has it any more.
+    /// A chunk that signals when it is dropped.
     struct Piece(Vec<u8>, Arc<Notify>);
 
     impl AsRef<[u8]> for Piece {
@@ -326,14 +328,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_is_given_up_and_no_other_with_it() {
+    async fn stalled_stream_is_reset_alone() {
         let late = Late::default();
-        // The other one is answered when this one was given up.
+        // The other response completes when this one was aborted.
         let given = late.given.clone();
         let long = async move || Body::from(Bytes::from_owner(Piece(vec![b'x'; 1 << 20], given)));
         let send = authenticated_client(late.router().route("/long", get(long))).await;
         let (other, started) = (async { text(ask(&send, "/late").await).await }, Instant::now());
-        // Nothing of it is taken until it is too late.
+        // Nothing is read from it until it is aborted.
         let stalled = ask(&send, "/long");
         let (other, stalled) = tokio::join!(other, stalled);
         assert_eq!(other, Bytes::from("late"));

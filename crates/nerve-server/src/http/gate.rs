@@ -1,4 +1,4 @@
-//! Who may come in: looked at before any route, and before the body is read.
+//! The middleware in front of all routes: checks Host, Origin and token before the body is read.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,16 +22,16 @@ use super::request_id::{self, RequestId};
 use crate::access::{Authenticator, Credential, PreauthSlot};
 use crate::clients::{ClientSlot, Clients};
 
-/// The longest path, query and headers together, in bytes. What is not even read of a longer one is hyper's to say.
+/// Maximum size of path, query and headers together in bytes. hyper rejects heads that are even longer.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// The most headers.
+/// Maximum number of headers.
 pub(super) const MAX_HEADERS: usize = 64;
-/// What a WebSocket speaks here.
+/// The WebSocket subprotocol of the server.
 const PROTOCOL: &str = "nerve";
-/// What a page may name as a protocol of its WebSocket to show the token: browsers let it set no header.
+/// Prefix of the WebSocket subprotocol that carries the token: browsers cannot set headers on a WebSocket.
 const TOKEN_PROTOCOL: &str = "nerve.token.";
 
-/// What it allows to know who may come in.
+/// The state of the middleware.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     pub(super) clients: Clients,
@@ -41,7 +41,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// `names`: those of the server at `address`, beside those of loopback.
+    /// Creates the gate. `names`: host names of the server at `address`, in addition to those of loopback.
     pub(crate) fn new(
         clients: Clients,
         authenticator: Arc<Authenticator>,
@@ -53,19 +53,19 @@ impl Gate {
     }
 }
 
-/// Where a connection counts.
+/// The authentication state, with the slot that the connection occupies.
 #[derive(Debug)]
 enum AuthState {
     Unauthenticated(#[expect(dead_code, reason = "held until the client authenticates")] PreauthSlot),
     Authenticated(#[expect(dead_code, reason = "held until the connection ends")] ClientSlot, Credential),
 }
 
-/// One connection.
+/// A connection and its authentication, shared by all requests on it.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionAuth {
     pub(crate) peer: IpAddr,
     auth_state: Arc<Mutex<AuthState>>,
-    /// WebSockets outlive the connection that they were made of, and requests over HTTP/2 have a task each.
+    /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
     close_requested: CancellationToken,
 }
@@ -81,23 +81,23 @@ impl ConnectionAuth {
         }
     }
 
-    /// It has shown the token.
+    /// Returns true if a request on this connection has authenticated.
     pub(crate) fn is_authenticated(&self) -> bool {
         let auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(*auth_state, AuthState::Authenticated(..))
     }
 
-    /// Ends when it is to make no further requests over its connection.
+    /// Completes when the connection should accept no further requests.
     pub(super) async fn closing(&self) {
         self.close_requested.cancelled().await;
     }
 
-    /// It is to make no further requests over its connection.
+    /// Makes the connection accept no further requests.
     pub(super) fn close(&self) {
         self.close_requested.cancel();
     }
 
-    /// It has shown the token: from now on it counts among the clients, if they are not too many.
+    /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
     pub(super) fn set_authenticated(&self, clients: &Clients, credential: Credential) -> Result<(), Problem> {
         let mut auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *auth_state {
@@ -111,7 +111,7 @@ impl ConnectionAuth {
         Ok(())
     }
 
-    /// With what it came in, if it has.
+    /// Returns the credential of the connection, if it has authenticated.
     pub(super) fn credential(&self) -> Option<Credential> {
         match &*self.auth_state.lock().unwrap_or_else(PoisonError::into_inner) {
             AuthState::Authenticated(_, credential) => Some(credential.clone()),
@@ -120,7 +120,7 @@ impl ConnectionAuth {
     }
 }
 
-/// Lets a request in or refuses it, and gives the answer what all answers have.
+/// Checks a request, runs it, and sets the common headers of the response.
 pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let id = gate.ids.assign(&parts.headers);
@@ -128,7 +128,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     let auth = parts.extensions.get::<ConnectionAuth>().cloned();
     let admitted = match &auth {
         Some(auth) => admit(&gate, auth, &parts).await,
-        None => Err(Problem::internal("a request came from nowhere")),
+        None => Err(Problem::internal("request without a connection: this is a bug in nerve")),
     };
     let response = match admitted {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
@@ -140,9 +140,10 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
         response = end_when_revoked(response, credential);
     }
     if version >= Version::HTTP_2 {
-        // There it is no header that ends a connection.
+        // HTTP/2 has no Connection header.
         response.headers_mut().remove(header::CONNECTION);
-        // Many can be asked at a time there. Who guesses is to make a new connection for as many more.
+        // HTTP/2 allows many requests at a time. A client that guesses tokens has to reconnect for each
+        // batch.
         let refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
         if let (true, Some(auth)) = (refused, auth) {
             auth.close();
@@ -152,7 +153,7 @@ pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next)
     response
 }
 
-/// A stream of events goes on for as long as its client likes, but not longer than what it came in with counts.
+/// Ends an event stream when the credential is revoked.
 fn end_when_revoked(response: Response, credential: Credential) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
@@ -208,8 +209,8 @@ async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<()
     auth.set_authenticated(&gate.clients, credential.map_err(|error| Problem::not_let_in(&error))?)
 }
 
-/// Whom the request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie. Over HTTP/2
-/// that one is `:authority`, and it is enough (RFC 9113 §8.3.1).
+/// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2),
+/// but must match the Host header. In HTTP/2, `:authority` is sufficient (RFC 9113 §8.3.1).
 fn host(request: &Parts) -> Result<Authority, Problem> {
     let mut all = request.headers.get_all(header::HOST).iter();
     if let (Version::HTTP_2, Some(named), false) =
@@ -227,7 +228,7 @@ fn host(request: &Parts) -> Result<Authority, Problem> {
     }
 }
 
-/// What is shown as a token. Of two none counts. As a protocol it counts where a WebSocket is asked for, and nowhere else.
+/// Extracts the token: from exactly one Authorization header, or from the subprotocol of a WebSocket upgrade.
 fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
@@ -247,14 +248,14 @@ fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     wanted.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// What a client of a WebSocket would speak.
+/// Returns the subprotocols that a WebSocket client offers.
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// The protocol to answer with: a browser that named some gives up if none is taken. One with the token in it is not sent back: what is
-/// between might log it.
+/// Returns the subprotocol to accept: browsers fail if they offered some and none is accepted. The one with
+/// the token is never echoed, since a proxy might log it.
 pub(crate) fn protocol(headers: &HeaderMap) -> Option<&'static str> {
     protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
 }
@@ -285,13 +286,13 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
     response
 }
 
-/// Of a path that leads nowhere.
+/// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
     Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
 }
 
-/// Of a path that allows other methods.
+/// Handles a known path with the wrong method.
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let detail = format!("{} is not for this path", request.method());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_shown_in_one_header_or_to_a_websocket_as_a_protocol() {
+    fn token_comes_from_header_or_websocket_protocol() {
         let bearer = headers(&[(header::AUTHORIZATION, "bearer abc")]);
         assert_eq!(token(&bearer, false).unwrap(), b"abc");
         for none in ["Basic abc", "Bearer", "abc", ""] {

@@ -1,4 +1,4 @@
-//! How long a connection may keep silent: strangers less than those that have shown the token.
+//! Idle timeouts of HTTP connections: shorter before authentication.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -8,12 +8,13 @@ use hyper_util::rt::TokioTimer;
 
 use super::gate::ConnectionAuth;
 
-/// How long one that has not shown the token may take for the head of its next request, from the end of the last one on.
+/// Time between requests of an unauthenticated connection.
 pub(super) const PREAUTH: Duration = Duration::from_secs(10);
-/// The same for one that has: browsers and libraries keep connections to use them again.
+/// Time between requests of an authenticated connection: browsers and libraries keep connections for reuse.
 pub(super) const AUTHENTICATED: Duration = Duration::from_secs(60);
 
-/// What hyper measures the time for a head with, and nothing else: it is told [`PREAUTH`], and waits longer for those let in.
+/// A timer for hyper's header read timeout. hyper is configured with [`PREAUTH`]; the timer extends it for
+/// authenticated connections.
 #[derive(Debug, Clone)]
 pub(super) struct IdleTimer {
     auth: ConnectionAuth,
@@ -56,7 +57,7 @@ mod tests {
     use crate::server::Clients;
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_shown_the_token_may_keep_silent_for_longer() {
+    async fn authenticated_client_may_idle_longer() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (slot, _) = clients.preauth.acquire(peer);

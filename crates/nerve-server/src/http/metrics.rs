@@ -1,4 +1,4 @@
-//! The server's numbers as a page for Prometheus.
+//! The metrics page for Prometheus.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use super::Shared;
 use super::problem::Problem;
 use crate::metrics::CONTENT_TYPE;
 
-/// All numbers as they are now.
+/// Returns all metrics.
 pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Problem> {
     let state = &shared.state;
     let nodes = nodes(&shared).await?;
@@ -20,7 +20,7 @@ pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Prob
     Ok((kind, Body::from(page)).into_response())
 }
 
-/// The nodes of all sessions.
+/// Returns the nodes of all sessions.
 async fn nodes(shared: &Shared) -> Result<Vec<NodeInfo>, Problem> {
     let engine = &shared.state.engine;
     let unknown = || Problem::internal("the nodes cannot be counted: this is a bug in nerve");
@@ -29,7 +29,7 @@ async fn nodes(shared: &Shared) -> Result<Vec<NodeInfo>, Problem> {
     };
     let mut all = Vec::new();
     for session in sessions {
-        // One that is gone by now has none.
+        // A session that was closed in the meantime has none.
         let of = engine.execute(Command::ListNodes { session: Some(session.name) }).await;
         if let Ok(Reply::Nodes(nodes)) = of {
             all.extend(nodes);

@@ -1,24 +1,24 @@
-//! HTTP: the wire's commands as resources, events as SSE and over a WebSocket.
+//! The HTTP interface: commands as resources, events over SSE, and the line protocol over a WebSocket.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `operation`, `operations` | all that can be asked for, as a table |
-//! | `gate` | who may come in: Host, Origin, token; what all answers have |
-//! | `hosts` | under which names the server may be called |
-//! | `resource` | commands of the wire as resources |
-//! | `builtin` | what is no single command |
-//! | `metrics` | numbers for Prometheus |
-//! | `agentapi` | a node as agentapi shows an agent |
-//! | [`mount`] | what other crates serve behind the same gate |
-//! | `query`, `body`, `page` | parts of requests and answers, within bounds |
-//! | `budget`, `body_guard` | the memory that bodies take, and how long they do |
+//! | `operation`, `operations` | the table of operations |
+//! | `gate` | the middleware: Host, Origin, token, common headers |
+//! | `hosts` | checks of Host and Origin |
+//! | `resource` | commands as resources |
+//! | `builtin` | operations that are not a single command |
+//! | `metrics` | the metrics page |
+//! | `agentapi` | the compatibility layer for agentapi |
+//! | [`mount`] | services of other crates behind the same gate |
+//! | `query`, `body`, `page` | query strings, request bodies, pagination |
+//! | `budget`, `body_guard` | limits the memory of bodies |
 //! | `sse`, `websocket` | events, and whole connections |
-//! | `connection` | one client: HTTP/1.1 or HTTP/2, the closing_handle of both |
-//! | `stream` | its bytes, before a protocol is chosen for them and after it |
-//! | `plain` | HTTP in the clear where TLS is spoken |
-//! | `idle_timeout`, `activity` | how long a connection may keep silent |
-//! | `problem`, `request_id` | errors, and how a request is called |
-//! | `document`, `docs_page` | the table as OpenAPI, and as a page |
+//! | `connection` | one client over HTTP/1.1 or HTTP/2 |
+//! | `stream` | version detection and draining of a client's stream |
+//! | `plain` | plain HTTP on a TLS port |
+//! | `idle_timeout`, `activity` | closes idle and stalled connections |
+//! | `problem`, `request_id` | errors and request ids |
+//! | `document`, `docs_page` | the table as OpenAPI and as a page |
 
 mod activity;
 mod agentapi;
@@ -71,36 +71,36 @@ use crate::metrics::Metrics;
 use crate::server::Clients;
 use crate::state::ServerState;
 
-/// What is spoken inside TLS.
+/// Protocols offered to TLS clients.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// What HTTP needs to know beside what all connections share.
+/// Configuration of the HTTP interface.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpConfig {
-    /// Names by which clients may call the server, beside those of loopback.
+    /// Host names accepted in addition to those of loopback.
     pub(crate) names: Vec<String>,
-    /// The folder of the recordings.
+    /// Directory of the recordings.
     pub(crate) recordings: PathBuf,
-    /// What else is served.
+    /// Further services.
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug, Clone)]
 struct Shared {
     state: Arc<ServerState>,
     recordings: Arc<Path>,
-    /// Who looks through the recordings.
+    /// Held while the recordings are listed.
     recordings_lock: Arc<Semaphore>,
     budget: Budget,
 }
 
-/// Everything that is served over HTTP.
+/// The router behind the gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     router: Router,
     closing: CancellationToken,
-    /// Where its clients are counted.
+    /// Counts connections, if there is a server.
     metrics: Option<Arc<Metrics>>,
 }
 
@@ -131,14 +131,14 @@ impl Site {
         Site { router: behind_gate(router, gate_state), closing, metrics }
     }
 
-    /// Of mounts alone.
+    /// Creates a site with mounts only.
     pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &Closing) -> Site {
         let router = mount::all(Router::new(), mounts, closing_handle, &Budget::new());
         Site { router: behind_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
     }
 }
 
-/// Nothing of it is reached but through the gate.
+/// Puts the gate in front of all routes.
 fn behind_gate(router: Router, gate_state: Gate) -> Router {
     router
         .fallback(gate::not_found)
@@ -183,7 +183,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
 
 #[cfg(test)]
 impl Shared {
-    /// With an engine that keeps its files below `folder`.
+    /// Creates the state with an engine that keeps its files below `folder`.
     fn of_test(folder: &Path) -> Shared {
         use nerve_core::engine::{Engine, EngineConfig};
         use nerve_core::node::factory::FactoryConfig;

@@ -1,5 +1,5 @@
-//! Lists in pages. A page goes on after the last item of the one before, so that what is added or removed meanwhile neither repeats nor
-//! skips others.
+//! Pagination of lists. A page begins after the last item of the previous one, so that concurrent changes
+//! neither repeat nor skip other items.
 
 use std::cmp::Ordering;
 
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::problem::Problem;
 use super::query::{Kind, Query, short};
 
-/// Items of a page where nothing is said.
+/// Default number of items on a page.
 const DEFAULT_LIMIT: u64 = 100;
-/// The most a page has.
+/// Maximum number of items on a page.
 const MAX_LIMIT: u64 = 1000;
-/// The longest cursor: a time and an id fit.
+/// Maximum length of a cursor in bytes: a time and an id.
 const MAX_CURSOR_BYTES: usize = 256;
 
 pub(crate) const LIMIT: Query =
@@ -20,16 +20,16 @@ pub(crate) const LIMIT: Query =
 pub(crate) const CURSOR: Query =
     Query::same("cursor", Kind::Text, "Where the page begins: next of the page before.");
 
-/// A list in an answer of the wire.
+/// Where a reply contains a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct List {
     /// The field with the items.
     items: &'static str,
-    /// The field with only their ids, if there is one.
+    /// The field with the ids only, if there is one.
     ids: Option<&'static str>,
-    /// The field of an item that is its id.
+    /// The field of an item with its id.
     id: &'static str,
-    /// The field of an item that is its time: the newest come first. Without one, order is by id.
+    /// The field of an item with its time: newest first. Without it, items are ordered by id.
     time: Option<&'static str>,
 }
 
@@ -43,14 +43,14 @@ pub(crate) const RESULTS: List =
 pub(crate) const RECORDINGS: List =
     List { items: "recordings", ids: None, id: "id", time: Some("started_at") };
 
-/// Which page is asked for.
+/// The requested page.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
     limit: usize,
     after: Option<Position>,
 }
 
-/// Where an item stands in its list.
+/// The position of an item in its list.
 #[derive(Debug, Clone, PartialEq)]
 struct Position {
     /// Seconds since the Unix epoch; 0 in lists without times.
@@ -69,17 +69,17 @@ impl Position {
         (cursor.len() <= MAX_CURSOR_BYTES).then(|| Position { time, id: id.to_string() })
     }
 
-    /// Newest first, then by id.
+    /// Orders by time, newest first, then by id.
     fn cmp(&self, other: &Position) -> Ordering {
         other.time.total_cmp(&self.time).then_with(|| self.id.cmp(&other.id))
     }
 }
 
 impl Page {
-    /// Takes the page out of the params, for the wire knows nothing of it.
+    /// Removes the page from the parameters, since commands do not know it.
     ///
     /// # Errors
-    /// The limit is out of its range, the cursor not one of ours.
+    /// Returns a problem if the limit is out of range or the cursor is invalid.
     pub(crate) fn from_params(params: &mut Map<String, Value>) -> Result<Page, Problem> {
         let limit = params.shift_remove("limit").as_ref().and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
@@ -89,7 +89,7 @@ impl Page {
         }
         let after = match params.shift_remove("cursor") {
             Some(Value::String(cursor)) => Some(Position::parse(&cursor).ok_or_else(|| {
-                Problem::invalid(format!("query parameter cursor: {:?} is none", short(&cursor)))
+                Problem::invalid(format!("query parameter cursor: invalid value {:?}", short(&cursor)))
                     .hint("use the value of 'next' from the previous page")
             })?),
             _ => None,
@@ -97,7 +97,7 @@ impl Page {
         Ok(Page { limit: usize::try_from(limit).unwrap_or(usize::MAX), after })
     }
 
-    /// Leaves of a list what is on the page, and says in `next` where it goes on: null at the end.
+    /// Reduces a list to the page, and sets `next` to the cursor of the next page, or null.
     pub(crate) fn apply(&self, list: List, data: &mut Map<String, Value>) {
         let Some(Value::Array(items)) = data.get_mut(list.items).map(Value::take) else { return };
         let mut items: Vec<(Position, Value)> =
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_have_every_item_once_even_if_some_come_and_go() {
+    fn pages_are_complete_despite_changes() {
         let all = |n: u32| -> Vec<Value> {
             (0..n)
                 .map(|n| json!({ "run_id": format!("r{n}"), "started_at": f64::from(n / 2) + 0.1 }))
@@ -149,7 +149,7 @@ mod tests {
         let mut seen = Vec::new();
         let mut cursor = Value::Null;
         for n in 20.. {
-            // New ones come first, and are not on later pages.
+            // New items come first, and are not on later pages.
             let mut data = object(json!({ "runs": all(n) }));
             page(3, &cursor).apply(RUNS, &mut data);
             seen.extend(data["runs"].as_array().unwrap().iter().map(|run| run["run_id"].clone()));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_beside_a_list_are_those_of_the_page() {
+    fn ids_match_items_of_page() {
         let items: Vec<Value> = ["a", "b", "c"].iter().map(|id| json!({ "id": id })).collect();
         let mut data = object(json!({ "nodes": ["a", "b", "c"], "nodes_info": items }));
         page(2, &Value::Null).apply(NODES, &mut data);

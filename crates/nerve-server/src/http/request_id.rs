@@ -1,4 +1,4 @@
-//! What a request is called, in its answer and in the log: what the client called it, or a name made up.
+//! Request ids, in responses and in the log: chosen by the client or generated.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,16 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header, both ways.
+/// The header, in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest that is taken from a client, in bytes.
+/// Maximum length of a client's id in bytes.
 const MAX_BYTES: usize = 128;
 
-/// Of one request: 1–128 printable characters assign ASCII.
+/// The id of a request: 1–128 printable ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestId(String);
 
-/// Makes up ids that no other request assign this machine has.
+/// Generates ids that are unique on this machine.
 #[derive(Debug)]
 pub(crate) struct IdGenerator {
     prefix: u64,
@@ -28,7 +28,7 @@ impl IdGenerator {
         IdGenerator { prefix: u64::try_from(now.as_micros()).unwrap_or_default(), next: AtomicU64::new(1) }
     }
 
-    /// The client's own id if it is fit to be repeated, else a new one.
+    /// Returns the client's id if it is well-formed, otherwise a new one.
     pub(crate) fn assign(&self, headers: &HeaderMap) -> RequestId {
         let given = headers.get(HEADER).and_then(|given| given.to_str().ok());
         match given.filter(|id| {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clients_id_comes_back_if_it_is_fit_to() {
+    fn well_formed_client_id_is_kept() {
         let ids = IdGenerator::new();
         let assign = |id: &[u8]| {
             let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! The WebSocket: each message is a line of the wire, and a connection over it does what one over a socket does.
+//! The WebSocket: each message is a line of the protocol, served like a line on a socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use crate::connection::{self, Link, SentAway};
 use crate::metrics::Transport;
 use crate::state::ServerState;
 
-/// Bytes that wait between the WebSocket and the connection behind it, each way.
+/// Size of the pipe between the WebSocket and the connection behind it, each way, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
-/// How often a client is asked whether it is still there.
+/// Interval of pings.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// A client that says nothing for so long, no answer to a ping either, is gone.
+/// Time after which a client that sends nothing, not even pongs, is gone.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long a client may take for what is said last.
+/// Time that a client may take to read the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes a WebSocket of the connection.
+/// Upgrades a connection to a WebSocket.
 pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
     let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
-        return Err(Problem::internal("a request came from nowhere"));
+        return Err(Problem::internal("request without a connection: this is a bug in nerve"));
     };
     if parts.version != Version::HTTP_11 {
         let detail =
@@ -70,14 +70,14 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
     let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
     let (sink, stream) = socket.split();
     let (lines, requests) = tokio::io::split(ours);
-    // However it ends, also when sending fails first and nobody waits for what comes in any more: the connection behind hears of it.
+    // Notifies the connection behind the pipe however this ends, also if sending fails first.
     let gone = left.drop_guard();
     let incoming = async move {
         let _gone = gone;
         Incoming { stream, requests }.run().await
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
-    // The connection ends when its pipe does, and the pipe when the connection does.
+    // The connection and the pipe end together.
     let sent_away: SentAway = match credential {
         Some(credential) => connection::sent_away(credential),
         None => Box::pin(std::future::pending()),
@@ -86,11 +86,11 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
     tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, state), outgoing);
 }
 
-/// Why nothing more comes in.
+/// Why the incoming side ended.
 enum End {
-    /// The client has closed, or is gone.
+    /// The client has closed or is gone.
     Left,
-    /// It has sent what is not taken.
+    /// The client sent an invalid message.
     Refused(u16, &'static str),
 }
 
@@ -100,7 +100,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Hands messages on as lines.
+    /// Forwards messages as lines.
     async fn run(mut self) -> End {
         let mut last_received = Instant::now();
         loop {
@@ -120,13 +120,13 @@ impl Incoming {
             if self.hand_on(line).await.is_err() {
                 return End::Left;
             }
-            // Time spent waiting for the engine is no silence of the client's.
+            // Waiting for the engine does not count as silence of the client.
             last_received = Instant::now();
         }
     }
 
     async fn hand_on(&mut self, mut line: Vec<u8>) -> std::io::Result<()> {
-        // A message is one line, however it is written: in JSON a line break is as good as a blank.
+        // A message becomes one line: in JSON, a line break is equivalent to a space.
         for byte in &mut line {
             if *byte == b'\n' {
                 *byte = b' ';
@@ -138,7 +138,7 @@ impl Incoming {
 }
 
 fn refused(error: &axum::Error) -> End {
-    // The error's own type is that of a library below axum; its words are all that is passed on.
+    // The error type belongs to a library below axum, and axum exposes only its text.
     match error.to_string() {
         text if text.contains("too long") || text.contains("too large") || text.contains("Space limit") => {
             End::Refused(close_code::SIZE, "a message holds at most 16 MiB")
@@ -156,11 +156,11 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends lines as messages until there are no more, or nothing comes in any more.
+    /// Sends lines as messages until either side ends.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
         let mut close_frame = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
-        // A client that only listens says nothing but its answers to these.
+        // A client that only listens sends nothing but pongs.
         let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
             let next = tokio::select! {
@@ -185,7 +185,7 @@ impl Outgoing {
                     break;
                 }
             };
-            // What comes in is taken meanwhile: a client may send all before it reads.
+            // Keep reading while sending: a client may send everything before it reads.
             let sent = tokio::select! {
                 sent = self.sink.send(message) => sent,
                 _ = &mut incoming => return,

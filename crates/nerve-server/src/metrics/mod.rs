@@ -1,7 +1,8 @@
-//! What a server has done and does, in numbers for Prometheus.
+//! Metrics of the server for Prometheus.
 //!
-//! Events are counted where they are handed on, requests where they are answered, turns by the engine; what is there at a moment (nodes,
-//! memory) is looked at when somebody asks. Names of nodes, sessions and graphs are in no label: labels have few values, known before.
+//! Events are counted when they are forwarded, requests when they are answered, turns by the engine.
+//! Momentary values (nodes, memory) are read on each scrape. Names of nodes, sessions and graphs never become
+//! labels: labels have few values, all known in advance.
 
 mod families;
 mod process;
@@ -17,9 +18,9 @@ use prometheus::{
     TextEncoder,
 };
 
-/// What the page is, as Prometheus knows it.
+/// Content type of the metrics page.
 pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
-/// Bounds of the classes that runs are counted in, in seconds.
+/// Upper bounds of the histogram buckets for graph runs, in seconds.
 const RUN_SECONDS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4.0 * 3600.0];
 
 /// How a client is connected.
@@ -44,7 +45,7 @@ impl Transport {
     }
 }
 
-/// The numbers of one server.
+/// The metrics of one server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -61,7 +62,7 @@ pub(crate) struct Metrics {
     requests: IntCounterVec,
 }
 
-/// A client that is connected until this is dropped.
+/// Counts a client as connected until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionGuard(IntGauge);
 
@@ -136,7 +137,7 @@ impl Metrics {
         for one in all {
             must(self.registry.register(one));
         }
-        // What has not observe yet is nought, and not unknown.
+        // A series that has not counted anything yet is zero, not missing.
         for transport in Transport::ALL {
             let _ = (
                 self.connections.with_label_values(&[transport.as_str()]),
@@ -145,12 +146,12 @@ impl Metrics {
         }
     }
 
-    /// An event is handed on, under its name on the wire.
+    /// Counts a forwarded event by its name in the protocol.
     pub(crate) fn published(&self, event_type: &str) {
         self.events.with_label_values(&[event_type]).inc();
     }
 
-    /// Something observe in the engine.
+    /// Counts a graph event of the engine.
     pub(crate) fn observe(&self, kind: &EventKind) {
         let EventKind::Graph(graph) = kind else { return };
         match &graph.kind {
@@ -168,17 +169,17 @@ impl Metrics {
         }
     }
 
-    /// Events did not come from the engine to the server.
+    /// Counts events that the server lost because it lagged behind the engine.
     pub(crate) fn events_lost(&self, count: u64) {
         self.lost.inc_by(count);
     }
 
-    /// Events did not fit into queues of subscribers.
+    /// Counts events that were dropped from subscribers' queues.
     pub(crate) fn events_dropped(&self, count: u64) {
         self.dropped.inc_by(count);
     }
 
-    /// A client has connected.
+    /// Counts a new client.
     pub(crate) fn connected(&self, transport: Transport) -> ConnectionGuard {
         self.connected.with_label_values(&[transport.as_str()]).inc();
         let gauge = self.connections.with_label_values(&[transport.as_str()]);
@@ -186,18 +187,18 @@ impl Metrics {
         ConnectionGuard(gauge)
     }
 
-    /// A command was answered.
+    /// Counts an answered command.
     pub(crate) fn answered(&self, command: CommandType, outcome: &Outcome) {
         let outcome = outcome.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
         self.requests.with_label_values(&[command.as_str(), outcome]).inc();
     }
 
-    /// Something was answered that is no command, or whose params are wrong.
+    /// Counts a request that was rejected before it became a command.
     pub(crate) fn refused(&self) {
         self.requests.with_label_values(&["unknown", "invalid_request_error"]).inc();
     }
 
-    /// The page: all numbers as they are now. `nodes`: those that there are.
+    /// Renders all metrics. `nodes`: the existing nodes.
     pub(crate) fn page(&self, engine: &Engine, nodes: &[NodeInfo]) -> Vec<u8> {
         let mut all = self.registry.gather();
         all.push(families::build());
@@ -207,7 +208,7 @@ impl Metrics {
         all.push(families::output(engine.meter().output()));
         all.extend(process::families(self.started));
         all.sort_by(|one, other| one.name().cmp(other.name()));
-        // One without a single number is not written: the format has no place for it.
+        // The text format cannot express a family without samples.
         all.retain(|family| !family.get_metric().is_empty());
         let mut page = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&all, &mut page) {
@@ -217,7 +218,8 @@ impl Metrics {
     }
 }
 
-/// Names and labels are the constants above, and each is registered once: it fails only where they are wrong, in the first test.
+/// Unwraps a registration. Names and labels are constants, so it can fail only in development, in the first
+/// test.
 fn must<T>(result: prometheus::Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("a number that cannot be: {error}"))
 }

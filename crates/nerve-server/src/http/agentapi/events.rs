@@ -1,4 +1,4 @@
-//! Messages and states as agentapi's events: first all there are, then what changes.
+//! The event stream of agentapi: all messages and the status, then changes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,13 +18,13 @@ use crate::events::{Filter, Queue};
 use crate::http::budget::Share;
 use crate::http::problem::Problem;
 
-/// A comment is sent when nothing else was for so long.
+/// Interval of comments on an otherwise silent stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Streams until the client leaves, the node is gone or the server goes down.
+/// Streams until the client leaves, the node is gone or the server shuts down.
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
     let node = agent.node.get("node_id").and_then(Value::as_str).map(str::to_string);
-    // Before the first poll: what happens after it is not to be missed.
+    // Subscribe before the first poll, so that nothing after it is missed.
     let queue = agent.shared.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
     let closing = agent.shared.state.closing.clone();
     let mut reader = Reader {
@@ -52,9 +52,9 @@ struct Reader {
     queue: Arc<Queue>,
     closing: CancellationToken,
     pending: VecDeque<Bytes>,
-    /// The memory of what waits.
+    /// The memory of `pending`.
     share: Share,
-    /// Messages up to this id have been last_sent.
+    /// Id of the last message that was sent.
     last_sent: u64,
     status: Value,
     ended: bool,
@@ -75,11 +75,11 @@ impl Reader {
                 () = self.closing.cancelled() => return None,
                 () = tokio::time::sleep(HEARTBEAT) => {
                     self.pending.push_back(Bytes::from_static(b": heartbeat\n\n"));
-                    // A turn that failed is in the history too, and last_sent by no event of its own.
+                    // A turn that failed is in the history too, but causes no event of its own.
                     true
                 }
             };
-            // One poll for all that has happened.
+            // One poll covers all events so far.
             while let Some(events) = self.queue.try_next_events() {
                 ended_turn |= events.iter().any(may_end_a_turn);
             }
@@ -87,8 +87,8 @@ impl Reader {
         }
     }
 
-    /// Compares what is with what was last_sent. The history is a file that grows, and output is many events: it is read when a turn may have
-    /// ended, and only its end.
+    /// Sends what has changed. The history is a growing file and output causes many events, so it is read
+    /// only when a turn may have ended, and only its end.
     async fn poll(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
@@ -109,10 +109,10 @@ impl Reader {
     }
 }
 
-/// Whether there may be messages after this event: the first that follows a turn's entry in the history, or one that says that events
-/// were lost.
+/// Returns true if the history may contain new messages after this event: one that follows the end of a turn,
+/// or a notice about dropped events.
 fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
-    /// All that is looked at: what a node says may be long.
+    /// Parses only the type: events can be long.
     #[derive(Deserialize)]
     struct Kind<'a> {
         event_type: Cow<'a, str>,
@@ -125,7 +125,7 @@ fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {
     let mut text = format!("event: {name}\ndata: ");
-    // Values have no way to fail.
+    // Serialization of these values cannot fail.
     let _ = write!(text, "{}\n\n", serde_json::to_string(data).unwrap_or_default());
     text.into()
 }

@@ -1,4 +1,4 @@
-//! A node as agentapi shows an agent (<https://github.com/coder/agentapi>), so that its clients can talk to one of nerve's by another URL.
+//! A compatibility layer that shows a node as agentapi shows an agent (<https://github.com/coder/agentapi>).
 
 mod events;
 mod message;
@@ -19,14 +19,14 @@ use super::resource::{PathParams, command, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
-/// Turns of which the messages are shown: the last ones.
+/// Number of turns whose messages are listed.
 const MAX_TURNS: usize = 500;
-/// Entries of the history that are asked for where only what is new is wanted.
+/// Number of history entries read first when only new ones are wanted.
 const RECENT_TURNS: usize = 8;
-/// How long an agent may take to begin with a message.
+/// Time that an agent may take to start working on a message.
 const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Answers as agentapi does.
+/// Answers a request of agentapi's interface.
 pub(crate) async fn serve(
     operation: &'static Operation,
     what: Own,
@@ -48,15 +48,15 @@ pub(crate) async fn serve(
     }
 }
 
-/// A node that is spoken to in agentapi's words.
+/// A node that is addressed through agentapi's interface.
 #[derive(Debug, Clone)]
 struct Agent {
     shared: Shared,
-    /// Its id, and its session if one was named.
+    /// The node's id, and its session if given.
     node: Map<String, Value>,
 }
 
-/// What is said to it.
+/// The body of a message request.
 #[derive(Deserialize)]
 struct MessageRequest {
     content: String,
@@ -71,12 +71,12 @@ impl Agent {
         Ok(Agent { shared, node })
     }
 
-    /// Gives the engine a command about the node.
+    /// Runs a command about the node.
     async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
         self.ask_with_memory(name, more).await.map(|(data, _)| data)
     }
 
-    /// The same for one with a long answer, which comes with the memory that it has.
+    /// Like [`Agent::ask`] for large replies, with the memory reserved for the reply.
     async fn ask_with_memory(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
@@ -86,7 +86,7 @@ impl Agent {
         if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
     }
 
-    /// `stable`: it waits for somebody; a dialog too.
+    /// Returns the status. `stable`: the agent waits for input, possibly in a dialog.
     async fn status(&self) -> Result<Value, Problem> {
         let node = self.ask(CommandType::GetNode, Value::Null).await?;
         let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
@@ -95,15 +95,15 @@ impl Agent {
         Ok(json!({ "agent_type": kind, "status": status, "transport": "pty" }))
     }
 
-    /// What was said by both, from the node's history.
+    /// Returns the messages of both sides from the node's history.
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
-        // A node that keeps none has said nothing; one that is not there is an error.
+        // Fails if the node does not exist; one without a history just has no messages.
         self.ask(CommandType::GetNode, Value::Null).await?;
         let (entries, share) = self.entries(MAX_TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
 
-    /// What was said after the message with the id `last_sent`. The history is read from its end, and no further back than it takes.
+    /// Returns the messages after `last_sent`. Reads no more of the history's end than necessary.
     async fn messages_after(&self, last_sent: u64) -> Result<(Vec<Message>, Share), Problem> {
         let few = match last_sent {
             0 => None,
@@ -112,14 +112,14 @@ impl Agent {
         };
         let (entries, share) = match few {
             Some(few) => few,
-            // Their memory has been given back: who holds some does not wait for more.
+            // The memory of the first try is released: holding some while waiting for more could deadlock.
             None => self.entries(MAX_TURNS).await?,
         };
         let messages = entries.iter().flat_map(Message::of);
         Ok((messages.filter(|message| message.id > last_sent).collect(), share))
     }
 
-    /// The last so many inputs in the history, oldest first.
+    /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
         let (mut history, share) = self.ask_with_memory(CommandType::GetHistory, asked).await?;
@@ -145,7 +145,7 @@ impl Agent {
         Ok(json_body(json!({ "ok": true }).to_string()))
     }
 
-    /// Sends a prompt and waits until the agent has begun with it.
+    /// Sends a prompt and waits until the agent has started to work on it.
     async fn prompt(&self, text: &str) -> Result<(), Problem> {
         let state = self.ask(CommandType::GetNode, Value::Null).await?["state"].take();
         if state != "ready" {
@@ -162,7 +162,7 @@ impl Agent {
         let result = begun.await?["result_id"].take();
         let deadline = Instant::now() + START_TIMEOUT;
         let late =
-            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent has not begun in time");
+            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent did not start in time");
         loop {
             for (_, line) in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
                 let event: Value = serde_json::from_slice(&line).unwrap_or_default();
@@ -177,7 +177,7 @@ impl Agent {
         }
     }
 
-    /// A prompt that has ended before it was seen to begin: there was an answer, or it could not be sent.
+    /// Handles a prompt that ended before it was seen to start: it was answered or not delivered.
     async fn ended(&self, result: &Value) -> Result<(), Problem> {
         let ended = command(
             CommandType::GetResult,
@@ -205,7 +205,7 @@ mod tests {
     use crate::http::{OPERATIONS, route};
 
     #[tokio::test]
-    async fn messages_have_the_memory_of_long_answers_until_they_are_sent() {
+    async fn messages_hold_memory_until_sent() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
         let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
