@@ -1,4 +1,4 @@
-//! How a client comes to a connection, and to another one when that has record_end.
+//! Connects a client to its server, and reconnects after a connection has ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,14 @@ use crate::event_router::EventRouter;
 use crate::pending::{Closed, ReplyHooks};
 use crate::reconnect::{Backoff, Reconnect, jitter};
 
-/// What makes connections. Shared by a link and its maintainer.
+/// Makes connections. Shared by a link and its reconnect task.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    /// None: a stream that was given, and cannot be opened again.
+    /// `None` for a stream provided by the caller, which cannot be reopened.
     endpoint: Option<Endpoint>,
     router: Arc<EventRouter>,
     state: Mutex<State>,
-    /// Held by who connects: one at a time.
+    /// Held while connecting: one attempt at a time.
     connect_lock: tokio::sync::Mutex<()>,
     /// Set when the client is closed.
     closed: watch::Sender<bool>,
@@ -34,7 +34,7 @@ struct State {
     connection: Option<Arc<Connection>>,
     reconnect: Reconnect,
     backoff: Backoff,
-    /// How often connecting was given up, and why at last.
+    /// How often connecting was given up, and the last error.
     failures: (u64, Option<ClientError>),
 }
 
@@ -69,7 +69,7 @@ impl Connector {
         &self.router
     }
 
-    /// There is a endpoint to a server, and not only a stream that was given.
+    /// Returns true if the server's address is known, so that a connection can be made again.
     pub(crate) fn can_reconnect(&self) -> bool {
         self.endpoint.is_some()
     }
@@ -85,7 +85,7 @@ impl Connector {
         lock(&self.state).connection.as_ref().map_or(0, |connection| connection.shared().in_flight())
     }
 
-    /// Ends the connection for good.
+    /// Closes the connection for good.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
         self.router.end();
@@ -98,21 +98,21 @@ impl Connector {
         self.router.reconnects() && !*self.closed.borrow()
     }
 
-    /// Until when a server that is not there is waited for.
+    /// Returns until when an unreachable server is waited for.
     pub(crate) fn deadline(&self) -> Instant {
         match lock(&self.state).reconnect {
             Reconnect::Never => Instant::now(),
-            // Some thirty years, if somebody means for ever.
+            // Limited to about thirty years, to avoid an overflow.
             Reconnect::Within(patience) => Instant::now() + patience.min(Duration::from_secs(1 << 30)),
         }
     }
 
-    /// The connection, if it is one that can be used.
+    /// Returns the connection if it is usable.
     pub(crate) fn open(&self) -> Option<Arc<Connection>> {
         lock(&self.state).connection.clone().filter(|connection| connection.shared().is_open())
     }
 
-    /// Purpose there is none and will be none.
+    /// Returns the error if there is no connection and will be none.
     fn terminal_error(&self) -> Option<ClientError> {
         if *self.closed.borrow() {
             return Some(Closed::ByClient.error(false, None));
@@ -126,7 +126,7 @@ impl Connector {
         }
     }
 
-    /// The connection, or another one if it has record_end.
+    /// Returns the connection, or a new one if it has ended.
     pub(crate) async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
         if let Some(open) = self.open() {
             return Ok(open);
@@ -152,12 +152,12 @@ impl Connector {
             && *count > failures
             && (!why.is_transient() || Instant::now() >= deadline)
         {
-            // Somebody has tried meanwhile, and this one would find out nothing else.
+            // Another task has failed meanwhile, and a further attempt would fail too.
             return Err(why.duplicate());
         }
         let ending = lock(&self.state).connection.clone();
         if let Some(ending) = ending {
-            // A new one takes its position, which must not cut off the answers that it still reads.
+            // Wait for the answers that the ending connection still receives, before it is replaced.
             let _ = timeout_at(deadline, ending.shared().ended()).await;
         }
         self.record_end();
@@ -187,7 +187,8 @@ impl Connector {
         }
     }
 
-    /// Looks back at the connection that has record_end: a server that closes each one at once is not request without a pause.
+    /// Updates the backoff after a connection has ended: a server that closes each connection at once is not
+    /// retried without a pause.
     fn record_end(&self) {
         let mut state = lock(&self.state);
         if let Some(connection) =
@@ -203,7 +204,7 @@ impl Connector {
         }
     }
 
-    /// Makes a connection that is as the last one was.
+    /// Connects once and restores the subscription to events.
     async fn connect_once(&self, endpoint: &Endpoint) -> Result<Arc<Connection>, ClientError> {
         let connection = endpoint.connect(&self.router, true).await?;
         if let Some(subscription) = self.router.resume_subscription() {
@@ -236,7 +237,7 @@ impl Connector {
         why
     }
 
-    /// Connects again as long as somebody reads events.
+    /// Reconnects as long as there are event streams.
     pub(crate) async fn maintain(self: Arc<Connector>) {
         loop {
             self.router.wait_disconnected().await;

@@ -1,4 +1,4 @@
-//! One connection shared by all requests: a task that writes what is asked, reads what is said, and hands it out.
+//! One connection, shared by all requests: a task writes requests, reads messages and dispatches them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +13,23 @@ use crate::error::ClientError;
 use crate::event_router::EventRouter;
 use crate::pending::{Closed, PendingReply, ReplyHooks, Shared};
 
-/// Requests that wait for the socket; a further one waits for its position.
+/// Capacity of the queue of unsent requests.
 const WRITE_QUEUE: usize = 64;
 
-/// Gives the lines that the server sends.
+/// A source of the server's lines.
 pub(crate) trait LineSource: Send + 'static {
-    /// The next one; an error at the end.
+    /// Returns the next line, or why the connection has ended. Need not be cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Vec<u8>, Closed>> + Send;
 }
 
-/// Takes the lines that go to the server.
+/// A sink for lines to the server.
 pub(crate) trait LineSink: Send + 'static {
-    /// Sends one, its newline included.
+    /// Sends a line, which includes its newline.
     fn send(&mut self, line: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// What a server has said before it hung up is still read for so long when nothing can be written any more.
+/// Time for which input is still read after writing has failed: the server may have sent an error before it
+/// hung up.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection. Dropping it ends its task.
@@ -39,16 +40,16 @@ pub(crate) struct Connection {
     task: AbortHandle,
 }
 
-/// A request on its way.
+/// An encoded request.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: i64,
-    /// Shared, for it may have to go out once more over another connection.
+    /// Shared, because it may be resent over another connection.
     pub(crate) bytes: Arc<[u8]>,
 }
 
 impl fmt::Debug for Line {
-    /// Without what is asked, which no log is to have.
+    /// Hides the content, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").field("id", &self.id).finish_non_exhaustive()
     }
@@ -62,7 +63,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Over a stream of bytes. Must be called within a tokio runtime.
+    /// Creates a connection over a byte stream. Must be called within a tokio runtime.
     pub(crate) fn over(
         reading: impl AsyncRead + Unpin + Send + 'static,
         writing: impl AsyncWrite + Unpin + Send + 'static,
@@ -72,7 +73,8 @@ impl Connection {
         Connection::new(LineReader::new(reading), StreamSink(writing), router, muted)
     }
 
-    /// Must be called within a tokio runtime. `muted`: events are passed over until it is known what they are.
+    /// Creates a connection and starts its task. Must be called within a tokio runtime. `muted`: events are
+    /// discarded until the subscription is restored.
     pub(crate) fn new(
         source: impl LineSource,
         sink: impl LineSink,
@@ -85,11 +87,11 @@ impl Connection {
         Connection { lines, shared, task }
     }
 
-    /// Sends a request. It is on its way when this returns; dropping the result gives up on the answer.
+    /// Queues a request. Dropping the reply cancels only the wait.
     pub(crate) async fn send(&self, line: Line, hooks: ReplyHooks) -> Result<PendingReply, ClientError> {
         let id = line.id;
         let pending = self.shared.register(id, hooks)?;
-        // A line enters the queue whole or not at all, also when this future is dropped here.
+        // A line is queued completely or not at all, even if this future is dropped here.
         if self.lines.send(line).await.is_err() {
             return Err(self.shared.why_closed(false, Some(id)));
         }
@@ -101,7 +103,7 @@ impl Connection {
     }
 }
 
-/// With its end both halves of the stream go: the server hears of it, also in the middle of what it says.
+/// Runs a connection to its end. Dropping both halves then closes the stream.
 async fn run_connection(
     source: impl LineSource,
     sink: impl LineSink,
@@ -111,7 +113,7 @@ async fn run_connection(
     let reading = read_all(source, &shared);
     tokio::pin!(reading);
     let why = tokio::select! {
-        // First, so that nothing is written to a server that has said it is gone.
+        // Reading first, so that nothing is written after the server has closed.
         biased;
         why = &mut reading => why,
         why = write_all(sink, queue, &shared) => {
@@ -160,13 +162,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineSource for LineReader<R> {
     }
 }
 
-/// Lines on a stream of bytes.
+/// Writes lines to a byte stream.
 struct StreamSink<W>(W);
 
 impl<W: AsyncWrite + Unpin + Send + 'static> LineSink for StreamSink<W> {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line).await?;
-        // TLS may keep the end of a line for itself until it is told to hand it on.
+        // TLS may buffer the end of a line until it is flushed.
         self.0.flush().await
     }
 }

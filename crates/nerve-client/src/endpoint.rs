@@ -1,4 +1,4 @@
-//! The ways to a server, each of which can be gone again.
+//! The address of a server, from which connections are made.
 
 use std::fmt;
 use std::io;
@@ -21,24 +21,24 @@ use crate::pending::{PendingReply, ReplyHooks};
 use crate::tls::{Tls, split_host_port};
 use crate::websocket;
 
-/// A machine that is switched off does not say so: after this time of silence the kernel asks it, so often, at such intervals.
+/// Keepalive settings, with which the kernel detects a vanished peer.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_PROBES: u32 = 4;
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How a server is reached.
+/// The address of a server.
 #[derive(Debug, Clone)]
 pub(crate) enum Endpoint {
-    /// Its Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
-    /// Lines wrap_stream TCP.
+    /// The line protocol over TCP.
     Tcp {
         /// `host:port`.
         address: String,
         token: Secret,
         tls: Tls,
     },
-    /// The WebSocket of its HTTP.
+    /// The WebSocket of the HTTP interface.
     Http {
         /// `http://host:port` or `https://host:port`.
         url: String,
@@ -47,7 +47,7 @@ pub(crate) enum Endpoint {
     },
 }
 
-/// A token, which no log is to have.
+/// A token, hidden in `Debug` output.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) String);
 
@@ -58,7 +58,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Endpoint {
-    /// Makes a connection that is let in.
+    /// Connects and authenticates.
     pub(crate) async fn connect(
         &self,
         router: &Arc<EventRouter>,
@@ -105,7 +105,7 @@ impl Endpoint {
     }
 }
 
-/// Over a stream that cannot be split_host_port for free.
+/// Creates a connection over a stream without native halves.
 pub(crate) fn wrap_stream(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
     router: &Arc<EventRouter>,
@@ -115,7 +115,7 @@ pub(crate) fn wrap_stream(
     Connection::over(reading, writing, router, muted)
 }
 
-/// Sends a request wrap_stream this one connection.
+/// Sends a request over this connection only.
 pub(crate) async fn send_request(
     connection: &Connection,
     router: &EventRouter,
@@ -126,7 +126,7 @@ pub(crate) async fn send_request(
     connection.send(encode_request(router, command, params)?, hooks).await
 }
 
-/// A request as a encode_request, with an id of its own.
+/// Encodes a request with a new id.
 pub(crate) fn encode_request(
     router: &EventRouter,
     command: CommandType,

@@ -1,4 +1,5 @@
-//! What the connections of one client leave for it, one after the other: events, warnings, and how far it has come in the events.
+//! State of a client that outlives a connection: events, warnings, request ids, and the position in the
+//! server's events.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,21 +11,21 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::events::dropped_event;
 
-/// Events kept for a reader that is slow; then the oldest are lost, and it is reply.
+/// Capacity of an event stream; a slow reader loses the oldest events.
 const EVENT_QUEUE: usize = 1024;
 
-/// Warnings kept until somebody takes them.
+/// Maximum number of warnings that are kept.
 const MAX_WARNINGS: usize = 64;
 
 pub(crate) type Events = broadcast::Receiver<Arc<EventMessage>>;
 
-/// Shared by all that is of one client.
+/// Distributes events to streams. Shared by all connections of one client.
 #[derive(Debug, Default)]
 pub(crate) struct EventRouter {
     state: Mutex<State>,
     last_id: AtomicI64,
     unmatched: AtomicU64,
-    /// A connection that ends is followed by another one.
+    /// A connection that ends is replaced.
     reconnects: AtomicBool,
     disconnected: Notify,
 }
@@ -32,15 +33,15 @@ pub(crate) struct EventRouter {
 #[derive(Debug, Default)]
 struct State {
     events: Option<broadcast::Sender<Arc<EventMessage>>>,
-    /// There will be no events any more.
+    /// No more events will arrive.
     has_ended: bool,
-    /// The params of the last SUBSCRIBE, `since` left out.
+    /// Parameters of the last SUBSCRIBE, without `since`.
     filter: Option<Map<String, Value>>,
     position: Position,
     warnings: Vec<String>,
 }
 
-/// How far a client has come in the events of which server.
+/// The last event received, and the server that counted it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Position {
     server: Option<String>,
@@ -48,7 +49,7 @@ struct Position {
 }
 
 impl Position {
-    /// The server that says this counts its events restarted.
+    /// Returns true if the reply comes from a server that counts events anew.
     fn is_other_server(&self, reply: &SubscribedData) -> bool {
         match (&self.server, &reply.server) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -57,40 +58,40 @@ impl Position {
     }
 }
 
-/// A SUBSCRIBE that is on its way.
+/// A SUBSCRIBE request.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
-    /// Its params, `since` left out.
+    /// Its parameters, without `since`.
     pub(crate) filter: Option<Map<String, Value>>,
     pub(crate) since: Option<u64>,
     pub(crate) purpose: Purpose,
 }
 
-/// What a SUBSCRIBE is for.
+/// Why a SUBSCRIBE is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Somebody wants these events.
+    /// The user requested it.
     Requested,
-    /// A new connection goes on where the last one disconnected.
+    /// A new connection resumes after the last event.
     Resume,
-    /// It leads to another server, all of whose events are new.
+    /// The server is a different one, and all its events are new.
     Restart,
 }
 
 impl Subscription {
-    /// What somebody asks for with these params.
+    /// Creates a subscription from the user's parameters.
     pub(crate) fn requested(params: &Map<String, Value>) -> Subscription {
         let mut filter = params.clone();
         let since = filter.remove("since").and_then(|since| since.as_u64());
         Subscription { filter: Some(filter), since, purpose: Purpose::Requested }
     }
 
-    /// The same events once more, from all that the server has.
+    /// Returns the same subscription from the beginning of the server's events.
     pub(crate) fn restarted(self) -> Subscription {
         Subscription { since: Some(0), purpose: Purpose::Restart, ..self }
     }
 
-    /// The params of the command.
+    /// Returns the parameters of the command.
     pub(crate) fn params(&self) -> Map<String, Value> {
         let mut params = self.filter.clone().unwrap_or_default();
         if let Some(since) = self.since {
@@ -101,7 +102,7 @@ impl Subscription {
 }
 
 impl EventRouter {
-    /// `reconnects`: a connection that ends is followed by another one.
+    /// Creates the router. `reconnects`: a connection that ends is replaced.
     pub(crate) fn new(reconnects: bool) -> EventRouter {
         EventRouter { reconnects: AtomicBool::new(reconnects), ..EventRouter::default() }
     }
@@ -110,12 +111,12 @@ impl EventRouter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of a new request; no other one of this client has it, has_ended whatever connection.
+    /// Returns a request id that is unique within the client, over all its connections.
     pub(crate) fn new_id(&self) -> i64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// An answer came that no open request waits for. One to a request that was given up is no surprise, any other is counted.
+    /// Counts an unexpected answer. Answers to requests that were given up are expected.
     pub(crate) fn count_unmatched(&self, id: Option<i64>) {
         if id.is_none_or(|id| !(1..=self.last_id.load(Ordering::Relaxed)).contains(&id)) {
             self.unmatched.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +143,7 @@ impl EventRouter {
         std::mem::take(&mut self.state().warnings)
     }
 
-    /// Events from now on; of a client that has disconnected none.
+    /// Subscribes to new events. The stream is empty if the client has ended.
     pub(crate) fn listen(&self) -> Events {
         let mut state = self.state();
         match state.has_ended {
@@ -151,7 +152,7 @@ impl EventRouter {
         }
     }
 
-    /// Somebody reads events.
+    /// Returns true if there are event streams.
     pub(crate) fn has_listeners(&self) -> bool {
         self.state().events.as_ref().is_some_and(|events| events.receiver_count() > 0)
     }
@@ -164,19 +165,20 @@ impl EventRouter {
         state.publish(event);
     }
 
-    /// Streams end after what they hold; later ones may begin if another connection comes about.
+    /// Ends the current streams after the events that they hold. Later ones may get events from a new
+    /// connection.
     pub(crate) fn end_streams(&self) {
         self.state().events = None;
     }
 
-    /// Streams end, now and later.
+    /// Ends all streams, current and later ones.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.has_ended = true;
         state.events = None;
     }
 
-    /// Whether a connection that ends is followed by another one.
+    /// Sets whether a connection that ends is replaced.
     pub(crate) fn set_reconnects(&self, reconnects: bool) {
         self.reconnects.store(reconnects, Ordering::Release);
     }
@@ -185,7 +187,7 @@ impl EventRouter {
         self.reconnects.load(Ordering::Acquire)
     }
 
-    /// A connection has disconnected; `permanent` when no other one would be better.
+    /// Records the end of a connection. `permanent`: a new one would not help.
     pub(crate) fn connection_ended(&self, permanent: bool) {
         if permanent || !self.reconnects() {
             self.end();
@@ -193,17 +195,17 @@ impl EventRouter {
         self.disconnected.notify_one();
     }
 
-    /// Waits until a connection is wait_disconnected.
+    /// Waits until a connection is missing.
     pub(crate) async fn wait_disconnected(&self) {
         self.disconnected.notified().await;
     }
 
-    /// Says that a connection is wait_disconnected.
+    /// Reports that a connection is missing.
     pub(crate) fn notify_disconnected(&self) {
         self.disconnected.notify_one();
     }
 
-    /// What a new connection must ask for before it is as the last one was; `None` if nothing.
+    /// Returns the SUBSCRIBE that restores the state of the last connection, if one is needed.
     pub(crate) fn resume_subscription(&self) -> Option<Subscription> {
         let heard = self.has_listeners();
         let state = self.state();
@@ -215,8 +217,8 @@ impl EventRouter {
         })
     }
 
-    /// The server has taken a SUBSCRIBE: what comes from here on is what was requested for. Not so where it turns out to be another server:
-    /// then gives false, and it must be requested restarted.
+    /// Handles the reply to a SUBSCRIBE: the following events belong to it. Returns false if the reply comes
+    /// from a different server; the subscription must then be restarted.
     pub(crate) fn subscribed(&self, requested: &Subscription, reply: SubscribedData) -> bool {
         let mut state = self.state();
         match requested.purpose {
@@ -224,7 +226,7 @@ impl EventRouter {
             Purpose::Resume if requested.since.is_some() && state.position.is_other_server(&reply) => {
                 return false;
             }
-            // Where the last connection disconnected is not known: no event came has_ended it.
+            // The position is unknown: the last connection delivered no event.
             Purpose::Resume if requested.since.is_none() => state.publish(dropped_event(None)),
             Purpose::Resume => {}
             Purpose::Restart => state.publish(dropped_event(None)),
@@ -238,7 +240,7 @@ impl EventRouter {
 impl State {
     fn publish(&self, event: EventMessage) {
         if let Some(events) = &self.events {
-            // Fails when nobody listens.
+            // Fails only without receivers.
             let _ = events.send(Arc::new(event));
         }
     }
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_is_known_by_its_name_and_else_by_events_that_count_from_one_again() {
+    fn other_server_is_recognized_by_id_or_lower_seq() {
         let position = |server: &str| Position { server: reply(0, server).server, seq: Some(7) };
         for (ours, theirs, seq, is_other) in [
             ("a", "a", 9, false),
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_goes_on_where_the_last_one_ended_if_somebody_listens() {
+    fn new_connection_resumes_after_last_event() {
         let router = EventRouter::default();
         assert!(router.resume_subscription().is_none());
         router.publish(event(4));
@@ -290,7 +292,7 @@ mod tests {
         router.publish(event(6));
         let resume = router.resume_subscription().unwrap();
         assert_eq!(resume.since, Some(6));
-        // It was started restarted meanwhile: nothing is believed of it until all that it has was requested for.
+        // The server was restarted: its events count only after a subscription from the beginning.
         assert!(!router.subscribed(&resume, reply(90, "b")));
         assert!(router.subscribed(&resume.restarted(), reply(90, "b")));
         let seen: Vec<u64> = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.seq).collect();
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_asked_for_again_whoever_listens() {
+    fn filter_is_restored_without_listeners() {
         let router = EventRouter::default();
         let params = serde_json::json!({ "node_id": "a", "since": 3 });
         let requested = Subscription::requested(params.as_object().unwrap());
@@ -307,12 +309,12 @@ mod tests {
         let resume = router.resume_subscription().unwrap();
         assert_eq!(Value::Object(resume.params()), serde_json::json!({ "node_id": "a" }));
         let _events = router.listen();
-        // Events after 3 were still to come.
+        // Events after 3 had not arrived yet.
         assert_eq!(router.resume_subscription().unwrap().since, Some(3));
     }
 
     #[test]
-    fn only_answers_to_what_was_never_asked_are_counted() {
+    fn only_unexpected_answers_are_counted() {
         let router = EventRouter::default();
         let id = router.new_id();
         router.count_unmatched(Some(id));

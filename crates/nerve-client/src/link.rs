@@ -1,4 +1,4 @@
-//! The endpoint from one client to its server: what is sent over a connection, and over another one when that has ended.
+//! A client's link to its server, over one connection at a time.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,12 +19,12 @@ use crate::execute::{ChunkSource, Prompt};
 use crate::pending::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
 
-/// Held by clients, nodes and streams. With the last of them the connection ends.
+/// Shared by clients, nodes and streams. Dropping the last reference closes the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
     connector: Arc<Connector>,
     runtime: Handle,
-    /// Connects may_retry for streams of events; there from the first one on.
+    /// The task that reconnects for event streams, started with the first one.
     maintainer: Mutex<Option<AbortHandle>>,
 }
 
@@ -38,14 +38,14 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects to a server, and may_retry when that connection has ended.
+    /// Connects to a server; the link reconnects when the connection ends.
     pub(crate) async fn open(endpoint: Endpoint) -> Result<Link, ClientError> {
         let router = Arc::new(EventRouter::new(true));
         let connection = endpoint.connect(&router, false).await?;
         Ok(Link::new(Some(endpoint), router, connection, Reconnect::default()))
     }
 
-    /// Over a stream. Must be called within a tokio runtime.
+    /// Uses a stream provided by the caller. Must be called within a tokio runtime.
     pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Link {
         let router = Arc::new(EventRouter::new(false));
         let connection = endpoint::wrap_stream(stream, &router, false);
@@ -87,7 +87,8 @@ impl Link {
                 Ok(mut pending) => pending.wait().await.outcome,
                 Err(error) => Err(error),
             };
-            // What did not go out cannot have been done. What did is sent once more only if that does no harm.
+            // An unsent request can be resent. A sent one may have been executed, so only idempotent ones are
+            // resent, once.
             match &outcome {
                 Err(error) if self.should_resend(error, deadline) => {}
                 Err(ClientError::Closed(unanswered))
@@ -101,13 +102,13 @@ impl Link {
         }
     }
 
-    /// What failed so did not go out, and there is time for another connection.
+    /// Returns true if the request was not sent and there is time for another connection.
     pub(crate) fn should_resend(&self, error: &ClientError, deadline: Instant) -> bool {
         let unsent = matches!(error, ClientError::Closed(unanswered) if !unanswered.sent);
         unsent && self.connector.reconnects() && Instant::now() < deadline
     }
 
-    /// A prompt whose answer is wanted as it grows.
+    /// Creates a prompt whose output is streamed.
     pub(crate) fn prompt(
         &self,
         params: Map<String, Value>,
@@ -118,8 +119,8 @@ impl Link {
         Ok(Prompt::new(line, node, session, self.connector.deadline()))
     }
 
-    /// Sends a prompt. It is on its endpoint when this returns; dropping the result gives up on the answer. Nothing is sent when this is
-    /// dropped before it is done.
+    /// Sends a prompt. Dropping the reply cancels only the wait. Nothing is sent if this future is dropped
+    /// early.
     pub(crate) async fn start(&self, prompt: &Prompt) -> Result<(PendingReply, ChunkSource), ClientError> {
         let id = prompt.line.id;
         loop {
@@ -138,7 +139,7 @@ impl Link {
         }
     }
 
-    /// Events from now on. For them a connection that has ended is made may_retry.
+    /// Returns a stream of new events, for which the link reconnects in the background.
     pub(crate) fn events(&self) -> Events {
         let events = self.connector.router().listen();
         if self.connector.can_reconnect() {
@@ -162,13 +163,13 @@ impl Link {
         self.connector.router()
     }
 
-    /// Ends the connection for good: all that wait are told, and streams end.
+    /// Closes the connection for good: pending requests fail and streams end.
     pub(crate) fn close(&self) {
         self.connector.close();
     }
 }
 
-/// With the id of the request that had no connection.
+/// Adds the request's id to an error of its connection.
 fn with_request_id(error: ClientError, id: i64) -> ClientError {
     match error {
         ClientError::Closed(mut unanswered) => {
@@ -179,7 +180,7 @@ fn with_request_id(error: ClientError, id: i64) -> ClientError {
     }
 }
 
-/// Asking twice does no harm.
+/// Returns true if a command may be executed twice.
 fn is_idempotent(command: CommandType) -> bool {
     matches!(
         command,

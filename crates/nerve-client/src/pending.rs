@@ -1,4 +1,4 @@
-//! The requests of one connection that wait for their answers, and what comes in for them.
+//! Pending requests of one connection, and the dispatch of incoming messages.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use crate::execute::ChunkSink;
 
 pub(crate) type Outcome = Result<Value, ClientError>;
 
-/// The answer to a request that was sent.
+/// A handle to the answer of a sent request.
 #[derive(Debug)]
 pub(crate) struct PendingReply {
     id: i64,
@@ -23,7 +23,7 @@ pub(crate) struct PendingReply {
     shared: Arc<Shared>,
 }
 
-/// An answer, and how many chunks of it were lost since the last one that was handed on.
+/// An answer, with the number of output chunks lost since the last one delivered.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) outcome: Outcome,
@@ -31,7 +31,7 @@ pub(crate) struct Reply {
 }
 
 impl PendingReply {
-    /// May be called again when it was dropped before it was done.
+    /// Waits for the answer. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Reply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
@@ -46,33 +46,33 @@ impl Drop for PendingReply {
     }
 }
 
-/// What is to be done with an answer beside handing it out.
+/// Side effects of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyHooks {
-    /// Gets the OUTPUT_CHUNK events that come before the answer.
+    /// Receives the OUTPUT_CHUNK events before the answer.
     pub(crate) chunks: Option<ChunkSink>,
     /// The request is this SUBSCRIBE.
     pub(crate) subscription: Option<Subscription>,
 }
 
-/// Who waits for an answer.
+/// A request without an answer.
 #[derive(Debug)]
 struct PendingRequest {
     reply: oneshot::Sender<Reply>,
     hooks: ReplyHooks,
-    /// Something of the request has gone out.
+    /// Some of the request may have been sent.
     sent: bool,
 }
 
 impl PendingRequest {
     fn answer(self, outcome: Outcome) {
         let missed = self.hooks.chunks.map_or(0, |chunks| chunks.missed());
-        // Fails when the request was given up just now.
+        // Fails if the request was given up.
         let _ = self.reply.send(Reply { outcome, missed });
     }
 }
 
-/// What the tasks of a connection share with those who ask.
+/// State shared by a connection's task and its users.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -84,15 +84,15 @@ pub(crate) struct Shared {
 struct State {
     pending: HashMap<i64, PendingRequest>,
     closed: Option<Closed>,
-    /// Nothing can be written any more; what the server has said is still read.
+    /// Writing has failed; input is still read.
     writes_closed: bool,
-    /// Events are passed over: what they are is not subscription for yet.
+    /// Events are discarded until the subscription is restored.
     muted: bool,
-    /// The server has said something.
+    /// The server has sent a message.
     has_received: bool,
 }
 
-/// Purpose a connection is of no more use.
+/// Why a connection has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Closed {
     ByClient,
@@ -115,14 +115,15 @@ impl Closed {
         }
     }
 
-    /// Another connection would be no better: the other end is no nerve server, or nobody wants one.
+    /// Returns true if reconnecting would not help: the peer is no nerve server, or the client is closed.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self, Closed::ByClient | Closed::InvalidData(_))
     }
 
     pub(crate) fn broken(error: &io::Error) -> Closed {
         match error.kind() {
-            // The other end is gone, whichever call finds out. TLS calls an end without farewell unexpected.
+            // The peer is gone, whichever call fails first. TLS reports an end without close_notify as
+            // unexpected.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
                 Closed::ByServer
             }
@@ -132,7 +133,7 @@ impl Closed {
 }
 
 impl Shared {
-    /// `muted`: events are passed over until [`Shared::unmute`], or until a SUBSCRIBE is answered.
+    /// Creates the state. `muted`: events are discarded until [`Shared::unmute`] or the reply to a SUBSCRIBE.
     pub(crate) fn new(router: Arc<EventRouter>, muted: bool) -> Shared {
         let state =
             State { pending: HashMap::new(), closed: None, writes_closed: false, muted, has_received: false };
@@ -159,25 +160,25 @@ impl Shared {
         self.state().has_received
     }
 
-    /// Purpose it has ended, if it has.
+    /// Returns why the connection has ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.state().closed.clone()
     }
 
-    /// It takes requests.
+    /// Returns true if the connection accepts requests.
     pub(crate) fn is_open(&self) -> bool {
         let state = self.state();
         state.closed.is_none() && !state.writes_closed
     }
 
-    /// No more requests are taken: they could not go out. Answers to those that did may still come.
+    /// Stops accepting requests, which could not be sent. Pending ones may still be answered.
     pub(crate) fn close_writes(&self) {
         self.state().writes_closed = true;
     }
 
-    /// Waits until it has ended.
+    /// Waits until the connection has ended.
     pub(crate) async fn ended(&self) {
-        // Before the look: whoever ends it between the two wakes this one.
+        // Created before the check, so that no notification is missed.
         let ended = self.ended.notified();
         if self.closed().is_none() {
             ended.await;
@@ -205,8 +206,8 @@ impl Shared {
         Ok(PendingReply { id, reply, shared: Arc::clone(self) })
     }
 
-    /// The request's line is about to go out: from here on it may be done. False when the connection has ended: then nothing of it must
-    /// go out any more, for whoever subscription was reply that it did not.
+    /// Marks a request as sent, just before it is written. Returns false if the connection has ended: the
+    /// request was reported as unsent and must not be written.
     pub(crate) fn mark_sent(&self, id: i64) -> bool {
         let mut state = self.state();
         if let Some(pending) = state.pending.get_mut(&id) {
@@ -215,7 +216,7 @@ impl Shared {
         state.closed.is_none()
     }
 
-    /// Ends the connection: all that wait are reply, the first reason counts.
+    /// Ends the connection and fails all pending requests. The first reason is kept.
     pub(crate) fn close(&self, why: Closed) {
         let permanent = why.is_permanent();
         if self.end(why) {
@@ -223,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// The same for one that nobody wants any more: no other one is wanted either.
+    /// Like [`Shared::close`] when the client is closed: no other connection is needed.
     pub(crate) fn abandon(&self) {
         self.end(Closed::ByClient);
     }
@@ -242,11 +243,11 @@ impl Shared {
         true
     }
 
-    /// Hands a line's message to whom it concerns.
+    /// Dispatches the message in a line.
     pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), Closed> {
         let message: Value = serde_json::from_slice(line)
             .map_err(|error| Closed::InvalidData(format!("the server sent what is not JSON: {error}")))?;
-        // A newer server may have more kinds of messages; they concern nobody here.
+        // Newer servers may send further kinds of messages; these are ignored.
         if !matches!(message.get("type").and_then(Value::as_str), Some("result" | "error" | "event")) {
             return match message {
                 Value::Object(_) => Ok(()),
@@ -295,13 +296,14 @@ impl Shared {
         if let (Some(subscription), Ok(data)) = (&pending.hooks.subscription, &outcome)
             && let Ok(reply) = serde_json::from_value::<SubscribedData>(data.clone())
         {
-            // Before the events that come behind the answer.
+            // Before the events that follow the answer.
             state.muted = !self.router.subscribed(subscription, reply);
         }
         pending.answer(outcome);
     }
 
-    /// The server could not read something. Which request that was it can only sometimes say; if not, none may wait for ever.
+    /// Handles an error about an unreadable request. If the server cannot tell which one, all pending
+    /// requests fail.
     fn reject(&self, request_id: Option<RequestId>, message: String) {
         let mut state = self.state();
         state.has_received = true;
@@ -327,7 +329,7 @@ fn server_error(error: ServerError, id: Option<i64>) -> ClientError {
     ClientError::Server(Box::new(ServerError { request_id: id.map(|id| id.to_string()), ..error }))
 }
 
-/// Ids are sent as text, as the first nerve's clients do; ours are numbers.
+/// Parses a request id. The client sends its numbers as text.
 fn parse_id(id: RequestId) -> Option<i64> {
     match id {
         RequestId::Text(text) => text.parse().ok(),

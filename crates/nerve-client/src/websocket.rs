@@ -1,4 +1,4 @@
-//! A server over HTTP: its WebSocket, each message of which is a line of the wire.
+//! Connects to a server's WebSocket, each message of which is a line of the protocol.
 
 use std::io;
 use std::sync::Arc;
@@ -25,18 +25,19 @@ use crate::event_router::EventRouter;
 use crate::pending::Closed;
 use crate::tls::Tls;
 
-/// Where the WebSocket is.
+/// Path of the WebSocket.
 const PATH: &str = "/api/events";
-/// A server asks every 30 seconds whether its client is there: one that says nothing for so long is gone.
+/// Time after which a silent server is gone: it sends a ping every 30 seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
-/// What is quoted of an answer that is no problem of a nerve server's, in characters.
+/// Maximum number of characters quoted from an unexpected response.
 const MAX_QUOTED_CHARS: usize = 200;
 
 /// Opens the WebSocket of the server at `url`.
 ///
 /// # Errors
-/// [`ClientError::Io`] when nobody listens there or its certificate is not believed; a [`ServerError`] when it refuses;
-/// [`ClientError::Protocol`] when what answers is no nerve server, or `url` is none of one.
+/// Returns [`ClientError::Io`] if the server cannot be reached or its certificate is not trusted, a
+/// [`ServerError`] if it refuses, and [`ClientError::Protocol`] if the URL is invalid or the response does
+/// not come from a nerve server.
 pub(crate) async fn open(
     url: &str,
     token: &str,
@@ -52,14 +53,14 @@ pub(crate) async fn open(
     }
 }
 
-/// What a URL says of a server.
+/// The components of a server's URL.
 #[derive(Debug, PartialEq, Eq)]
 struct ServerUrl<'a> {
     url: &'a str,
     /// Without the brackets of an IPv6 address.
     host: &'a str,
     port: u16,
-    /// As the header Host has it.
+    /// As in the Host header.
     authority: &'a str,
     tls: Option<&'a Tls>,
 }
@@ -71,8 +72,8 @@ impl<'a> ServerUrl<'a> {
         let (scheme, authority) = url.split_once("://").ok_or_else(|| wrong(form))?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains('@') {
-            // Not repeated: there is a password in it.
-            let problem = "a URL with a user name or a password: the token is given beside it";
+            // Not quoted, since it contains a password.
+            let problem = "the URL must not contain a user name or password: pass the token separately";
             return Err(ClientError::Protocol(problem.to_string()));
         }
         if authority.is_empty() || authority.contains(['/', '?', '#']) {
@@ -114,7 +115,7 @@ where
         .into_client_request()
         .map_err(|error| wrong(&error.to_string()))?;
     let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| ClientError::Protocol("the token has characters that no token has".to_string()))?;
+        .map_err(|_| ClientError::Protocol("the token contains invalid characters".to_string()))?;
     bearer.set_sensitive(true);
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
     let config = WebSocketConfig::default()
@@ -135,7 +136,8 @@ where
     }
 }
 
-/// The server's own words, where the answer has them; its status says which kind of error it is in any case.
+/// Converts a rejected upgrade to an error. The status determines its type, and the body the message if it is
+/// a problem document.
 fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
     let body = response.body().as_deref().unwrap_or_default();
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -174,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LineSource for MessageS
     async fn next(&mut self) -> Result<Vec<u8>, Closed> {
         loop {
             let silent = |_| Closed::Broken(format!("nothing came for {} s", SILENCE_TIMEOUT.as_secs()));
-            // Also answers the server's pings.
+            // This also answers the server's pings.
             match tokio::time::timeout(SILENCE_TIMEOUT, self.0.next()).await.map_err(silent)? {
                 Some(Ok(Message::Text(text))) => return Ok(Bytes::from(text).into()),
                 Some(Ok(Message::Binary(bytes))) => return Ok(bytes.into()),
@@ -192,7 +194,7 @@ fn close_reason(error: Error) -> Closed {
         Error::Capacity(_) => {
             Closed::InvalidData(format!("the server sent a message of over {MAX_LINE_BYTES} bytes"))
         }
-        // One that is killed says no farewell.
+        // A server that was killed sends no close frame.
         Error::ConnectionClosed | Error::AlreadyClosed => Closed::ByServer,
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Closed::ByServer,
         error => Closed::InvalidData(format!("the server broke the rules of WebSockets: {error}")),
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_a_scheme_a_host_and_a_port() {
+    fn url_is_split_into_host_and_port() {
         let public = Tls::Public;
         for (url, tls, host, port, authority) in [
             ("http://localhost:7070", &Tls::Off, "localhost", 7070, "localhost:7070"),

@@ -1,4 +1,4 @@
-//! One call of a tool: its arguments, its cancellation, its progress.
+//! One tool call: arguments, cancellation and progress.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use tokio_util::sync::CancellationToken;
 use crate::link::Link;
 use crate::tool_result::Failure;
 
-/// At most so often a client is sink of progress.
+/// Minimum interval between progress notifications.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// A client is sink so often that nothing is new: some give a call up that they hear nothing of.
+/// Interval of progress notifications without news: some clients give up a silent call.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Characters of a message of progress.
+/// Maximum length of a progress message in characters.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What a tool is called with.
+/// A call of a tool.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) link: Arc<Link>,
     arguments: JsonObject,
-    /// The request was cancelled, or its client is disconnected.
+    /// Cancelled by the client, or by its disconnection.
     cancelled: CancellationToken,
-    /// The client is disconnected.
+    /// Cancelled when the client has disconnected.
     disconnected: CancellationToken,
     sink: Option<ProgressSink>,
 }
 
-/// Who is sink of progress.
+/// Sends progress notifications to a client.
 #[derive(Debug)]
 struct ProgressSink {
     peer: Peer<RoleServer>,
     token: ProgressToken,
 }
 
-/// Events, and what is sink of each that counts.
+/// Events, and a function that describes the relevant ones.
 pub(crate) struct Progress<'a> {
     pub(crate) events: EventStream,
     pub(crate) describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
@@ -53,9 +53,9 @@ pub(crate) struct Progress<'a> {
 #[derive(Debug)]
 pub(crate) enum WaitOutcome<T> {
     Done(T),
-    /// The client cancelled the request and is still there.
+    /// The client cancelled the request and is still connected.
     Cancelled,
-    /// The client is disconnected.
+    /// The client has disconnected.
     Disconnected,
 }
 
@@ -72,20 +72,20 @@ impl Call {
         Call { link, arguments, cancelled: context.ct.clone(), disconnected, sink }
     }
 
-    /// The arguments as the tool takes them.
+    /// Parses the arguments.
     pub(crate) fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_value(Value::Object(self.arguments.clone())).map_err(|error| {
-            Failure::new("invalid_arguments", format!("wrong arguments: {error}"))
-                .hint("the tool's input schema says what it takes")
+            Failure::new("invalid_arguments", format!("invalid arguments: {error}"))
+                .hint("see the tool's input schema")
         })
     }
 
-    /// The client wants to be sink of progress.
+    /// Returns true if the client requested progress notifications.
     pub(crate) fn wants_progress(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// Waits for `work` and tells the client of progress meanwhile, if it wants to know.
+    /// Waits for `work` and notifies the client of progress meanwhile, if requested.
     pub(crate) async fn follow<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
@@ -114,40 +114,40 @@ impl Call {
                 _ = ticks.tick(), if self.sink.is_some() => {
                     if latest.is_some() || last_reported.elapsed() >= KEEPALIVE_INTERVAL {
                         last_reported = Instant::now();
-                        self.report(started, latest.take().or_else(|| Some("still at work".to_string()))).await;
+                        self.report(started, latest.take().or_else(|| Some("still working".to_string()))).await;
                     }
                 }
             }
         }
     }
 
-    /// Progress is counted in seconds: how much is left nobody knows.
+    /// Sends a progress notification. Progress is counted in seconds, since the total is unknown.
     async fn report(&self, started: Instant, message: Option<String>) {
         let (Some(sink), Some(message)) = (&self.sink, message) else { return };
         let message: String = message.split_whitespace().collect::<Vec<_>>().join(" ");
         let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
         let notification =
             ProgressNotificationParam::new(sink.token.clone(), started.elapsed().as_secs_f64());
-        // It fails when the client is disconnected, which shows elsewhere.
+        // Fails if the client has disconnected, which is detected elsewhere.
         let _ = sink.peer.notify_progress(notification.with_message(message)).await;
     }
 }
 
-/// What there is to report of the next_message event; `None` when there will be none.
+/// Waits for the next event and describes it. Returns `None` at the end of the stream.
 async fn next_message(progress: &mut Option<Progress<'_>>) -> Option<Option<String>> {
     let progress = progress.as_mut()?;
     let event = progress.events.next().await?;
     Some((progress.describe)(&event))
 }
 
-/// What a node's event says of its progress.
+/// Describes the progress in a node's event.
 pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
     let text =
         |name: &str| event.data.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let last_line = |text: &str| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
     match event.event_type.as_str() {
         "OUTPUT_CHUNK" => last_line(text("chunk")?),
-        "NODE_BLOCKED" => Some(format!("asks: {}", text("evidence").unwrap_or("something"))),
+        "NODE_BLOCKED" => Some(format!("waits for an answer: {}", text("evidence").unwrap_or("something"))),
         "NODE_ACTIVITY" => match text("type")? {
             "thought" => text("content").map(str::to_string),
             "tool_start" => {
@@ -163,16 +163,16 @@ pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
     }
 }
 
-/// What an event of a run says of its progress.
+/// Describes the progress in a run's event.
 pub(crate) fn describe_run_event(event: &EventMessage) -> Option<String> {
     let text = |name: &str| event.data.get(name).and_then(Value::as_str);
     let step = text("step_id")?;
     match event.event_type.as_str() {
-        "STEP_STARTED" => Some(format!("step {step} begins")),
+        "STEP_STARTED" => Some(format!("step {step} started")),
         "STEP_COMPLETED" => Some(format!("step {step} {}", text("state").unwrap_or("completed"))),
         "STEP_FAILED" => Some(format!("step {step} failed: {}", text("error").unwrap_or_default())),
         "GATE_ASKED" => {
-            Some(format!("step {step} waits for a person: {}", text("question").unwrap_or_default()))
+            Some(format!("step {step} waits for approval: {}", text("question").unwrap_or_default()))
         }
         _ => None,
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_does_is_told_in_words() {
+    fn node_events_are_described() {
         let message = |kind, data| describe_node_event(&event(kind, data));
         assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
         assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_tells_its_steps() {
+    fn run_events_are_described() {
         assert_eq!(
             describe_run_event(&event("STEP_COMPLETED", json!({"step_id": "a", "state": "skipped"}))),
             Some("step a skipped".to_string())

@@ -1,4 +1,4 @@
-//! The end of a client, seen where it shows first: in what is read of it.
+//! Detects that a client has disconnected.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// A reader that tells when there is no more to read. A call that is given up after that was not cancelled: its client is disconnected.
+/// A reader that cancels a token at the end of input. Calls that end afterwards were not cancelled by the
+/// client.
 #[derive(Debug)]
 pub(crate) struct DisconnectDetector<R> {
     inner: R,
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_is_told_and_not_before() {
+    async fn token_is_cancelled_at_end_of_input() {
         let disconnected = CancellationToken::new();
         let mut reader = DisconnectDetector::new(&b"ab"[..], disconnected.clone());
         let mut text = [0; 2];

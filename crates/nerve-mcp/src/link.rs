@@ -1,4 +1,4 @@
-//! The nerve server that tools talk to.
+//! The connection to the nerve server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,34 +13,34 @@ use tokio::sync::Notify;
 
 use crate::tool_result::Failure;
 
-/// A server that does not take a connection in this time is stuck.
+/// Time within which a server must accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The mode to a nerve server: one that runs, or one in this process.
+/// A link to a nerve server, in another process or in this one.
 #[derive(Debug)]
 pub struct Link {
     mode: ConnectMode,
-    /// Told whenever the server was wait_connected.
+    /// Notified on each connection.
     wait_connected: Notify,
-    /// How often it was.
+    /// Number of connections made.
     connect_count: AtomicU64,
 }
 
-/// Why a server was not wait_connected.
+/// Why a server could not be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreached {
-    /// What is wrong, with which server.
+    /// What failed, with which server.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 
 type ConnectFuture = Pin<Box<dyn Future<Output = Result<NerveClient, Unreached>> + Send>>;
 
 enum ConnectMode {
-    /// A new connection for each call: the server may come, go and come again, and calls do not get each other's events.
+    /// A new connection per call: the server may be restarted, and calls do not receive each other's events.
     PerCall(Box<dyn Fn() -> ConnectFuture + Send + Sync>),
-    /// One connection for all.
+    /// One connection for all calls.
     Shared(NerveClient),
 }
 
@@ -53,14 +53,14 @@ impl fmt::Debug for ConnectMode {
     }
 }
 
-/// A connection and the events asked of it.
+/// A client with a stream of events.
 pub(crate) struct Subscription {
     pub(crate) client: NerveClient,
     pub(crate) events: EventStream,
 }
 
 impl Link {
-    /// To a server that is there now or later: `connect` is called for each call of a tool.
+    /// Creates a link to a server that may start later: `connect` is called for each tool call.
     pub fn by<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Link
     where
         F: Future<Output = Result<NerveClient, Unreached>> + Send + 'static,
@@ -68,7 +68,7 @@ impl Link {
         Link::new(ConnectMode::PerCall(Box::new(move || Box::pin(connect()))))
     }
 
-    /// To the server that listens on the socket `path`, now or later.
+    /// Creates a link to the server on the socket `path`, which may start later.
     pub fn to_socket(path: impl Into<PathBuf>) -> Link {
         let path = path.into();
         Link::by(move || {
@@ -80,7 +80,7 @@ impl Link {
         })
     }
 
-    /// To the server at the other end of a connection: one in this process.
+    /// Creates a link over an existing connection, for a server in this process.
     pub fn over(client: NerveClient) -> Link {
         Link::new(ConnectMode::Shared(client))
     }
@@ -89,19 +89,21 @@ impl Link {
         Link { mode, wait_connected: Notify::new(), connect_count: AtomicU64::new(0) }
     }
 
-    /// A connection for one call.
+    /// Connects for one call.
     pub(crate) async fn client(&self) -> Result<NerveClient, Failure> {
         let client = match &self.mode {
             ConnectMode::Shared(client) => client.clone(),
             ConnectMode::PerCall(connect) => match tokio::time::timeout(CONNECT_TIMEOUT, connect()).await {
-                // A server that went away is told to who called: the next call finds out whether it is there again.
+                // A lost connection is reported to the caller; the next call connects again.
                 Ok(Ok(client)) => client.reconnect(Reconnect::Never),
                 Ok(Err(Unreached { message, hint })) => {
                     return Err(Failure { hint, ..Failure::new("not_running", message) });
                 }
                 Err(_) => {
-                    let message =
-                        format!("the nerve server does not answer within {} s", CONNECT_TIMEOUT.as_secs());
+                    let message = format!(
+                        "connecting to the nerve server timed out after {} s",
+                        CONNECT_TIMEOUT.as_secs()
+                    );
                     return Err(Failure::new("timeout", message));
                 }
             },
@@ -111,7 +113,8 @@ impl Link {
         Ok(client)
     }
 
-    /// The same with events of these types: of one node, of one run, or of all. Over a shared connection there are others too.
+    /// Connects and subscribes to events of these types: of one node, of one run, or all. A shared connection
+    /// delivers other events too.
     pub(crate) async fn subscribe(
         &self,
         types: &[EventType],
@@ -120,7 +123,7 @@ impl Link {
     ) -> Result<Subscription, Failure> {
         let client = self.client().await?;
         let events = match &self.mode {
-            // What it gets is not for one call to decide.
+            // One call must not change the subscription of others.
             ConnectMode::Shared(_) => client.events(),
             ConnectMode::PerCall(_) => {
                 let filter = SubscribeParams {
@@ -135,12 +138,12 @@ impl Link {
         Ok(Subscription { client, events })
     }
 
-    /// How often the server was wait_connected.
+    /// Returns the number of connections made so far.
     pub(crate) fn connect_count(&self) -> u64 {
         self.connect_count.load(Ordering::Acquire)
     }
 
-    /// Ends when a call has wait_connected the server.
+    /// Waits for the next connection made by a call.
     pub(crate) async fn wait_connected(&self) {
         self.wait_connected.notified().await;
     }

@@ -1,4 +1,4 @@
-//! That the list of nodes is another one now: told to the client as it happens.
+//! Notifies clients when the list of nodes changes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::link::{Link, Subscription};
 
-/// What makes the list another one.
+/// Events that change the list.
 const EVENT_TYPES: [EventType; 2] = [EventType::NodeCreated, EventType::NodeStopped];
-/// A server that does not run is looked for so often, unless a call finds it earlier.
+/// Interval of attempts to reach a server, unless a call reaches it earlier.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Who tells of changes; many may subscribe. The server is watched while somebody does.
+/// Publishes changes of the list to subscribers. The server is watched while there are any.
 #[derive(Debug, Clone)]
 pub(crate) struct ResourceUpdates {
     link: Arc<Link>,
@@ -26,12 +26,12 @@ pub(crate) struct ResourceUpdates {
 }
 
 impl ResourceUpdates {
-    /// `disconnected`: nobody is told any more.
+    /// Creates the publisher. It stops when `disconnected` is cancelled.
     pub(crate) fn new(link: Arc<Link>, disconnected: CancellationToken) -> ResourceUpdates {
         ResourceUpdates { link, version: watch::Sender::new(0), is_watching: Arc::default(), disconnected }
     }
 
-    /// Listens: what changes from now on is told. Must be called within a tokio runtime.
+    /// Subscribes to changes from now on. Must be called within a tokio runtime.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         let mut is_watching = self.is_watching.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = self.version.subscribe();
@@ -42,7 +42,8 @@ impl ResourceUpdates {
         receiver
     }
 
-    /// Watches the server until nobody listens. `connect_count`: how often it had been reached when somebody began to.
+    /// Watches the server while there are subscribers. `connect_count`: connections made before the first one
+    /// subscribed.
     async fn watch(&self, mut connect_count: u64) {
         loop {
             tokio::select! {
@@ -60,7 +61,7 @@ impl ResourceUpdates {
     }
 
     async fn run(&self, link: &Link, connect_count: u64) {
-        // What happened while nobody listened is not known. At first that is nothing, unless somebody has called meanwhile.
+        // Changes while nobody was subscribed are unknown. There are none before the first connection.
         let (mut was_unreachable, own_connection) = (false, connect_count + 1);
         loop {
             if let Ok(Subscription { client: _client, mut events }) =
@@ -78,7 +79,7 @@ impl ResourceUpdates {
                 self.bump();
             }
             was_unreachable = true;
-            // Not before its time: the connection of a server that goes down ends at once.
+            // Always pause: connections to a server that is shutting down end at once.
             tokio::select! {
                 () = link.wait_connected() => {}
                 () = tokio::time::sleep(RETRY_INTERVAL) => {}
@@ -90,7 +91,7 @@ impl ResourceUpdates {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Tells a client that began with `initialize`, until it is disconnected.
+    /// Notifies a client that has sent `initialize`, until it disconnects.
     pub(crate) async fn notify_peer(&self, peer: Peer<RoleServer>, client_disconnected: &CancellationToken) {
         let mut version = self.subscribe();
         let notifying = async {
@@ -99,7 +100,7 @@ impl ResourceUpdates {
         client_disconnected.run_until_cancelled(notifying).await;
     }
 
-    /// Tells one that listens by a request, until that is cancelled.
+    /// Notifies a client that has subscribed with a request, until that is cancelled.
     pub(crate) async fn notify_subscriber(&self, sink: &SubscriptionSink) {
         let mut version = self.subscribe();
         let notifying = async {

@@ -1,4 +1,4 @@
-//! What a client may ask for.
+//! Handles the requests of MCP clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,50 +24,51 @@ use crate::resource_updates::ResourceUpdates;
 use crate::tool_result::Failure;
 use crate::{resources, tools};
 
-/// Calls of tools of one client at work at a time; a further one is refused.
+/// Maximum number of concurrent tool calls per client; further ones are rejected.
 const MAX_CALLS: usize = 128;
-/// The same of all clients of a process: each call has a connection to the nerve server, which takes so many.
+/// Maximum number of concurrent tool calls of all clients: each one needs a connection to the nerve server.
 const MAX_ALL_CALLS: usize = 512;
-/// Recordings that are read at a time: each takes a core and tens of megabytes. A further one waits.
+/// Maximum number of recordings read concurrently: each uses a core and tens of megabytes. Further ones wait.
 const MAX_CONCURRENT_READS: usize = 2;
 
-/// What a model is told before anything else.
+/// Instructions for the model.
 const INSTRUCTIONS: &str = "\
 nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode), shells and REPLs. Each is a node. Start one \
 with nerve_create_node, send prompts or commands with nerve_execute and get the complete answer, look with nerve_read, end with \
 nerve_stop_node. An error of type 'blocked' means that the agent asks something: answer with nerve_answer. Several nodes can work at \
 the same time: call nerve_execute for each. nerve_run_graph runs many steps in the order of their dependencies.";
 
-/// The server of one client, or of one request that belongs to no session.
+/// The server for one client, or for one request without a session.
 #[derive(Debug)]
 pub(crate) struct McpServer {
     context: Arc<ServerContext>,
     calls: Semaphore,
-    /// The client is told of updates; it may say more than once that it is ready.
+    /// Notifications have been started; a client may report more than once that it is initialized.
     is_notifying: AtomicBool,
-    /// The client is disconnected; of one over HTTP its requests say it: [`DisconnectToken`].
+    /// Cancelled when the client disconnects. Over HTTP, the requests carry the token instead:
+    /// [`DisconnectToken`].
     disconnected: CancellationToken,
-    /// Somebody waits until it has served.
+    /// Counts the server as active until it is dropped.
     _tracker_token: Option<TaskTrackerToken>,
 }
 
-/// Where what is served comes from: the same for all clients of a process.
+/// State shared by all clients of a process.
 #[derive(Debug)]
 pub(crate) struct ServerContext {
     pub(crate) link: Arc<Link>,
     pub(crate) recordings: Option<Store>,
-    /// Who reads a recording.
+    /// Limits concurrent reads of recordings.
     pub(crate) read_permits: Semaphore,
     pub(crate) updates: ResourceUpdates,
     calls: Semaphore,
 }
 
-/// What tells that the client of a request is disconnected, where that is not the same for all requests of a server.
+/// Cancelled when the client of a request disconnects, if that differs between the requests of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct DisconnectToken(pub(crate) CancellationToken);
 
 impl ServerContext {
-    /// `disconnected`: nobody is served any more.
+    /// Creates the state. `disconnected`: cancelled when no client is served any more.
     pub(crate) fn new(config: Config, disconnected: CancellationToken) -> ServerContext {
         let Config { link, recordings } = config;
         let link = Arc::new(link);
@@ -83,7 +84,7 @@ impl McpServer {
         McpServer { context, calls, is_notifying: AtomicBool::new(false), disconnected, _tracker_token: None }
     }
 
-    /// The same, with what somebody counts it by until it is dropped: with the last of the SDK's tasks that serve its client.
+    /// Like [`McpServer::new`], and counted until the last of the SDK's tasks drops the server.
     pub(crate) fn tracked(
         context: Arc<ServerContext>,
         disconnected: CancellationToken,
@@ -138,8 +139,8 @@ impl ServerHandler for McpServer {
         let permits = (self.calls.try_acquire(), self.context.calls.try_acquire());
         let (Ok(_permit), Ok(_global_permit)) = permits else {
             let most = if permits.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
-            let failure = Failure::new("busy", format!("{most} calls are at work already"));
-            return Ok(failure.hint("wait for one to end, or cancel it").result().into());
+            let failure = Failure::new("busy", format!("{most} calls are already running"));
+            return Ok(failure.hint("wait for a call to finish, or cancel one").result().into());
         };
         let disconnected = self.disconnected(&context.extensions);
         let call = Call::new(Arc::clone(&self.context.link), request.arguments, &context, disconnected);

@@ -1,30 +1,32 @@
-//! What a tool answers: text, and the same as an object; failures with what to do about them. Some clients (Claude Code) show their
-//! model only the object of a result and only the text of a failure: each of the two says everything.
+//! Results of tools, as text and as an object.
+//!
+//! Some clients (Claude Code) show their model only the object of a success and only the text of a failure,
+//! so both are complete.
 
 use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
 use serde_json::{Map, Value, json};
 
-/// Bytes of one text in an answer: models and clients choke on extra.
+/// Maximum length of a text in a result, in bytes: models and clients cannot handle more.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
-/// Bytes of a terminal in an error.
+/// Maximum length of a screen in an error, in bytes.
 const MAX_SCREEN: usize = 8 * 1024;
 
-/// What a tool did.
+/// The result of a successful call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Success {
-    /// For a model.
+    /// The text for a model.
     pub(crate) text: String,
-    /// The same as an object.
+    /// The same content as an object.
     pub(crate) data: Map<String, Value>,
-    /// What the caller should know or change.
+    /// Warnings for the caller.
     pub(crate) warnings: Vec<String>,
-    /// It was done, and what was done failed: a command with exit code 1.
+    /// The tool succeeded, but what it ran failed: a command with exit code 1.
     pub(crate) failed: bool,
 }
 
 impl Success {
-    /// `data` is an object.
+    /// Creates a result; `data` should be an object.
     pub(crate) fn new(text: impl Into<String>, data: Value) -> Success {
         let data = match data {
             Value::Object(data) => data,
@@ -38,7 +40,7 @@ impl Success {
         self
     }
 
-    /// As the protocol has it.
+    /// Converts to the protocol's type.
     pub(crate) fn result(self) -> CallToolResult {
         let Success { mut text, mut data, warnings, failed } = self;
         for warning in &warnings {
@@ -51,16 +53,16 @@ impl Success {
     }
 }
 
-/// Why a tool did not do it.
+/// The result of a failed call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) message: String,
-    /// As the server names it, or `not_running`, `invalid_arguments`, `cancelled`.
+    /// The server's error type, or `not_running`, `invalid_arguments`, `cancelled`.
     pub(crate) error_type: String,
     pub(crate) hint: Option<String>,
     pub(crate) screen: Option<Box<str>>,
     pub(crate) choices: Vec<String>,
-    /// More fields beside these.
+    /// Further fields of the object.
     pub(crate) extra: Box<Map<String, Value>>,
 }
 
@@ -74,7 +76,7 @@ impl Failure {
         self
     }
 
-    /// What a client of MCP can do about a blocked node is a tool, not a command.
+    /// Replaces the hint for a blocked node: an MCP client needs a tool, not a command.
     fn with_tool_hint(mut self) -> Failure {
         if self.error_type == "blocked" && !self.choices.is_empty() {
             self.hint = Some(ANSWER_HINT.to_string());
@@ -82,7 +84,7 @@ impl Failure {
         self
     }
 
-    /// As the protocol has it: a result that a model reads.
+    /// Converts to the protocol's type, as a result that the model reads.
     pub(crate) fn result(self) -> CallToolResult {
         let Failure { message, error_type, hint, screen, choices, extra } = self.with_tool_hint();
         let mut text = format!("Error: {message}");
@@ -104,7 +106,7 @@ impl Failure {
         result(text, data, true)
     }
 
-    /// As an error of a request that is no call of a tool.
+    /// Converts to a protocol error, for requests that are not tool calls.
     pub(crate) fn into_error_data(self) -> ErrorData {
         let Failure { message, error_type, hint, .. } = self;
         let data = json!({ "error_type": error_type, "hint": hint });
@@ -120,11 +122,11 @@ impl Failure {
     }
 }
 
-/// What to do with a node that asks something.
+/// Hint for a node that is blocked by a dialog.
 pub(crate) const ANSWER_HINT: &str =
     "choose with the tool nerve_answer: {\"node_id\": …, \"choice\": <number or part of a label>}";
 
-/// Choices of a dialog, each with its number.
+/// Formats the choices of a dialog as a numbered list.
 pub(crate) fn format_choices(choices: &[String]) -> String {
     let lines = choices.iter().enumerate().map(|(at, choice)| format!("\n  {}. {choice}", at + 1));
     let lines: String = lines.collect();
@@ -134,7 +136,7 @@ pub(crate) fn format_choices(choices: &[String]) -> String {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         let Some(error) = error.server() else {
-            let hint = "look at it with nerve_list_nodes; 'nerve server start' takes nodes back that went on";
+            let hint = "check with nerve_list_nodes; 'nerve server start' restarts the server and resumes surviving nodes";
             let failure = Failure::new("connection_error", error.to_string());
             return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
@@ -165,7 +167,8 @@ fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResul
     result
 }
 
-/// The text, or where it is longer than `max` bytes its beginning and its end; says whether it was truncate.
+/// Returns the text, shortened to its beginning and end if it exceeds `max` bytes, and whether it was
+/// shortened.
 pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
     if text.len() <= max {
         return (text.to_string(), false);
@@ -177,11 +180,12 @@ pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
         at
     };
     let (head, tail) = (boundary(max / 4), boundary(text.len() - (max - max / 4)));
-    let note = format!("\n[… {} bytes are left out here …]\n", tail - head);
+    let note = format!("\n[… {} bytes omitted …]\n", tail - head);
     (format!("{}{note}{}", &text[..head], &text[tail..]), true)
 }
 
-/// The value with its texts truncate, so that it takes about `max` bytes; one that is too long all the same becomes a note.
+/// Shortens the texts in a value until it takes about `max` bytes. A value that is still too long is replaced
+/// with a note.
 pub(crate) fn bound_value(mut value: Value, max: usize) -> Value {
     let bytes = |value: &Value| value.to_string().len();
     for text in [16 * 1024, 2 * 1024, 256] {
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_keeps_its_ends_and_whole_characters() {
+    fn truncated_text_keeps_both_ends_and_whole_chars() {
         assert_eq!(truncate("short", 10), ("short".to_string(), false));
         let (short, truncated) = truncate(&"äöü".repeat(1000), 101);
         assert!(truncated && short.len() < 200, "{short}");
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_bounded_whatever_is_in_it() {
+    fn value_is_bounded() {
         let value = json!({ "a": "x".repeat(100_000), "b": 1 });
         let short = bound_value(value, 40_000);
         assert!(short.to_string().len() <= 40_000);
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_agent_is_told_with_its_choices() {
+    fn blocked_failure_lists_choices() {
         let failure = Failure {
             choices: vec!["Yes".to_string(), "No".to_string()],
             screen: Some("Proceed?".into()),

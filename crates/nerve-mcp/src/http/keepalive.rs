@@ -1,6 +1,8 @@
-//! Answers to requests that belong to no session, sent in good time: a client of these cancels a request by closing its connection, and
-//! that shows only when something is written to it. So a stream is begun before there is anything to say, and a keepalive_frame of life written to
-//! it again and again.
+//! Sends keepalive comments in responses to requests without a session.
+//!
+//! A client cancels such a request by closing its connection, which is detected only by writing to it. A
+//! response that takes long therefore becomes an event stream at once, with comments while there is nothing
+//! to send.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,24 +15,24 @@ use tokio_util::bytes::Bytes;
 
 use super::Body;
 
-/// What is answered in this time is answered as it is, with its status.
+/// Responses within this time are sent unchanged, with their status.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a stream may be silent.
+/// Maximum silence of a stream.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A comment of server-sent events: clients pass it over.
+/// A comment in an event stream, which clients ignore.
 const COMMENT: &[u8] = b":\n\n";
 const EVENT_STREAM: &str = "text/event-stream";
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// How far an answer is.
+/// Progress of a response.
 enum State {
     Waiting(ResponseFuture),
     Sending(Body),
     Done,
 }
 
-/// The answer, or a stream that begins now and has it later. The future is dropped when the connection is.
+/// Returns the response, or a stream that will contain it. Dropped with the connection.
 pub(super) async fn answer(
     response: impl Future<Output = Response<Body>> + Send + 'static,
 ) -> Response<Body> {
@@ -53,7 +55,7 @@ fn is_stream<B>(response: &Response<B>) -> bool {
     response.status() == StatusCode::OK && kind.is_some_and(|kind| kind.as_bytes() == EVENT_STREAM.as_bytes())
 }
 
-/// What comes of it, with a keepalive_frame of life now if nothing has come yet, and wherever it is silent.
+/// Returns the response as a stream with comments: at once if nothing has arrived yet, and during silence.
 fn with_keepalive(state: State) -> Body {
     let frames =
         stream::unfold((matches!(state, State::Waiting(_)), state), |(at_once, mut state)| async move {
@@ -79,7 +81,7 @@ async fn next(state: &mut State) -> Option<Frame<Bytes>> {
         let (_, body) = response.into_parts();
         *state = State::Sending(body);
         if !late {
-            // Its status cannot be told any more; what it says can.
+            // The status was already sent; the body becomes an event.
             let State::Sending(body) = std::mem::replace(state, State::Done) else { return None };
             return event(body).await;
         }
@@ -91,7 +93,7 @@ async fn next(state: &mut State) -> Option<Frame<Bytes>> {
     }
 }
 
-/// A message that was to be an answer of its own, as an event.
+/// Converts a message to an event.
 async fn event(body: Body) -> Option<Frame<Bytes>> {
     let Ok(whole) = body.collect().await;
     let message: serde_json::Value = serde_json::from_slice(&whole.to_bytes()).ok()?;
@@ -120,7 +122,7 @@ mod tests {
         answer(std::future::ready(response)).await
     }
 
-    /// An answer that comes when so many signs of life have been read. Time goes on by itself while nothing else does.
+    /// Completes a response after `signs` comments were read. Paused time advances while everything waits.
     async fn late(signs: usize, response: Response<Body>) -> String {
         let (give, given) = oneshot::channel();
         let mut reply = answer(async { given.await.unwrap() }).await;
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_soon_is_answered_as_it_is_and_what_comes_late_after_signs_of_life() {
+    async fn fast_response_is_unchanged_and_slow_one_becomes_stream() {
         let bad = || response_of("application/json", StatusCode::BAD_REQUEST, r#"{"id": 1}"#);
         let at_once = soon(bad()).await;
         assert_eq!(
@@ -149,13 +151,13 @@ mod tests {
         let stream = || response_of(EVENT_STREAM, StatusCode::OK, "data: 1\n\n");
         assert_eq!(text(soon(stream()).await).await, "data: 1\n\n");
         assert_eq!(late(1, stream()).await, "data: 1\n\n");
-        // Nothing that a client could read.
+        // A body without a message.
         let nothing = response_of("text/plain", StatusCode::INTERNAL_SERVER_ERROR, "the server closes");
         assert_eq!(late(1, nothing).await, "");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_stream_shows_signs_of_life() {
+    async fn silent_stream_contains_comments() {
         let (say, silent) = mpsc::unbounded_channel();
         let silent = stream::unfold(silent, |mut silent: mpsc::UnboundedReceiver<&'static str>| async {
             let text = silent.recv().await?;

@@ -1,5 +1,5 @@
-//! The messages that log one request. They are taken from the session as they come, so that a client that reads slowly, or whose
-//! connection broke, holds up nobody; and they are kept for a while, so that it may come again and read the rest.
+//! The messages of one response. They are recorded as they arrive, so that a slow or disconnected client
+//! delays nobody, and kept for a while, so that the client can reconnect and read the rest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use futures_util::{Stream, StreamExt, stream};
 use rmcp::transport::streamable_http_server::session::ServerSseMessage;
 use tokio::sync::watch;
 
-/// Messages that wait to be read; of more, the oldest are dropped: they tell of progress.
+/// Maximum number of unread messages. The oldest are dropped; they are progress notifications.
 const MAX_MESSAGES: usize = 64;
 
-/// The messages of one request.
+/// The recorded messages of one response.
 #[derive(Debug, Clone)]
 pub(super) struct ResponseLog {
     number: u64,
@@ -21,11 +21,11 @@ pub(super) struct ResponseLog {
 #[derive(Debug, Default)]
 struct Buffer {
     messages: VecDeque<ServerSseMessage>,
-    /// How many came dropped these.
+    /// Number of messages dropped before these.
     dropped: usize,
-    /// There will be no more.
+    /// No more messages will follow.
     is_complete: bool,
-    /// Counts those that have read it; only the last one does still.
+    /// Number of the current reader. Only the latest one may read.
     reader: u64,
 }
 
@@ -35,7 +35,7 @@ impl Buffer {
     }
 }
 
-/// Where somebody reads.
+/// The position of a reader.
 struct Cursor {
     buffer: watch::Receiver<Buffer>,
     reader: u64,
@@ -43,7 +43,7 @@ struct Cursor {
 }
 
 impl ResponseLog {
-    /// `number`: what it is called among those of its session.
+    /// Creates an empty log. `number`: unique within the session.
     pub(super) fn new(number: u64) -> ResponseLog {
         ResponseLog { number, buffer: Arc::new(watch::Sender::new(Buffer::default())) }
     }
@@ -52,7 +52,7 @@ impl ResponseLog {
         self.number
     }
 
-    /// Takes what comes until there is no more.
+    /// Records messages until the stream ends.
     pub(super) async fn record(&self, messages: impl Stream<Item = ServerSseMessage>) {
         let mut messages = std::pin::pin!(messages);
         while let Some(mut message) = messages.next().await {
@@ -68,7 +68,7 @@ impl ResponseLog {
         self.buffer.send_modify(|buffer| buffer.is_complete = true);
     }
 
-    /// Reads from the message `from` on, counted from 0, until the end or until another one reads.
+    /// Reads from message `from`, counted from 0, until the end or until another reader begins.
     pub(super) fn read(
         &self,
         from: usize,
@@ -96,19 +96,19 @@ impl ResponseLog {
         })
     }
 
-    /// There will be no more of it.
+    /// Returns true if no more messages will follow.
     pub(super) fn is_complete(&self) -> bool {
         self.buffer.borrow().is_complete
     }
 
-    /// There is no message `from`, and will be none.
+    /// Returns true if there is no message `from`, and never will be.
     pub(super) fn ends_before(&self, from: usize) -> bool {
         let buffer = self.buffer.borrow();
         buffer.is_complete && buffer.end() <= from
     }
 }
 
-/// What an id of a message names: an log, and the message that comes parse_event_id it.
+/// Parses the id of a message: returns its response and the index of the next message.
 pub(super) fn parse_event_id(id: &str) -> Option<(u64, usize)> {
     let (number, index) = id.split_once('-')?;
     Some((number.parse().ok()?, index.parse::<usize>().ok()?.checked_add(1)?))
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_comes_again_reads_the_rest() {
+    async fn reconnected_reader_gets_the_rest() {
         let log = ResponseLog::new(7);
         let mut first = Box::pin(log.read(0));
         assert!(first.next().now_or_never().is_none());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_many_that_nobody_reads_the_last_ones_are_kept() {
+    async fn unread_messages_are_bounded() {
         let log = ResponseLog::new(1);
         let slow = log.read(0);
         log.record(messages(1000)).await;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_none_name_nothing() {
+    fn malformed_ids_are_rejected() {
         for id in ["", "0", "1-", "-1", "a-1", "1-x", "1-18446744073709551615", "1--1"] {
             assert_eq!(parse_event_id(id), None, "{id}");
         }

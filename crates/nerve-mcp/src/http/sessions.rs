@@ -1,4 +1,4 @@
-//! Sessions of clients: as many as there is room for, each ended when nobody was connections to it for long.
+//! Sessions of MCP clients: their limit, and the eviction of idle ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -18,29 +18,30 @@ use super::SESSION_LIMIT_REACHED;
 use super::response_log::{ResponseLog, parse_event_id};
 use crate::server::DisconnectToken;
 
-/// At one time.
+/// Maximum number of sessions.
 pub(super) const MAX_SESSIONS: usize = 64;
-/// When there are that many, one that nobody was connections to for so long gives way to a new one.
+/// Idle time after which a session may be evicted for a new one.
 pub(super) const EVICTABLE_AFTER: Duration = Duration::from_secs(30);
-/// One that nobody was connections to for so long ends: longer than a turn takes, whose response somebody may come back for.
+/// Idle time after which a session ends. It exceeds the length of a turn, whose response a client may come
+/// back for.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// How often it is looked for such.
+/// Interval of the search for idle sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// How long the end of a session may take.
+/// Time that a session may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Answers of one session that are over and can be read again.
+/// Number of complete responses per session that can be read again.
 const KEPT_RESPONSES: usize = 4;
 
-/// Why a session was not made or found.
+/// Why a session could not be created or used.
 #[derive(Debug)]
 pub(crate) enum SessionError {
-    /// There are as many as there may be.
+    /// The maximum number of sessions is reached.
     LimitReached,
-    /// It has ended, or never was.
+    /// The session has ended or never existed.
     Unknown,
-    /// What is to be read again is not kept any more, or never was.
+    /// The response is not kept any more or never existed.
     ResponseExpired,
-    /// The SDK's own.
+    /// An error of the SDK.
     Sdk(LocalSessionManagerError),
 }
 
@@ -48,8 +49,8 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::LimitReached => f.write_str("too many sessions"),
-            SessionError::Unknown => f.write_str("there is no such session: it has ended"),
-            SessionError::ResponseExpired => f.write_str("nothing is kept of this response"),
+            SessionError::Unknown => f.write_str("unknown session: it may have ended"),
+            SessionError::ResponseExpired => f.write_str("the response is no longer available"),
             SessionError::Sdk(error) => error.fmt(f),
         }
     }
@@ -66,14 +67,15 @@ impl From<LocalSessionManagerError> for SessionError {
     }
 }
 
-/// All sessions. The SDK runs them; how many there are, when they end and what is kept of their responses is decided here.
+/// All sessions. The SDK runs them; this type decides how many there are, when they end, and which responses
+/// are kept.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     sdk: LocalSessionManager,
     table: Arc<SessionTable>,
-    /// One is made at a time: it is looked for room first.
+    /// Held while a session is created, to check the limit.
     create_lock: tokio::sync::Mutex<()>,
-    /// All clients are disconnected.
+    /// Cancelled when no client is served any more.
     disconnected: CancellationToken,
 }
 
@@ -82,23 +84,23 @@ struct SessionTable(Mutex<HashMap<SessionId, Session>>);
 
 #[derive(Debug)]
 struct Session {
-    /// Its client is disconnected.
+    /// Cancelled when the session ends.
     disconnected: CancellationToken,
-    /// Connections that read of it.
+    /// Number of connections that read from the session.
     connections: usize,
-    /// When the last_response one of them ended.
+    /// When the last connection ended.
     idle_since: Instant,
     responses: BTreeMap<u64, ResponseLog>,
     last_response: u64,
 }
 
 impl SessionTable {
-    /// No code panics while it holds this lock; if it did, what is written would still be right.
+    /// The data stay consistent even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets one; its calls end without having been cancelled.
+    /// Removes a session. Its calls end without counting as cancelled.
     fn remove(&self, id: &SessionId) {
         let removed = self.lock().remove(id);
         if let Some(session) = removed {
@@ -106,7 +108,7 @@ impl SessionTable {
         }
     }
 
-    /// The one that nobody was connections to for longest, if that is `least` or more.
+    /// Returns the session that has been idle for longest, if that is at least `least`.
     fn longest_idle(&self, least: Duration) -> Option<SessionId> {
         let table = self.lock();
         let idle = table.iter().filter(|(_, session)| session.connections == 0);
@@ -114,13 +116,13 @@ impl SessionTable {
         (session.idle_since.elapsed() >= least).then(|| id.clone())
     }
 
-    /// Somebody is connections, until this is dropped; `None`: the session has ended.
+    /// Counts a connection until the guard is dropped. Returns `None` if the session has ended.
     fn connect(self: &Arc<Self>, id: &SessionId) -> Option<ConnectionGuard> {
         self.lock().get_mut(id)?.connections += 1;
         Some(ConnectionGuard { table: Arc::clone(self), id: id.clone() })
     }
 
-    /// One more response is over: the last_response ones are kept. Whether they arrived is not known here.
+    /// Drops all but the latest complete responses. Whether they were received is unknown.
     fn drop_old_responses(&self, id: &SessionId) {
         let mut table = self.lock();
         let Some(session) = table.get_mut(id) else { return };
@@ -136,7 +138,7 @@ impl SessionTable {
     }
 }
 
-/// A connection that reads of a session.
+/// A connection that reads from a session.
 #[derive(Debug)]
 struct ConnectionGuard {
     table: Arc<SessionTable>,
@@ -152,7 +154,7 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// The connection counts as long as there is its stream.
+/// Keeps a connection counted as long as its stream exists.
 fn guard_stream<S: Stream>(connections: ConnectionGuard, stream: S) -> impl Stream<Item = S::Item> + use<S> {
     stream.inspect(move |_| {
         let _ = &connections;
@@ -160,17 +162,17 @@ fn guard_stream<S: Stream>(connections: ConnectionGuard, stream: S) -> impl Stre
 }
 
 impl Sessions {
-    /// `disconnected`: nobody is served any more.
+    /// Creates the manager. `disconnected`: cancelled when no client is served any more.
     pub(super) fn new(disconnected: CancellationToken) -> Sessions {
         let mut sdk = LocalSessionManager::default();
-        // When they end is decided here: the SDK takes a session for idle while one of its calls is at work.
+        // The SDK's timeout is off: it would end a session while one of its calls is running.
         let mut settings = SessionConfig::default();
         settings.keep_alive = None;
         sdk.session_config = settings;
         Sessions { sdk, table: Arc::default(), create_lock: tokio::sync::Mutex::default(), disconnected }
     }
 
-    /// Ends those that nobody was connections to for long, as long as this is polled.
+    /// Ends idle sessions while it is polled.
     pub(super) async fn end_idle(&self) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;
@@ -185,7 +187,8 @@ impl Sessions {
         self.table.lock().contains_key(id)
     }
 
-    /// It was the last_response message of its response, or the response is not kept any more.
+    /// Returns true if `last_response` is the last message of its response, or the response is no longer
+    /// available.
     pub(super) fn is_read_to_end(&self, id: &SessionId, last_response: &str) -> bool {
         let table = self.table.lock();
         let (Some((number, from)), Some(session)) = (parse_event_id(last_response), table.get(id)) else {
@@ -202,7 +205,7 @@ impl Sessions {
         }
     }
 
-    /// Marks a message with what tells that its client is disconnected.
+    /// Attaches the session's disconnect token to a message.
     fn attach_token(&self, id: &SessionId, message: &mut ClientJsonRpcMessage) -> Result<(), SessionError> {
         let disconnected =
             DisconnectToken(self.table.lock().get(id).ok_or(SessionError::Unknown)?.disconnected.clone());
@@ -218,7 +221,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// What is read of an response, from a message on.
+    /// Reads a response from a message on.
     fn read(
         &self,
         id: &SessionId,
@@ -306,7 +309,7 @@ impl SessionManager for Sessions {
         mut message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
         self.attach_token(id, &mut message)?;
-        // It counts as a sign of life.
+        // Counts as activity.
         let _connection = self.table.connect(id);
         Ok(self.sdk.accept_message(id, message).await?)
     }
@@ -327,7 +330,7 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         match parse_event_id(&last_event_id) {
             Some((number, from)) => Ok(self.read(id, number, from)?.left_stream()),
-            // Of the stream that belongs to no request: what it tells is told again.
+            // The stream without a request: its notifications are simply sent again.
             None => Ok(self.create_standalone_stream(id).await?.right_stream()),
         }
     }
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_too_many_the_one_gives_way_that_nobody_was_connected_to_for_longest() {
+    async fn longest_idle_session_is_evicted() {
         let (sessions, ids) = filled().await;
         let first = sessions.table.connect(&ids[0]).unwrap();
         let disconnected = sessions.table.lock()[&ids[1]].disconnected.clone();
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_nobody_is_connected_to_ends_and_no_other() {
+    async fn only_idle_sessions_end() {
         let (sessions, ids) = filled().await;
         let connections = sessions.table.connect(&ids[7]).unwrap();
         let patience = IDLE_TIMEOUT + 2 * SWEEP_INTERVAL;
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_answers_are_kept_and_no_others() {
+    async fn latest_responses_are_kept() {
         let (sessions, ids) = filled().await;
         let id = &ids[0];
         for number in 1..=10 {

@@ -1,4 +1,4 @@
-//! Which resources there are, page by page.
+//! Lists the resources, in pages.
 
 use nerve_record::meta::Meta;
 use nerve_record::store::{self, Store};
@@ -9,12 +9,12 @@ use super::uri::{DEFAULT_LINES, ResourceUri};
 use crate::server::ServerContext;
 use crate::tool_result::Failure;
 
-/// Resources on one page.
+/// Resources per page.
 const PAGE: usize = 100;
-/// The default session; its nodes are named without it.
+/// The default session, which is omitted from names.
 const DEFAULT_SESSION: &str = "default";
 
-/// Addresses with store to fill in.
+/// Returns the templates of resource URIs.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("nerve://nodes/{id}/screen", "screen")
@@ -24,24 +24,22 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new("nerve://recordings/{id}{?from,lines}", "recording")
             .with_title("Recording")
             .with_description(format!(
-                "The final text of a recorded terminal: {DEFAULT_LINES} lines, or as many as lines says, from the line from (counted from 1)"
+                "The final text of a recorded terminal: {DEFAULT_LINES} lines from line 1, or as given by lines and from (1-based)"
             ))
             .with_mime_type(TEXT),
     ]
 }
 
-/// The page that `cursor` names, the first without one: screens, then recordings, the newest first.
+/// Returns the page at `cursor`, by default the first: screens, then recordings, newest first.
 pub(super) async fn page(
     context: &ServerContext,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, Failure> {
     let from: usize = match cursor {
         None => 0,
-        Some(cursor) => cursor
-            .parse()
-            .map_err(|_| Failure::new("invalid_arguments", "this cursor was not given by this server"))?,
+        Some(cursor) => cursor.parse().map_err(|_| Failure::new("invalid_arguments", "invalid cursor"))?,
     };
-    // A server that does not run has no screens; recordings are there all the same.
+    // Without a running server there are no screens, but there may be recordings.
     let screens = screens(context).await.unwrap_or_default();
     let store = context.recordings.clone();
     let (format_choices, more) = tokio::task::spawn_blocking(move || {
@@ -89,7 +87,7 @@ async fn screens(context: &ServerContext) -> Result<Vec<Resource>, Failure> {
 fn recording(path: &std::path::Path) -> Option<Resource> {
     let id = store::id_of(path).filter(|id| store::check_id(id).is_ok())?;
     let uri = ResourceUri::Recording { id: id.to_string(), from: 1, lines: DEFAULT_LINES }.text();
-    // A recording without facts, or with broken ones, is one all the same.
+    // Recordings with missing or broken metadata are listed too.
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let of = meta.node.map(|node| format!(" of node '{node}'")).unwrap_or_default();
     let description = format!("Recording{of}: {}", meta.cmd.join(" "));
@@ -97,7 +95,7 @@ fn recording(path: &std::path::Path) -> Option<Resource> {
     Some(Resource::new(uri, format!("recording {id}")).with_description(description).with_mime_type(TEXT))
 }
 
-/// The recording of that id, and no path.
+/// Finds a recording by its id. Paths are not accepted.
 pub(super) fn find(store: &Store, id: &str) -> Result<std::path::PathBuf, Failure> {
     store::check_id(id)
         .and_then(|()| store.find(id))

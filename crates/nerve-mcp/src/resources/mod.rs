@@ -1,4 +1,4 @@
-//! Screens and recordings as resources.
+//! Screens and recordings as MCP resources.
 
 mod list;
 mod recording;
@@ -14,7 +14,7 @@ pub(crate) use self::list::templates;
 
 const TEXT: &str = "text/plain";
 
-/// A page of what there is.
+/// Returns a page of the list of resources.
 pub(crate) async fn page(
     context: &ServerContext,
     cursor: Option<&str>,
@@ -22,7 +22,7 @@ pub(crate) async fn page(
     list::page(context, cursor).await.map_err(Failure::into_error_data)
 }
 
-/// What one of them says now.
+/// Reads a resource.
 pub(crate) async fn read(context: &ServerContext, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let text = match ResourceUri::parse(uri) {
         Ok(ResourceUri::Screen { node, session }) => screen(context, &node, session.as_deref()).await,

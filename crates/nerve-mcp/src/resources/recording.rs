@@ -1,4 +1,4 @@
-//! A recording as text, some lines at a time.
+//! Renders a recording as text, in windows of lines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,14 +14,14 @@ use super::uri::{MAX_LINES, ResourceUri};
 use crate::server::ServerContext;
 use crate::tool_result::{Failure, truncate};
 
-/// Bytes on disk of a recording that is folded for one answer.
+/// Maximum size of a recording that is rendered, in bytes.
 const MAX_FILE_BYTES: u64 = 128 << 20;
-/// Rows and bytes of scrollback that are kept of it.
+/// Limits of the scrollback: rows and bytes.
 const SCROLLBACK_LIMITS: (u64, usize) = (200_000, 64 << 20);
-/// Bytes of one answer.
+/// Maximum length of a reply in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The lines from `from` (1 is the first), and where the next are.
+/// Returns the lines from `from` (1-based), and the URI of the next ones.
 pub(super) async fn read(
     context: &ServerContext,
     id: String,
@@ -29,9 +29,9 @@ pub(super) async fn read(
     lines: u64,
 ) -> Result<String, Failure> {
     let Some(store) = context.recordings.clone() else {
-        return Err(Failure::new("not_found_error", "recordings are not served here"));
+        return Err(Failure::new("not_found_error", "recordings are not available on this server"));
     };
-    // Held until it is read. It is never closed, so there is no error to look at.
+    // Held until the recording is read. The semaphore is never closed.
     let _permit = context.read_permits.acquire().await;
     let reading = tokio::task::spawn_blocking(move || {
         let path = find(&store, &id)?;
@@ -47,15 +47,17 @@ fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     };
     let bytes = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
     if bytes > MAX_FILE_BYTES {
-        let failure =
-            Failure::new("too_large", format!("the recording has {bytes} bytes, more than {MAX_FILE_BYTES}"));
-        return Err(failure.hint("write it to a file with: nerve export --format txt"));
+        let failure = Failure::new(
+            "too_large",
+            format!("recording too large: {bytes} bytes, at most {MAX_FILE_BYTES}"),
+        );
+        return Err(failure.hint("export it to a file: nerve export --format txt"));
     }
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(|error| failed(&error))?;
     let mut fold = Fold::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
-    // What is damaged is left out, as everywhere; `nerve inspect` says what it was.
+    // Damaged parts are skipped; `nerve inspect` reports them.
     fold.through(&mut reader, |_| ()).map_err(|error| failed(&error))?;
     let mut window = Window::new(from, lines);
     report(ReportFormat::Txt, &fold.terminal, &mut window).map_err(|error| failed(&error))?;
@@ -77,10 +79,10 @@ fn format_window(id: &str, window: &Window) -> String {
     format!("{text}{note}\n")
 }
 
-/// Keeps some of the lines that are written to it, and counts all.
+/// A writer that keeps a window of lines and counts all of them.
 #[derive(Debug)]
 struct Window {
-    /// The first line that is kept, from 1.
+    /// First line of the window, 1-based.
     from: u64,
     lines: u64,
     total: u64,
@@ -116,7 +118,7 @@ mod tests {
 
     fn window(from: u64, lines: u64) -> Window {
         let mut window = Window::new(from, lines);
-        // Lines come in pieces.
+        // Lines may be split over several writes.
         for piece in ["o", "ne\ntwo", "\nthree\nfo", "ur\n"] {
             window.write_all(piece.as_bytes()).unwrap();
         }
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn windows_link_to_each_other() {
         assert_eq!(
             format_window("r", &window(1, 2)),
             "one\ntwo\n[lines 1 to 2 of 4; next: nerve://recordings/r?from=3&lines=2]\n"

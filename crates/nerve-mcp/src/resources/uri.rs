@@ -1,42 +1,42 @@
-//! The addresses of resources: `nerve://nodes/{id}/screen`, `nerve://recordings/{id}`.
+//! URIs of resources: `nerve://nodes/{id}/screen`, `nerve://recordings/{id}`.
 
 use nerve_record::store::check_id;
 
 use crate::tool_result::Failure;
 
-/// Lines of a recording where nobody says how many.
+/// Default number of lines of a recording.
 pub(super) const DEFAULT_LINES: u64 = 500;
-/// The most lines.
+/// Maximum number of lines of a recording.
 pub(super) const MAX_LINES: u64 = 5000;
 
-/// What an address means.
+/// A parsed resource URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ResourceUri {
-    /// What a node's terminal shows.
+    /// The screen of a node.
     Screen {
         node: String,
-        /// The default one if `None`.
+        /// `None` means the default session.
         session: Option<String>,
     },
-    /// The final lines of a recording.
+    /// A window of a recording's lines.
     Recording {
         id: String,
-        /// The first line, from 1.
+        /// First line, 1-based.
         from: u64,
-        /// How many, 1 to [`MAX_LINES`].
+        /// Number of lines, 1 to [`MAX_LINES`].
         lines: u64,
     },
 }
 
 impl ResourceUri {
-    /// Takes an address apart. Names in it are checked: one becomes part of a path.
+    /// Parses a URI. Names are validated, since they become part of paths.
     pub(super) fn parse(uri: &str) -> Result<ResourceUri, Failure> {
         let unknown = || {
             Failure::new(
                 "not_found_error",
                 format!("there is no resource {:?}", uri.chars().take(200).collect::<String>()),
             )
-            .hint("there are nerve://nodes/{id}/screen and nerve://recordings/{id}")
+            .hint("available: nerve://nodes/{id}/screen and nerve://recordings/{id}")
         };
         let path = uri.strip_prefix("nerve://").ok_or_else(unknown)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -66,7 +66,7 @@ impl ResourceUri {
         }
     }
 
-    /// The address as text; a recording's first lines are what is meant without numbers.
+    /// Formats the URI. Default values of a recording are omitted.
     pub(super) fn text(&self) -> String {
         match self {
             ResourceUri::Screen { node, session: None } => format!("nerve://nodes/{node}/screen"),
@@ -83,7 +83,7 @@ impl ResourceUri {
     }
 }
 
-/// What nodes and sessions are called (design section 7).
+/// Returns true if the text is a valid name of a node or session.
 fn is_name(text: &str) -> bool {
     nerve_record::name::check("node", text).is_ok()
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_as_they_were() {
+    fn uris_round_trip() {
         for uri in [
             "nerve://nodes/a-1/screen",
             "nerve://nodes/a/screen?session=work",
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_leads_out_of_its_folder() {
+    fn uri_cannot_leave_its_directory() {
         for uri in [
             "nerve://recordings/../../etc/passwd",
             "nerve://recordings/..",

@@ -1,4 +1,4 @@
-//! The tools of the first nerve, under their names: the same as today's, with a warning.
+//! The deprecated tools, which call today's and add a warning.
 
 use super::{args, nodes, turns};
 use crate::call::Call;

@@ -13,17 +13,17 @@ use crate::call::{Call, Progress, WaitOutcome, describe_run_event};
 use crate::link::Subscription;
 use crate::tool_result::{Failure, MAX_TEXT, Success, bound_value, truncate};
 
-/// What is run_success of a run while it goes on.
+/// Events that are reported as progress of a run.
 const PROGRESS_EVENTS: [EventType; 4] =
     [EventType::StepStarted, EventType::StepCompleted, EventType::StepFailed, EventType::GateAsked];
-/// Bytes of one step's result in the text.
+/// Maximum length of a step's result in the text, in bytes.
 const MAX_STEP_TEXT: usize = 4 * 1024;
-/// Telling a run to end takes no time unless the server is stuck.
+/// Cancelling a run is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(call: Call) -> Result<Success, Failure> {
     let given: args::RunGraph = call.arguments()?;
-    // Known before the run has begun: its events and its end can be asked for.
+    // Chosen by the client, so that the run's events can be subscribed to before it starts.
     let mut run_id = Uuid::new_v4().simple().to_string();
     run_id.truncate(20);
     let options = RunOptions {
@@ -48,14 +48,14 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
     let (graph, graph_id) = match (given.graph, given.graph_id) {
         (Some(graph), None) => (Some(graph), String::new()),
         (None, Some(graph_id)) => (None, graph_id),
-        _ => return Err(Failure::new("invalid_arguments", "give graph or graph_id, and not both")),
+        _ => return Err(Failure::new("invalid_arguments", "give either graph or graph_id")),
     };
     if given.detach {
         let run = match graph {
             Some(graph) => client.start_graph(graph, &options).await?,
             None => client.start_registered_graph(&graph_id, &options).await?,
         };
-        let text = format!("Run {} of graph '{}' has begun.", run.run_id, run.graph_id);
+        let text = format!("Run {} of graph '{}' has started.", run.run_id, run.graph_id);
         let data = json!({ "run_id": run.run_id, "graph_id": run.graph_id, "status": run.status });
         return Ok(Success::new(text, data).warn(client.take_warnings()));
     }
@@ -69,10 +69,10 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
         WaitOutcome::Done(ended) => Ok(run_success(ended).warn(client.take_warnings())),
         WaitOutcome::Cancelled if given.cancel_on_cancel => {
             let _ = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_run(&run_id)).await;
-            Err(Failure::new("cancelled", "the call was cancelled, and the run with it"))
+            Err(Failure::new("cancelled", "the call and its run were cancelled"))
         }
         WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
-            Err(Failure::new("cancelled", format!("the call was cancelled; run {run_id} goes on")))
+            Err(Failure::new("cancelled", format!("the call was cancelled; run {run_id} continues")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tools: what they are called, what they take, what they do.
+//! The tools: names, arguments and implementations.
 
 mod arguments;
 mod deprecated;
@@ -20,7 +20,7 @@ use crate::tool_result::{Failure, Success};
 type Schema = fn() -> Result<Arc<JsonObject>, String>;
 type ToolFuture = Pin<Box<dyn Future<Output = Result<Success, Failure>> + Send>>;
 
-/// A tool.
+/// Describes a tool.
 pub(crate) struct ToolSpec {
     name: &'static str,
     title: &'static str,
@@ -30,18 +30,18 @@ pub(crate) struct ToolSpec {
     run: fn(Call) -> ToolFuture,
 }
 
-/// What a tool does to the world, for clients that ask their user.
+/// The effect of a tool, for clients that ask their user for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Looks.
+    /// Changes nothing.
     ReadOnly,
-    /// Additive something.
+    /// Adds something.
     Additive,
-    /// May change or end anything: an agent does what it is told.
+    /// May change or end anything, as an agent may run any command.
     Destructive,
 }
 
-/// All tools, in the order in which they are format_choices.
+/// All tools, in the order in which they are listed.
 pub(crate) static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_list_nodes",
@@ -103,8 +103,8 @@ pub(crate) static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_interrupt",
         title: "Interrupt a node",
-        description: "Interrupt what a node does now, as its user would (Escape or Ctrl+C). The node stays; its turn ends with what there \
-            is of an answer.",
+        description: "Interrupt the current turn of a node, as its user would (Escape or Ctrl+C). The node keeps running; its turn ends \
+            with the partial answer.",
         effect: Effect::Destructive,
         schema: schema_for_input::<args::Node>,
         run: |call| Box::pin(nodes::interrupt(call)),
@@ -112,8 +112,8 @@ pub(crate) static TOOLS: &[ToolSpec] = &[
     ToolSpec {
         name: "nerve_fork",
         title: "Fork a node",
-        description: "Make a second node that goes on from where an agent's conversation is, or with at from where it was after that \
-            turn. The first node is not touched.",
+        description: "Fork an agent's conversation into a second node, from its current state or with at after that turn. The first node \
+            is not changed.",
         effect: Effect::Additive,
         schema: schema_for_input::<args::Fork>,
         run: |call| Box::pin(nodes::fork(call)),
@@ -180,16 +180,16 @@ pub(crate) static TOOLS: &[ToolSpec] = &[
     },
 ];
 
-/// A tool by its name.
+/// Finds a tool by its name.
 pub(crate) fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
 impl ToolSpec {
-    /// As the protocol lists it.
+    /// Converts to the protocol's type.
     pub(crate) fn tool(&self) -> Tool {
         let ToolSpec { name, title, description, effect, schema, run: _ } = self;
-        // Arguments of all tools are objects: a test reads every schema.
+        // Cannot fail: a test generates every schema.
         let schema = schema().unwrap_or_default();
         let hints = ToolAnnotations::with_title(*title).read_only(*effect == Effect::ReadOnly);
         let hints = match effect {
@@ -200,7 +200,7 @@ impl ToolSpec {
         Tool::new(*name, *description, schema).with_title(*title).with_annotations(hints)
     }
 
-    /// Does what it is called for. What goes wrong is for the model to read.
+    /// Runs the tool. Failures become results that the model reads.
     pub(crate) async fn call(&self, call: Call) -> CallToolResult {
         match (self.run)(call).await {
             Ok(success) => success.result(),
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_is_described_and_every_schema_is_an_object() {
+    fn schemas_are_objects_with_described_arguments() {
         for entry in TOOLS {
             let schema = (entry.schema)().unwrap();
             assert_eq!(schema["type"], "object", "{}", entry.name);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_older_ones_say_so() {
+    fn names_are_unique_and_old_ones_deprecated() {
         for (at, entry) in TOOLS.iter().enumerate() {
             assert!(TOOLS[at + 1..].iter().all(|other| other.name != entry.name), "{} twice", entry.name);
             assert_eq!(entry.title.contains("older"), entry.description.starts_with("Deprecated: use "));

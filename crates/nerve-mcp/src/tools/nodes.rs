@@ -1,4 +1,4 @@
-//! Tools that make, look at and end nodes.
+//! Tools that create, inspect and stop nodes.
 
 use nerve_proto::data::{ExplainData, NodeInfo};
 use nerve_proto::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
@@ -8,16 +8,16 @@ use super::args;
 use crate::call::Call;
 use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, bound_value, format_choices, truncate};
 
-/// Lines that are read where nobody says how many.
+/// Default number of lines.
 const DEFAULT_LINES: usize = 100;
-/// The most lines.
+/// Maximum number of lines.
 const MAX_LINES: usize = 5000;
-/// Entries of a history where nobody says how many.
+/// Default number of history entries.
 const DEFAULT_ENTRIES: usize = 20;
-/// The most entries.
+/// Maximum number of history entries.
 const MAX_ENTRIES: usize = 500;
 
-/// Seconds as the wire takes them.
+/// Converts seconds to the protocol's type.
 pub(super) fn seconds(name: &str, given: Option<f64>) -> Result<Option<Seconds>, Failure> {
     let Some(given) = given else { return Ok(None) };
     let wrong =
@@ -83,12 +83,12 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     let client = call.link.client().await?;
     let node = client.create_node(&params).await?;
     if given.wait {
-        // A node that is not ready in time is a node all the same: its state is rows.
+        // A node that is not ready in time is still a node: its state is reported.
         let _ = node.wait(&["ready", "blocked", "suspended", "stopped"], Some(timeout)).await;
     }
     let warnings = client.take_warnings();
     let Ok(now) = node.why().await else {
-        // DisconnectToken already, or of a kind without evidence.
+        // Already stopped, or a kind of node without evidence.
         let state = node.info().await.map(|info| info.state).unwrap_or_else(|_| "stopped".to_string());
         let text = format!("Node '{}' was started; its state is {state}.", node.id());
         return Ok(Success::new(text, json!({ "node_id": node.id(), "state": state })).warn(warnings));
@@ -107,7 +107,7 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     Ok(Success::new(text, data).warn(warnings))
 }
 
-/// Why it is in its state, what it shows, and what to do if it asks.
+/// Describes why a node is in its state, its screen, and how to answer its dialog.
 fn describe_state(now: &ExplainData) -> String {
     let screen = truncate(now.screen.trim_end(), MAX_TEXT).0;
     let hint = if now.choices.is_empty() { String::new() } else { format!("\nHint: {ANSWER_HINT}") };
@@ -158,7 +158,7 @@ pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
         Some(turn) => source.fork_at(&given.target_id, turn).await?,
         None => source.fork(&given.target_id).await?,
     };
-    let text = format!("Node '{}' goes on from '{}'.", fork.id(), given.source_id);
+    let text = format!("Node '{}' was forked from '{}'.", fork.id(), given.source_id);
     Ok(Success::new(text, json!({ "node_id": fork.id(), "forked_from": given.source_id })))
 }
 
@@ -190,7 +190,7 @@ pub(super) async fn history(call: Call) -> Result<Success, Failure> {
     let text = match entries.as_array() {
         Some(entries) if entries.is_empty() => "The history has no such entries.".to_string(),
         Some(entries) => entries.iter().map(line).collect(),
-        None => "The entries are too long: ask for fewer with last.".to_string(),
+        None => "The entries are too long: request fewer with last.".to_string(),
     };
     let data = json!({ "node_id": given.node_id, "entries": entries, "total": history.total });
     Ok(Success::new(text, data).warn(history.note))

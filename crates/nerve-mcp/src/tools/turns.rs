@@ -14,14 +14,14 @@ use crate::call::{Call, Progress, WaitOutcome, describe_node_event};
 use crate::link::Subscription;
 use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
 
-/// What is told of a turn while it runs.
+/// Events that are reported as progress of a turn.
 const PROGRESS_EVENTS: [EventType; 3] =
     [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];
-/// The session that is meant where none is named.
+/// Session of nodes without an explicit one.
 const DEFAULT_SESSION: &str = "default";
-/// What is said of an answer that is truncate.
+/// Note in an answer that was shortened.
 const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has the rest";
-/// Taking a prompt back takes no time unless the server is stuck.
+/// Withdrawing a prompt is immediate unless the server is stuck.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
@@ -46,14 +46,14 @@ pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Succes
         let id = &accepted.result_id;
         match call.follow(client.wait_for_result(id, None), progress).await? {
             WaitOutcome::Done(result) => turn_result(result)?,
-            WaitOutcome::Disconnected => return Err(cancelled("its turn goes on")),
+            WaitOutcome::Disconnected => return Err(cancelled("its turn continues")),
             WaitOutcome::Cancelled => {
-                // That and no other turn: those of others may come before it on the same node.
+                // Cancels exactly this turn: turns of others may be queued before it.
                 let taken = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_result(id)).await;
                 let what = if matches!(taken, Ok(Ok(_))) {
                     "its turn was interrupted"
                 } else {
-                    "its turn may go on"
+                    "its turn may continue"
                 };
                 return Err(cancelled(what));
             }
@@ -61,7 +61,9 @@ pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Succes
     } else {
         match call.follow(client.call(CommandType::ExecuteInput, &params), progress).await? {
             WaitOutcome::Done(done) => done,
-            WaitOutcome::Cancelled | WaitOutcome::Disconnected => return Err(cancelled("its turn goes on")),
+            WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
+                return Err(cancelled("its turn continues"));
+            }
         }
     };
     Ok(turn_success(done).warn(client.take_warnings()))
@@ -70,7 +72,7 @@ pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Succes
 pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
     let given: args::Answer = call.arguments()?;
     if given.choice.is_some() == given.cancel {
-        let failure = Failure::new("invalid_arguments", "give a choice, or cancel, and not both");
+        let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
     }
     let params = AnswerNodeParams {
@@ -101,7 +103,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
     }
 }
 
-/// A connection, with the node's events if the client wants to be told.
+/// Connects, and subscribes to the node's events if the client requested progress.
 async fn start<'a>(
     call: &Call,
     node: &str,
@@ -114,7 +116,7 @@ async fn start<'a>(
     Ok((client, Some(Progress { events, describe })))
 }
 
-/// What is told of a node's events, and of no other's.
+/// Returns a function that describes the events of one node.
 fn describe_events_of(
     node: &str,
     session: Option<&str>,
@@ -127,7 +129,7 @@ fn describe_events_of(
     }
 }
 
-/// The turn of a result that has ended; one that did not come to an answer is a failure.
+/// Extracts the turn from a result; one without an answer is a failure.
 fn turn_result(result: ResultData) -> Result<ExecuteData, Failure> {
     let ResultData {
         node_id,
@@ -164,7 +166,7 @@ fn turn_success(done: ExecuteData) -> Success {
         shown.push_str(&format!("\n[failed: {why}]"));
     }
     if !response.is_complete {
-        shown.push_str("\n[the end of the answer was not seen]");
+        shown.push_str("\n[the answer may be incomplete]");
     }
     let mut data = Map::new();
     let fields = [
@@ -191,13 +193,13 @@ fn turn_success(done: ExecuteData) -> Success {
     Success { failed: !response.success, ..Success::new(shown, Value::Object(data)) }
 }
 
-/// Facts that only some nodes have.
+/// Attributes that only some nodes have.
 fn extra_attributes(response: &ResponseData) -> impl Iterator<Item = (String, Value)> + '_ {
     let names = ["exit_code", "interrupted"];
     names.into_iter().filter_map(|name| Some((name.to_string(), response.attributes.get(name)?.clone())))
 }
 
-/// Nobody hears it: the answer of a cancelled request is not sent.
+/// Creates the failure of a cancelled call, which is never sent to the client.
 fn cancelled(what: &str) -> Failure {
     Failure::new("cancelled", format!("the call was cancelled; {what}"))
 }
