@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::endpoint::{Endpoint, Secret};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::execute::ExecuteStream;
@@ -24,7 +25,6 @@ use crate::link::Link;
 use crate::node::RemoteNode;
 use crate::reconnect::Reconnect;
 use crate::tls::Tls;
-use crate::way::{Secret, Way};
 
 /// A client of a server. Clones share its connection, which ends with the last of them, nodes and streams included.
 ///
@@ -42,7 +42,7 @@ impl NerveClient {
     /// # Errors
     /// [`ClientError::NotRunning`] when nobody listens there, [`ClientError::Io`] when it may not be asked.
     pub async fn connect(path: &Path) -> Result<NerveClient, ClientError> {
-        NerveClient::by(Way::Unix(path.to_path_buf())).await
+        NerveClient::by(Endpoint::Unix(path.to_path_buf())).await
     }
 
     /// Connects to the server that listens for lines on the TCP address `host:port` (`[…]:port` for IPv6), and shows it `token`. There is
@@ -65,7 +65,7 @@ impl NerveClient {
     /// read.
     pub async fn connect_tcp(address: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (address, token) = (address.to_string(), Secret(token.to_string()));
-        NerveClient::by(Way::Tcp { address, token, tls: tls.clone() }).await
+        NerveClient::by(Endpoint::Tcp { address, token, tls: tls.clone() }).await
     }
 
     /// Connects to the server whose HTTP is at `url`, `http://host:port` or `https://host:port`, and shows it `token`: over its WebSocket,
@@ -88,11 +88,11 @@ impl NerveClient {
     /// nerve server, or `url` and `tls` do not fit together.
     pub async fn connect_http(url: &str, token: &str, tls: &Tls) -> Result<NerveClient, ClientError> {
         let (url, token) = (url.to_string(), Secret(token.to_string()));
-        NerveClient::by(Way::Http { url, token, tls: tls.clone() }).await
+        NerveClient::by(Endpoint::Http { url, token, tls: tls.clone() }).await
     }
 
-    async fn by(way: Way) -> Result<NerveClient, ClientError> {
-        Ok(NerveClient { link: Arc::new(Link::open(way).await?) })
+    async fn by(endpoint: Endpoint) -> Result<NerveClient, ClientError> {
+        Ok(NerveClient { link: Arc::new(Link::open(endpoint).await?) })
     }
 
     /// Talks to a server over any stream: that of a server in this process, say. It is closed with the client, and not made again when it
@@ -160,12 +160,12 @@ impl NerveClient {
 
     /// Answers that came to what this client never asked. They were passed over; a server that works as it should sends none.
     pub fn unmatched_answers(&self) -> u64 {
-        self.link.inbox().unmatched()
+        self.link.router().unmatched()
     }
 
     /// What the server warned of since the last call, each once: older names that were used.
     pub fn take_warnings(&self) -> Vec<String> {
-        self.link.inbox().take_warnings()
+        self.link.router().take_warnings()
     }
 
     /// The events this client gets from now on: all, until [`NerveClient::subscribe`] says which.

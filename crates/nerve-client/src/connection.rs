@@ -1,4 +1,4 @@
-//! One connection shared by all requests: a task that writes what is asked, reads what is said, and hands it out.
+//! One connection, shared by all requests: a task writes requests, reads messages and dispatches them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,27 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::error::ClientError;
-use crate::inbox::Inbox;
-use crate::pending::{Closed, Extras, PendingReply, Shared};
+use crate::event_router::EventRouter;
+use crate::pending::{Closed, PendingReply, ReplyHooks, Shared};
 
-/// Requests that wait for the socket; a further one waits for its place.
+/// Capacity of the queue of unsent requests.
 const WRITE_QUEUE: usize = 64;
 
-/// Gives the lines that the server sends.
-pub(crate) trait Incoming: Send + 'static {
-    /// The next one; an error at the end.
+/// A source of the server's lines.
+pub(crate) trait LineSource: Send + 'static {
+    /// Returns the next line, or why the connection has ended. Need not be cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Vec<u8>, Closed>> + Send;
 }
 
-/// Takes the lines that go to the server.
-pub(crate) trait Outgoing: Send + 'static {
-    /// Sends one, its newline included.
+/// A sink for lines to the server.
+pub(crate) trait LineSink: Send + 'static {
+    /// Sends a line, which includes its newline.
     fn send(&mut self, line: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// What a server has said before it hung up is still read for so long when nothing can be written any more.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time for which input is still read after writing has failed: the server may have sent an error before it
+/// hung up.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection. Dropping it ends its task.
 #[derive(Debug)]
@@ -39,16 +40,16 @@ pub(crate) struct Connection {
     task: AbortHandle,
 }
 
-/// A request on its way.
+/// An encoded request.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: i64,
-    /// Shared, for it may have to go out once more over another connection.
+    /// Shared, because it may be resent over another connection.
     pub(crate) bytes: Arc<[u8]>,
 }
 
 impl fmt::Debug for Line {
-    /// Without what is asked, which no log is to have.
+    /// Hides the content, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line").field("id", &self.id).finish_non_exhaustive()
     }
@@ -62,34 +63,35 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Over a stream of bytes. Must be called within a tokio runtime.
+    /// Creates a connection over a byte stream. Must be called within a tokio runtime.
     pub(crate) fn over(
         reading: impl AsyncRead + Unpin + Send + 'static,
         writing: impl AsyncWrite + Unpin + Send + 'static,
-        inbox: &Arc<Inbox>,
+        router: &Arc<EventRouter>,
         muted: bool,
     ) -> Connection {
-        Connection::new(LineReader::new(reading), Bytes(writing), inbox, muted)
+        Connection::new(LineReader::new(reading), StreamSink(writing), router, muted)
     }
 
-    /// Must be called within a tokio runtime. `muted`: events are passed over until it is known what they are.
+    /// Creates a connection and starts its task. Must be called within a tokio runtime. `muted`: events are
+    /// discarded until the subscription is restored.
     pub(crate) fn new(
-        incoming: impl Incoming,
-        outgoing: impl Outgoing,
-        inbox: &Arc<Inbox>,
+        source: impl LineSource,
+        sink: impl LineSink,
+        router: &Arc<EventRouter>,
         muted: bool,
     ) -> Connection {
         let (lines, queue) = mpsc::channel(WRITE_QUEUE);
-        let shared = Arc::new(Shared::new(Arc::clone(inbox), muted));
-        let task = tokio::spawn(drive(incoming, outgoing, queue, Arc::clone(&shared))).abort_handle();
+        let shared = Arc::new(Shared::new(Arc::clone(router), muted));
+        let task = tokio::spawn(run_connection(source, sink, queue, Arc::clone(&shared))).abort_handle();
         Connection { lines, shared, task }
     }
 
-    /// Sends a request. It is on its way when this returns; dropping the result gives up on the answer.
-    pub(crate) async fn send(&self, line: Line, extras: Extras) -> Result<PendingReply, ClientError> {
+    /// Queues a request. Dropping the reply cancels only the wait.
+    pub(crate) async fn send(&self, line: Line, hooks: ReplyHooks) -> Result<PendingReply, ClientError> {
         let id = line.id;
-        let pending = self.shared.register(id, extras)?;
-        // A line enters the queue whole or not at all, also when this future is dropped here.
+        let pending = self.shared.register(id, hooks)?;
+        // A line is queued completely or not at all, even if this future is dropped here.
         if self.lines.send(line).await.is_err() {
             return Err(self.shared.why_closed(false, Some(id)));
         }
@@ -101,30 +103,30 @@ impl Connection {
     }
 }
 
-/// With its end both halves of the stream go: the server hears of it, also in the middle of what it says.
-async fn drive(
-    incoming: impl Incoming,
-    outgoing: impl Outgoing,
+/// Runs a connection to its end. Dropping both halves then closes the stream.
+async fn run_connection(
+    source: impl LineSource,
+    sink: impl LineSink,
     queue: mpsc::Receiver<Line>,
     shared: Arc<Shared>,
 ) {
-    let reading = read_all(incoming, &shared);
+    let reading = read_all(source, &shared);
     tokio::pin!(reading);
     let why = tokio::select! {
-        // First, so that nothing is written to a server that has said it is gone.
+        // Reading first, so that nothing is written after the server has closed.
         biased;
         why = &mut reading => why,
-        why = write_all(outgoing, queue, &shared) => {
-            shared.fall_silent();
-            tokio::time::timeout(LAST_WORDS, reading).await.unwrap_or(why)
+        why = write_all(sink, queue, &shared) => {
+            shared.close_writes();
+            tokio::time::timeout(DRAIN_TIMEOUT, reading).await.unwrap_or(why)
         }
     };
     shared.close(why);
 }
 
-async fn read_all(mut incoming: impl Incoming, shared: &Shared) -> Closed {
+async fn read_all(mut source: impl LineSource, shared: &Shared) -> Closed {
     loop {
-        match incoming.next().await {
+        match source.next().await {
             Ok(line) => {
                 if let Err(why) = shared.deliver(&line) {
                     return why;
@@ -135,24 +137,24 @@ async fn read_all(mut incoming: impl Incoming, shared: &Shared) -> Closed {
     }
 }
 
-async fn write_all(mut outgoing: impl Outgoing, mut queue: mpsc::Receiver<Line>, shared: &Shared) -> Closed {
+async fn write_all(mut sink: impl LineSink, mut queue: mpsc::Receiver<Line>, shared: &Shared) -> Closed {
     while let Some(line) = queue.recv().await {
-        if !shared.begins(line.id) {
+        if !shared.mark_sent(line.id) {
             break;
         }
-        if let Err(error) = outgoing.send(&line.bytes).await {
+        if let Err(error) = sink.send(&line.bytes).await {
             return Closed::broken(&error);
         }
     }
     Closed::ByClient
 }
 
-impl<R: AsyncRead + Unpin + Send + 'static> Incoming for LineReader<R> {
+impl<R: AsyncRead + Unpin + Send + 'static> LineSource for LineReader<R> {
     async fn next(&mut self) -> Result<Vec<u8>, Closed> {
         match LineReader::next(self).await {
             Ok(Frame::Line(line)) => Ok(line),
             Ok(Frame::TooLong { bytes }) => {
-                Err(Closed::Garbled(format!("the server sent a line of {bytes} bytes")))
+                Err(Closed::InvalidData(format!("the server sent a line of {bytes} bytes")))
             }
             Ok(Frame::Eof { .. }) => Err(Closed::ByServer),
             Err(error) => Err(Closed::broken(&error)),
@@ -160,13 +162,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> Incoming for LineReader<R> {
     }
 }
 
-/// Lines on a stream of bytes.
-struct Bytes<W>(W);
+/// Writes lines to a byte stream.
+struct StreamSink<W>(W);
 
-impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Bytes<W> {
+impl<W: AsyncWrite + Unpin + Send + 'static> LineSink for StreamSink<W> {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line).await?;
-        // TLS may keep the end of a line for itself until it is told to hand it on.
+        // TLS may buffer the end of a line until it is flushed.
         self.0.flush().await
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its server.
+//! Errors of a client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,39 +7,39 @@ use std::path::PathBuf;
 
 use nerve_proto::data::{ErrorData, ExceededData, RunEndedData};
 
-/// Why a request has no result.
+/// Why a request has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens on the socket. Nothing was asked.
+    /// No server listens on the socket. The request was not sent.
     #[error("no server is running at {} ({hint})", path.display())]
     NotRunning {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// What to do about it.
+        /// What the user can do about it.
         hint: &'static str,
     },
-    /// The connection ended before the answer came. A request that changes something is never sent twice: whether it was sent at all is
-    /// in here.
+    /// The connection ended before the answer. A request that changes something is never resent; the content
+    /// says whether it was sent at all.
     #[error(transparent)]
     Closed(Unanswered),
-    /// The server could not or would not do it.
+    /// The server reported an error.
     #[error(transparent)]
     Server(Box<ServerError>),
-    /// The operating system, or who listens there, did not let a connection come about. Nothing was asked.
+    /// The connection could not be made. The request was not sent.
     #[error("{action}: {source}")]
     Io {
-        /// What was tried, and with what.
+        /// What failed, and on what.
         action: String,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// What came is not what a nerve server sends, or what should go cannot be sent.
+    /// The peer violated the protocol, or the request cannot be encoded.
     #[error("{0}")]
     Protocol(String),
 }
 
 impl ClientError {
-    /// The server's error, if it is one.
+    /// Returns the server's error, if it is one.
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             ClientError::Server(error) => Some(error),
@@ -47,12 +47,12 @@ impl ClientError {
         }
     }
 
-    /// That a connection has ended on which nothing was asked: what a stream of events ends with.
+    /// Creates the error for a connection that has ended without a request.
     pub fn closed() -> ClientError {
         ClientError::Closed(Unanswered::new(CLOSED_BY_SERVER, false, None))
     }
 
-    /// The id of the request that failed, as it stands on the wire and in the logs of client and server.
+    /// Returns the id of the failed request, as used in the protocol and in the logs.
     pub fn request_id(&self) -> Option<&str> {
         match self {
             ClientError::Closed(unanswered) => unanswered.request_id.as_deref(),
@@ -61,11 +61,11 @@ impl ClientError {
         }
     }
 
-    /// Another try may have more luck: who listens is not there yet, or has no room.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Returns true if another attempt may succeed: the server is not running yet, or busy.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             ClientError::NotRunning { .. } | ClientError::Closed(_) => true,
-            // TLS tells what it does not believe as data that are wrong.
+            // TLS reports an untrusted certificate as invalid data.
             ClientError::Io { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             }
@@ -74,8 +74,8 @@ impl ClientError {
         }
     }
 
-    /// The same once more, for another one who waits for the same connection.
-    pub(crate) fn again(&self) -> ClientError {
+    /// Copies the error for another task that waits for the same connection.
+    pub(crate) fn duplicate(&self) -> ClientError {
         match self {
             ClientError::NotRunning { path, hint } => ClientError::NotRunning { path: path.clone(), hint },
             ClientError::Closed(unanswered) => ClientError::Closed(unanswered.clone()),
@@ -91,12 +91,12 @@ impl ClientError {
 
 pub(crate) const CLOSED_BY_SERVER: &str = "the server closed the connection";
 
-/// A request whose connection ended first.
+/// A request whose connection ended before the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Something of the request had gone out: it may have been done. If not, it was not done, and asking again is safe.
+    /// Some of the request was sent, so it may have been executed. If false, retrying is safe.
     pub sent: bool,
-    /// Its id on the wire; none where nothing was asked.
+    /// Id of the request; `None` if there was no request.
     pub request_id: Option<String>,
     reason: Cow<'static, str>,
 }
@@ -110,7 +110,7 @@ impl Unanswered {
         Unanswered { sent, request_id, reason: reason.into() }
     }
 
-    /// How the connection ended.
+    /// Returns how the connection ended.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -121,30 +121,30 @@ impl std::error::Error for Unanswered {}
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;
-        if self.sent { f.write_str("; what was asked may have been done") } else { Ok(()) }
+        if self.sent { f.write_str("; the command may still take effect") } else { Ok(()) }
     }
 }
 
-/// A failed request, as the server tells it.
+/// An error reported by the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerError {
-    /// What happened, to what.
+    /// What failed, and why.
     pub message: String,
-    /// Which kind: `not_found_error`, `timeout`, `blocked` …; empty if the server says none.
+    /// Error type: `not_found_error`, `timeout`, `blocked` …; empty if unknown.
     pub error_type: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
-    /// What the terminal showed, where that explains it.
+    /// The terminal's screen, if it explains the error.
     pub screen: Option<String>,
-    /// The choices of the dialog that blocks, if one does.
+    /// The choices of the dialog that blocks the node.
     pub choices: Vec<String>,
-    /// How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
+    /// How far a prompt was delivered: `typed`, `submitted`, `started`, `unknown`.
     pub delivery: Option<String>,
     /// The budget that stopped a run.
     pub exceeded: Option<ExceededData>,
-    /// The run of a graph that failed or was cancelled, with the results it has.
+    /// The graph run that failed or was cancelled, with its partial results.
     pub run: Option<Box<RunEndedData>>,
-    /// The id that the request had on the wire, where it is known which request failed.
+    /// Id of the failed request, if known.
     pub request_id: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Events as they come.
+//! Streams of events.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use nerve_proto::{EventMessage, EventType};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::inbox::Events;
+use crate::event_router::Events;
 use crate::link::Link;
 
-/// The events of a client, from the moment the stream was made.
+/// A stream of a client's events, beginning when it was created.
 #[derive(Debug)]
 pub struct EventStream {
     events: Events,
-    /// Stays open as long as somebody listens.
+    /// Keeps the link open.
     _link: Arc<Link>,
 }
 
@@ -22,13 +22,14 @@ impl EventStream {
         EventStream { events: link.events(), _link: Arc::clone(link) }
     }
 
-    /// The next event. A reader that is too slow loses events and gets an EVENTS_DROPPED in their place, as it does from a server.
+    /// Returns the next event. A reader that is too slow loses events and gets an EVENTS_DROPPED instead.
     ///
-    /// When the connection has ended and is made again, the stream goes on after the last event that came. Where that is another server (it
-    /// was started anew), an EVENTS_DROPPED comes first, whose `dropped` is null: how many were lost is not known. Then come all events
-    /// that the new server still has; their `seq` begins anew.
+    /// After a reconnect the stream resumes after the last event. If the server was restarted, an
+    /// EVENTS_DROPPED comes first, with `dropped` null because the number of lost events is unknown. All
+    /// events that the new server has follow; their `seq` starts over.
     ///
-    /// `None` when the client is closed, or its connection has ended and none is made again. May be dropped before it is done.
+    /// Returns `None` when the client is closed, or its connection has ended and is not replaced.
+    /// Cancel-safe.
     pub async fn next(&mut self) -> Option<EventMessage> {
         match self.events.recv().await {
             Ok(event) => Some(Arc::unwrap_or_clone(event)),
@@ -38,7 +39,7 @@ impl EventStream {
     }
 }
 
-/// `dropped`: how many; `None` if that is not known.
+/// Creates an EVENTS_DROPPED. `dropped`: the number of lost events, if known.
 pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
     EventMessage {
         event_type: EventType::EventsDropped.to_string(),

@@ -105,7 +105,7 @@ impl ExecuteStream {
             match &mut self.wait {
                 Wait::Reply(reply) => {
                     let Reply { outcome, missed } = reply.wait().await;
-                    if matches!(&outcome, Err(error) if self.link.goes_out_again(error, self.prompt.deadline))
+                    if matches!(&outcome, Err(error) if self.link.should_resend(error, self.prompt.deadline))
                     {
                         self.wait = Wait::Connection;
                         continue;

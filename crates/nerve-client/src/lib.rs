@@ -40,22 +40,22 @@
 #![warn(missing_docs)]
 
 mod client;
+mod connect;
 mod connection;
-mod dialing;
+mod endpoint;
 mod error;
+mod event_router;
 mod events;
 mod execute;
 mod graph;
-mod inbox;
 mod link;
 mod node;
 mod older;
 mod pending;
 mod reconnect;
 mod result;
-mod socket;
 mod tls;
-mod way;
+mod websocket;
 
 pub use client::NerveClient;
 pub use error::{ClientError, ServerError, Unanswered};

@@ -1,4 +1,4 @@
-//! The way from one client to its server: what is asked over a connection, and over another one when that has ended.
+//! A client's link to its server, over one connection at a time.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,157 +10,167 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::connect::{Connector, lock};
 use crate::connection::{Connection, Line};
-use crate::dialing::{Core, lock};
+use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
+use crate::event_router::{EventRouter, Events, Subscription};
 use crate::execute::{ChunkSource, Prompt};
-use crate::inbox::{Events, Inbox, Subscribing};
-use crate::pending::{Extras, Outcome, PendingReply};
+use crate::pending::{Outcome, PendingReply, ReplyHooks};
 use crate::reconnect::Reconnect;
-use crate::way::{self, Way};
 
-/// Held by clients, nodes and streams. With the last of them the connection ends.
+/// Shared by clients, nodes and streams. Dropping the last reference closes the connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    core: Arc<Core>,
+    connector: Arc<Connector>,
     runtime: Handle,
-    /// Connects again for streams of events; there from the first one on.
-    keeper: Mutex<Option<AbortHandle>>,
+    /// The task that reconnects for event streams, started with the first one.
+    maintainer: Mutex<Option<AbortHandle>>,
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         self.close();
-        if let Some(keeper) = lock(&self.keeper).take() {
-            keeper.abort();
+        if let Some(maintainer) = lock(&self.maintainer).take() {
+            maintainer.abort();
         }
     }
 }
 
 impl Link {
-    /// Connects to a server, and again when that connection has ended.
-    pub(crate) async fn open(way: Way) -> Result<Link, ClientError> {
-        let inbox = Arc::new(Inbox::new(true));
-        let connection = way.dial(&inbox, false).await?;
-        Ok(Link::new(Some(way), inbox, connection, Reconnect::default()))
+    /// Connects to a server; the link reconnects when the connection ends.
+    pub(crate) async fn open(endpoint: Endpoint) -> Result<Link, ClientError> {
+        let router = Arc::new(EventRouter::new(true));
+        let connection = endpoint.connect(&router, false).await?;
+        Ok(Link::new(Some(endpoint), router, connection, Reconnect::default()))
     }
 
-    /// Over a stream. Must be called within a tokio runtime.
+    /// Uses a stream provided by the caller. Must be called within a tokio runtime.
     pub(crate) fn over(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Link {
-        let inbox = Arc::new(Inbox::new(false));
-        let connection = way::over(stream, &inbox, false);
-        Link::new(None, inbox, connection, Reconnect::Never)
+        let router = Arc::new(EventRouter::new(false));
+        let connection = endpoint::wrap_stream(stream, &router, false);
+        Link::new(None, router, connection, Reconnect::Never)
     }
 
-    fn new(way: Option<Way>, inbox: Arc<Inbox>, connection: Connection, reconnect: Reconnect) -> Link {
-        let core = Arc::new(Core::new(way, inbox, connection, reconnect));
-        Link { core, runtime: Handle::current(), keeper: Mutex::default() }
+    fn new(
+        endpoint: Option<Endpoint>,
+        router: Arc<EventRouter>,
+        connection: Connection,
+        reconnect: Reconnect,
+    ) -> Link {
+        let connector = Arc::new(Connector::new(endpoint, router, connection, reconnect));
+        Link { connector, runtime: Handle::current(), maintainer: Mutex::default() }
     }
 
     pub(crate) fn set_reconnect(&self, reconnect: Reconnect) {
-        self.core.set_reconnect(reconnect);
+        self.connector.set_reconnect(reconnect);
     }
 
     /// Sends a command and waits for its answer.
     pub(crate) async fn request(&self, command: CommandType, params: Map<String, Value>) -> Outcome {
-        let subscribing = (command == CommandType::Subscribe).then(|| Subscribing::asked(&params));
-        let line = way::line(self.core.inbox(), command, params)?;
+        let subscription = (command == CommandType::Subscribe).then(|| Subscription::requested(&params));
+        let line = endpoint::encode_request(self.connector.router(), command, params)?;
         let span = tracing::debug_span!("request", %command, request_id = line.id);
-        self.ask(command, line, subscribing).instrument(span).await
+        self.send(command, line, subscription).instrument(span).await
     }
 
-    async fn ask(&self, command: CommandType, line: Line, subscribing: Option<Subscribing>) -> Outcome {
-        let mut deadline = self.core.deadline();
-        let mut again = changes_nothing(command);
+    async fn send(&self, command: CommandType, line: Line, subscription: Option<Subscription>) -> Outcome {
+        let mut deadline = self.connector.deadline();
+        let mut may_retry = is_idempotent(command);
         loop {
-            let extras = Extras { chunks: None, subscribing: subscribing.clone() };
-            let asked = match self.core.connection(deadline).await {
-                Ok(connection) => connection.send(line.clone(), extras).await,
-                Err(error) => return Err(named(error, line.id)),
+            let hooks = ReplyHooks { chunks: None, subscription: subscription.clone() };
+            let sent = match self.connector.connection(deadline).await {
+                Ok(connection) => connection.send(line.clone(), hooks).await,
+                Err(error) => return Err(with_request_id(error, line.id)),
             };
-            let outcome = match asked {
+            let outcome = match sent {
                 Ok(mut pending) => pending.wait().await.outcome,
                 Err(error) => Err(error),
             };
-            // What did not go out cannot have been done. What did is asked once more only if that does no harm.
+            // An unsent request can be resent. A sent one may have been executed, so only idempotent ones are
+            // resent, once.
             match &outcome {
-                Err(error) if self.goes_out_again(error, deadline) => {}
+                Err(error) if self.should_resend(error, deadline) => {}
                 Err(ClientError::Closed(unanswered))
-                    if self.core.goes_on() && unanswered.sent && std::mem::take(&mut again) =>
+                    if self.connector.reconnects() && unanswered.sent && std::mem::take(&mut may_retry) =>
                 {
-                    deadline = self.core.deadline();
+                    deadline = self.connector.deadline();
                 }
                 _ => return outcome,
             }
-            tracing::debug!("asked again");
+            tracing::debug!("resending");
         }
     }
 
-    /// What failed so did not go out, and there is time for another connection.
-    pub(crate) fn goes_out_again(&self, error: &ClientError, deadline: Instant) -> bool {
+    /// Returns true if the request was not sent and there is time for another connection.
+    pub(crate) fn should_resend(&self, error: &ClientError, deadline: Instant) -> bool {
         let unsent = matches!(error, ClientError::Closed(unanswered) if !unanswered.sent);
-        unsent && self.core.goes_on() && Instant::now() < deadline
+        unsent && self.connector.reconnects() && Instant::now() < deadline
     }
 
-    /// A prompt whose answer is wanted as it grows.
+    /// Creates a prompt whose output is streamed.
     pub(crate) fn prompt(
         &self,
         params: Map<String, Value>,
         node: &str,
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
-        let line = way::line(self.core.inbox(), CommandType::ExecuteInput, params)?;
-        Ok(Prompt::new(line, node, session, self.core.deadline()))
+        let line = endpoint::encode_request(self.connector.router(), CommandType::ExecuteInput, params)?;
+        Ok(Prompt::new(line, node, session, self.connector.deadline()))
     }
 
-    /// Sends a prompt. It is on its way when this returns; dropping the result gives up on the answer. Nothing is sent when this is
-    /// dropped before it is done.
+    /// Sends a prompt. Dropping the reply cancels only the wait. Nothing is sent if this future is dropped
+    /// early.
     pub(crate) async fn start(&self, prompt: &Prompt) -> Result<(PendingReply, ChunkSource), ClientError> {
         let id = prompt.line.id;
         loop {
-            let connection = self.core.connection(prompt.deadline).await.map_err(|error| named(error, id))?;
-            tracing::debug!(request_id = id, "asked");
+            let connection = self
+                .connector
+                .connection(prompt.deadline)
+                .await
+                .map_err(|error| with_request_id(error, id))?;
+            tracing::debug!(request_id = id, "sent");
             let (sink, chunks) = prompt.queue();
-            let extras = Extras { chunks: Some(sink), subscribing: None };
-            match connection.send(prompt.line.clone(), extras).await {
-                Err(error) if self.goes_out_again(&error, prompt.deadline) => {}
+            let hooks = ReplyHooks { chunks: Some(sink), subscription: None };
+            match connection.send(prompt.line.clone(), hooks).await {
+                Err(error) if self.should_resend(&error, prompt.deadline) => {}
                 outcome => return outcome.map(|reply| (reply, chunks)),
             }
         }
     }
 
-    /// Events from now on. For them a connection that has ended is made again.
+    /// Returns a stream of new events, for which the link reconnects in the background.
     pub(crate) fn events(&self) -> Events {
-        let events = self.core.inbox().listen();
-        if self.core.can_dial() {
-            let mut keeper = lock(&self.keeper);
-            if keeper.is_none() {
-                let keeping = Arc::clone(&self.core).keep();
-                *keeper = Some(self.runtime.spawn(keeping).abort_handle());
+        let events = self.connector.router().listen();
+        if self.connector.can_reconnect() {
+            let mut maintainer = lock(&self.maintainer);
+            if maintainer.is_none() {
+                let maintaining = Arc::clone(&self.connector).maintain();
+                *maintainer = Some(self.runtime.spawn(maintaining).abort_handle());
             }
-            if self.core.open().is_none() {
-                self.core.inbox().miss();
+            if self.connector.open().is_none() {
+                self.connector.router().notify_disconnected();
             }
         }
         events
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.core.in_flight()
+        self.connector.in_flight()
     }
 
-    pub(crate) fn inbox(&self) -> &Inbox {
-        self.core.inbox()
+    pub(crate) fn router(&self) -> &EventRouter {
+        self.connector.router()
     }
 
-    /// Ends the connection for good: all that wait are told, and streams end.
+    /// Closes the connection for good: pending requests fail and streams end.
     pub(crate) fn close(&self) {
-        self.core.close();
+        self.connector.close();
     }
 }
 
-/// With the id of the request that had no connection.
-fn named(error: ClientError, id: i64) -> ClientError {
+/// Adds the request's id to an error of its connection.
+fn with_request_id(error: ClientError, id: i64) -> ClientError {
     match error {
         ClientError::Closed(mut unanswered) => {
             unanswered.request_id = Some(id.to_string());
@@ -170,8 +180,8 @@ fn named(error: ClientError, id: i64) -> ClientError {
     }
 }
 
-/// Asking twice does no harm.
-fn changes_nothing(command: CommandType) -> bool {
+/// Returns true if a command may be executed twice.
+fn is_idempotent(command: CommandType) -> bool {
     matches!(
         command,
         CommandType::Ping

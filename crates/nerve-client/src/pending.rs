@@ -1,4 +1,4 @@
-//! The requests of one connection that wait for their answers, and what comes in for them.
+//! Pending requests of one connection, and the dispatch of incoming messages.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::{CLOSED_BY_SERVER, ClientError, ServerError, Unanswered};
+use crate::event_router::{EventRouter, Subscription};
 use crate::execute::ChunkSink;
-use crate::inbox::{Inbox, Subscribing};
 
 pub(crate) type Outcome = Result<Value, ClientError>;
 
-/// The answer to a request that was sent.
+/// A handle to the answer of a sent request.
 #[derive(Debug)]
 pub(crate) struct PendingReply {
     id: i64,
@@ -23,7 +23,7 @@ pub(crate) struct PendingReply {
     shared: Arc<Shared>,
 }
 
-/// An answer, and how many chunks of it were lost since the last one that was handed on.
+/// An answer, with the number of output chunks lost since the last one delivered.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) outcome: Outcome,
@@ -31,7 +31,7 @@ pub(crate) struct Reply {
 }
 
 impl PendingReply {
-    /// May be called again when it was dropped before it was done.
+    /// Waits for the answer. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Reply {
         match (&mut self.reply).await {
             Ok(reply) => reply,
@@ -42,63 +42,63 @@ impl PendingReply {
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        self.shared.state().waiting.remove(&self.id);
+        self.shared.state().pending.remove(&self.id);
     }
 }
 
-/// What is to be done with an answer beside handing it out.
+/// Side effects of an answer.
 #[derive(Debug, Default)]
-pub(crate) struct Extras {
-    /// Gets the OUTPUT_CHUNK events that come before the answer.
+pub(crate) struct ReplyHooks {
+    /// Receives the OUTPUT_CHUNK events before the answer.
     pub(crate) chunks: Option<ChunkSink>,
     /// The request is this SUBSCRIBE.
-    pub(crate) subscribing: Option<Subscribing>,
+    pub(crate) subscription: Option<Subscription>,
 }
 
-/// Who waits for an answer.
+/// A request without an answer.
 #[derive(Debug)]
-struct Waiting {
+struct PendingRequest {
     reply: oneshot::Sender<Reply>,
-    extras: Extras,
-    /// Something of the request has gone out.
+    hooks: ReplyHooks,
+    /// Some of the request may have been sent.
     sent: bool,
 }
 
-impl Waiting {
+impl PendingRequest {
     fn answer(self, outcome: Outcome) {
-        let missed = self.extras.chunks.map_or(0, |chunks| chunks.missed());
-        // Fails when the request was given up just now.
+        let missed = self.hooks.chunks.map_or(0, |chunks| chunks.missed());
+        // Fails if the request was given up.
         let _ = self.reply.send(Reply { outcome, missed });
     }
 }
 
-/// What the tasks of a connection share with those who ask.
+/// State shared by a connection's task and its users.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
-    inbox: Arc<Inbox>,
+    router: Arc<EventRouter>,
     ended: Notify,
 }
 
 #[derive(Debug)]
 struct State {
-    waiting: HashMap<i64, Waiting>,
+    pending: HashMap<i64, PendingRequest>,
     closed: Option<Closed>,
-    /// Nothing can be written any more; what the server has said is still read.
-    falls_silent: bool,
-    /// Events are passed over: what they are is not asked for yet.
+    /// Writing has failed; input is still read.
+    writes_closed: bool,
+    /// Events are discarded until the subscription is restored.
     muted: bool,
-    /// The server has said something.
-    heard: bool,
+    /// The server has sent a message.
+    has_received: bool,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Closed {
     ByClient,
     ByServer,
     Broken(String),
-    Garbled(String),
+    InvalidData(String),
 }
 
 impl Closed {
@@ -111,18 +111,19 @@ impl Closed {
                 let reason = format!("the connection to the server broke: {why}");
                 ClientError::Closed(Unanswered::new(reason, sent, id))
             }
-            Closed::Garbled(what) => ClientError::Protocol(what.clone()),
+            Closed::InvalidData(what) => ClientError::Protocol(what.clone()),
         }
     }
 
-    /// Another connection would be no better: the other end is no nerve server, or nobody wants one.
-    pub(crate) fn is_for_good(&self) -> bool {
-        matches!(self, Closed::ByClient | Closed::Garbled(_))
+    /// Returns true if reconnecting would not help: the peer is no nerve server, or the client is closed.
+    pub(crate) fn is_permanent(&self) -> bool {
+        matches!(self, Closed::ByClient | Closed::InvalidData(_))
     }
 
     pub(crate) fn broken(error: &io::Error) -> Closed {
         match error.kind() {
-            // The other end is gone, whichever call finds out. TLS calls an end without farewell unexpected.
+            // The peer is gone, whichever call fails first. TLS reports an end without close_notify as
+            // unexpected.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
                 Closed::ByServer
             }
@@ -132,10 +133,11 @@ impl Closed {
 }
 
 impl Shared {
-    /// `muted`: events are passed over until [`Shared::unmute`], or until a SUBSCRIBE is answered.
-    pub(crate) fn new(inbox: Arc<Inbox>, muted: bool) -> Shared {
-        let state = State { waiting: HashMap::new(), closed: None, falls_silent: false, muted, heard: false };
-        Shared { state: Mutex::new(state), inbox, ended: Notify::new() }
+    /// Creates the state. `muted`: events are discarded until [`Shared::unmute`] or the reply to a SUBSCRIBE.
+    pub(crate) fn new(router: Arc<EventRouter>, muted: bool) -> Shared {
+        let state =
+            State { pending: HashMap::new(), closed: None, writes_closed: false, muted, has_received: false };
+        Shared { state: Mutex::new(state), router, ended: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,7 +145,7 @@ impl Shared {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.state().waiting.len()
+        self.state().pending.len()
     }
 
     pub(crate) fn unmute(&self) {
@@ -154,29 +156,29 @@ impl Shared {
         self.state().muted
     }
 
-    pub(crate) fn was_heard(&self) -> bool {
-        self.state().heard
+    pub(crate) fn has_received(&self) -> bool {
+        self.state().has_received
     }
 
-    /// Why it has ended, if it has.
+    /// Returns why the connection has ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.state().closed.clone()
     }
 
-    /// It takes requests.
+    /// Returns true if the connection accepts requests.
     pub(crate) fn is_open(&self) -> bool {
         let state = self.state();
-        state.closed.is_none() && !state.falls_silent
+        state.closed.is_none() && !state.writes_closed
     }
 
-    /// No more requests are taken: they could not go out. Answers to those that did may still come.
-    pub(crate) fn fall_silent(&self) {
-        self.state().falls_silent = true;
+    /// Stops accepting requests, which could not be sent. Pending ones may still be answered.
+    pub(crate) fn close_writes(&self) {
+        self.state().writes_closed = true;
     }
 
-    /// Waits until it has ended.
+    /// Waits until the connection has ended.
     pub(crate) async fn ended(&self) {
-        // Before the look: whoever ends it between the two wakes this one.
+        // Created before the check, so that no notification is missed.
         let ended = self.ended.notified();
         if self.closed().is_none() {
             ended.await;
@@ -187,38 +189,42 @@ impl Shared {
         self.state().closed.as_ref().unwrap_or(&Closed::ByServer).error(sent, id)
     }
 
-    pub(crate) fn register(self: &Arc<Shared>, id: i64, extras: Extras) -> Result<PendingReply, ClientError> {
+    pub(crate) fn register(
+        self: &Arc<Shared>,
+        id: i64,
+        hooks: ReplyHooks,
+    ) -> Result<PendingReply, ClientError> {
         let mut state = self.state();
         if let Some(closed) = &state.closed {
             return Err(closed.error(false, Some(id)));
         }
-        if state.falls_silent {
+        if state.writes_closed {
             return Err(Closed::ByServer.error(false, Some(id)));
         }
         let (sender, reply) = oneshot::channel();
-        state.waiting.insert(id, Waiting { reply: sender, extras, sent: false });
+        state.pending.insert(id, PendingRequest { reply: sender, hooks, sent: false });
         Ok(PendingReply { id, reply, shared: Arc::clone(self) })
     }
 
-    /// The request's line is about to go out: from here on it may be done. False when the connection has ended: then nothing of it must
-    /// go out any more, for whoever asked was told that it did not.
-    pub(crate) fn begins(&self, id: i64) -> bool {
+    /// Marks a request as sent, just before it is written. Returns false if the connection has ended: the
+    /// request was reported as unsent and must not be written.
+    pub(crate) fn mark_sent(&self, id: i64) -> bool {
         let mut state = self.state();
-        if let Some(waiting) = state.waiting.get_mut(&id) {
-            waiting.sent = true;
+        if let Some(pending) = state.pending.get_mut(&id) {
+            pending.sent = true;
         }
         state.closed.is_none()
     }
 
-    /// Ends the connection: all that wait are told, the first reason counts.
+    /// Ends the connection and fails all pending requests. The first reason is kept.
     pub(crate) fn close(&self, why: Closed) {
-        let for_good = why.is_for_good();
+        let permanent = why.is_permanent();
         if self.end(why) {
-            self.inbox.connection_ended(for_good);
+            self.router.connection_ended(permanent);
         }
     }
 
-    /// The same for one that nobody wants any more: no other one is wanted either.
+    /// Like [`Shared::close`] when the client is closed: no other connection is needed.
     pub(crate) fn abandon(&self) {
         self.end(Closed::ByClient);
     }
@@ -228,31 +234,32 @@ impl Shared {
         if state.closed.is_some() {
             return false;
         }
-        for (id, waiting) in std::mem::take(&mut state.waiting) {
-            let error = why.error(waiting.sent, Some(id));
-            waiting.answer(Err(error));
+        for (id, pending) in std::mem::take(&mut state.pending) {
+            let error = why.error(pending.sent, Some(id));
+            pending.answer(Err(error));
         }
         state.closed = Some(why);
         self.ended.notify_waiters();
         true
     }
 
-    /// Hands a line's message to whom it concerns.
+    /// Dispatches the message in a line.
     pub(crate) fn deliver(&self, line: &[u8]) -> Result<(), Closed> {
         let message: Value = serde_json::from_slice(line)
-            .map_err(|error| Closed::Garbled(format!("the server sent what is not JSON: {error}")))?;
-        // A newer server may have more kinds of messages; they concern nobody here.
+            .map_err(|error| Closed::InvalidData(format!("the server sent what is not JSON: {error}")))?;
+        // Newer servers may send further kinds of messages; these are ignored.
         if !matches!(message.get("type").and_then(Value::as_str), Some("result" | "error" | "event")) {
             return match message {
                 Value::Object(_) => Ok(()),
-                _ => Err(Closed::Garbled("the server sent JSON that is no message".to_string())),
+                _ => Err(Closed::InvalidData("the server sent JSON that is no message".to_string())),
             };
         }
-        let message = serde_json::from_value(message)
-            .map_err(|error| Closed::Garbled(format!("the server sent a message that is wrong: {error}")))?;
+        let message = serde_json::from_value(message).map_err(|error| {
+            Closed::InvalidData(format!("the server sent a message that is wrong: {error}"))
+        })?;
         match message {
             Message::Result(result) => self.answer(result),
-            Message::Error(error) => self.refuse(error.request_id, error.error),
+            Message::Error(error) => self.reject(error.request_id, error.error),
             Message::Event(event) => self.publish(event),
         }
         Ok(())
@@ -260,69 +267,70 @@ impl Shared {
 
     fn publish(&self, event: EventMessage) {
         let mut state = self.state();
-        state.heard = true;
-        for (id, waiting) in &mut state.waiting {
-            if let Some(chunks) = &mut waiting.extras.chunks {
+        state.has_received = true;
+        for (id, pending) in &mut state.pending {
+            if let Some(chunks) = &mut pending.hooks.chunks {
                 chunks.offer(*id, &event);
             }
         }
         if !state.muted {
-            self.inbox.publish(event);
+            self.router.publish(event);
         }
     }
 
     fn answer(&self, result: ResultMessage) {
         let mut state = self.state();
-        state.heard = true;
-        self.inbox.warn(result.warnings);
-        let id = result.request_id.and_then(number);
-        let Some((id, waiting)) = id.and_then(|id| Some((id, state.waiting.remove(&id)?))) else {
-            self.inbox.count_unmatched(id);
+        state.has_received = true;
+        self.router.warn(result.warnings);
+        let id = result.request_id.and_then(parse_id);
+        let Some((id, pending)) = id.and_then(|id| Some((id, state.pending.remove(&id)?))) else {
+            self.router.count_unmatched(id);
             return;
         };
         let outcome = if result.success {
             Ok(result.data)
         } else {
             let data: ErrorData = serde_json::from_value(result.data).unwrap_or_default();
-            Err(refused(ServerError::new(result.error, data), Some(id)))
+            Err(server_error(ServerError::new(result.error, data), Some(id)))
         };
-        if let (Some(asked), Ok(data)) = (&waiting.extras.subscribing, &outcome)
-            && let Ok(told) = serde_json::from_value::<SubscribedData>(data.clone())
+        if let (Some(subscription), Ok(data)) = (&pending.hooks.subscription, &outcome)
+            && let Ok(reply) = serde_json::from_value::<SubscribedData>(data.clone())
         {
-            // Before the events that come behind the answer.
-            state.muted = !self.inbox.subscribed(asked, told);
+            // Before the events that follow the answer.
+            state.muted = !self.router.subscribed(subscription, reply);
         }
-        waiting.answer(outcome);
+        pending.answer(outcome);
     }
 
-    /// The server could not read something. Which request that was it can only sometimes say; if not, none may wait for ever.
-    fn refuse(&self, request_id: Option<RequestId>, message: String) {
+    /// Handles an error about an unreadable request. If the server cannot tell which one, all pending
+    /// requests fail.
+    fn reject(&self, request_id: Option<RequestId>, message: String) {
         let mut state = self.state();
-        state.heard = true;
-        let waiting: Vec<_> = match request_id {
+        state.has_received = true;
+        let pending: Vec<_> = match request_id {
             Some(id) => {
-                let id = number(id);
-                let found = id.and_then(|id| Some((id, state.waiting.remove(&id)?)));
+                let id = parse_id(id);
+                let found = id.and_then(|id| Some((id, state.pending.remove(&id)?)));
                 if found.is_none() {
-                    self.inbox.count_unmatched(id);
+                    self.router.count_unmatched(id);
                 }
                 found.into_iter().collect()
             }
-            None => state.waiting.drain().collect(),
+            None => state.pending.drain().collect(),
         };
         let error = ServerError::new(Some(message), ErrorData::of(ErrorData::INVALID_REQUEST));
-        for (id, waiting) in waiting {
-            waiting.answer(Err(refused(error.clone(), Some(id))));
+        for (id, pending) in pending {
+            pending.answer(Err(server_error(error.clone(), Some(id))));
         }
     }
 }
 
-fn refused(error: ServerError, id: Option<i64>) -> ClientError {
+fn server_error(error: ServerError, id: Option<i64>) -> ClientError {
     ClientError::Server(Box::new(ServerError { request_id: id.map(|id| id.to_string()), ..error }))
 }
 
-/// Ids are sent as text, as the first nerve's clients do; ours are numbers.
-fn number(id: RequestId) -> Option<i64> {
+/// Parses a request id. The client sends its numbers as text.
+fn parse_id(id: RequestId) -> Option<i64> {
     match id {
         RequestId::Text(text) => text.parse().ok(),
         RequestId::Number(number) => Some(number),

@@ -1,36 +1,36 @@
-//! When a connection that has ended is made again.
+//! When a client reconnects.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first pause between two tries; each further one is twice as long.
+/// Pause before the second attempt; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest one.
+/// Maximum pause between attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What a client does when its connection has ended.
 ///
-/// A connection is made again when somebody needs it: a request, or a stream of events. It shows the token again, and asks for the same
-/// events, from the last one on that has come.
+/// A connection is made again when a request or an event stream needs it. The client authenticates again and
+/// resumes its event subscription after the last event received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reconnect {
-    /// Nothing: all that is asked from then on fails, and streams of events end.
+    /// Does not reconnect: further requests fail, and event streams end.
     Never,
-    /// Tries for so long to reach the server again, with pauses of up to two seconds, before a request fails or streams of events end.
-    /// The next request tries anew.
+    /// Tries to reach the server for this long, with pauses of up to two seconds, before a request fails or
+    /// event streams end. The next request tries again.
     Within(Duration),
 }
 
 impl Default for Reconnect {
-    /// Within ten seconds: as long as a server takes that is started again.
+    /// Ten seconds, which covers a restart of the server.
     fn default() -> Reconnect {
         Reconnect::Within(Duration::from_secs(10))
     }
 }
 
-/// How long to wait before the next try, after some that failed.
+/// Exponential backoff between connection attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -38,26 +38,26 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// When the next try may begin; at once if `None`.
+    /// Returns when the next attempt may begin; `None` means at once.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// A try failed. `chance`: 0 to 1, so that many clients do not come all at once.
-    pub(crate) fn failed(&mut self, now: Instant, chance: f64) {
+    /// Records a failed attempt. `jitter`: 0 to 1, to spread the attempts of many clients.
+    pub(crate) fn failed(&mut self, now: Instant, jitter: f64) {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.next = Some(now + pause.mul_f64(0.5 + chance / 2.0));
+        self.next = Some(now + pause.mul_f64(0.5 + jitter / 2.0));
     }
 
-    /// The server was heard.
+    /// Resets the backoff after the server has sent something.
     pub(crate) fn succeeded(&mut self) {
         *self = Backoff::default();
     }
 }
 
-/// A number from 0 to 1.
-pub(crate) fn chance() -> f64 {
+/// Returns a random number from 0 to 1.
+pub(crate) fn jitter() -> f64 {
     // The keys of a new hasher are random.
     f64::from((RandomState::new().hash_one(0) >> 32) as u32) / f64::from(u32::MAX)
 }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pauses_grow_to_a_limit_and_begin_anew_after_success() {
+    async fn pauses_grow_to_limit_and_reset_on_success() {
         let now = Instant::now();
         let mut backoff = Backoff::default();
         assert_eq!(backoff.next(), None);
@@ -85,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn chances_differ_and_are_between_none_and_one() {
-        let chances: Vec<f64> = (0..100).map(|_| chance()).collect();
-        assert!(chances.iter().all(|chance| (0.0..=1.0).contains(chance)));
-        assert!(chances.windows(2).any(|two| two[0] != two[1]));
+    fn jitter_varies_between_zero_and_one() {
+        let jitters: Vec<f64> = (0..100).map(|_| jitter()).collect();
+        assert!(jitters.iter().all(|jitter| (0.0..=1.0).contains(jitter)));
+        assert!(jitters.windows(2).any(|two| two[0] != two[1]));
     }
 }

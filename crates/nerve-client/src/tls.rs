@@ -1,4 +1,4 @@
-//! TLS of a client: which servers it believes.
+//! Client-side TLS.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use tokio_rustls::client::TlsStream;
 
 use crate::error::ClientError;
 
-/// How a client over TCP knows that it talks to its server, and that nobody else listens.
+/// How a client over a network verifies its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// Not at all: token, prompts and answers go over the network as they are. For loopback, and networks that are your own.
+    /// No TLS: token, prompts and answers are sent in plain text. For loopback and trusted networks.
     #[default]
     Off,
-    /// By TLS, with a certificate of one of the usual authorities (those of Mozilla, built in).
+    /// TLS with the public certificate authorities of Mozilla, which are built in.
     Public,
-    /// By TLS, with a certificate of these authorities alone: certificates in PEM. A server's own certificate will do, if it is not
-    /// marked as one of an authority.
+    /// TLS with these certificate authorities only, in PEM. A server's self-signed certificate works unless
+    /// it is marked as a CA.
     Authorities(Vec<u8>),
 }
 
 impl Tls {
-    /// Speaks TLS to the server that is called `host`: a name, or an IP address.
+    /// Performs the TLS handshake with the server `host`, a name or an IP address.
     pub(crate) async fn connect(
         &self,
         stream: TcpStream,
@@ -42,7 +42,7 @@ impl Tls {
     }
 
     fn config(&self) -> Result<ClientConfig, ClientError> {
-        let bad = |error: &dyn std::fmt::Display| {
+        let invalid = |error: &dyn std::fmt::Display| {
             ClientError::Protocol(format!("the authorities' certificates: {error}"))
         };
         let mut roots = RootCertStore::empty();
@@ -51,21 +51,21 @@ impl Tls {
             Tls::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
             Tls::Authorities(pem) => {
                 for cert in CertificateDer::pem_slice_iter(pem) {
-                    roots.add(cert.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+                    roots.add(cert.map_err(|error| invalid(&error))?).map_err(|error| invalid(&error))?;
                 }
                 if roots.is_empty() {
-                    return Err(bad(&"there is none"));
+                    return Err(invalid(&"there is none"));
                 }
             }
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        Ok(builder.map_err(|error| bad(&error))?.with_root_certificates(roots).with_no_client_auth())
+        Ok(builder.map_err(|error| invalid(&error))?.with_root_certificates(roots).with_no_client_auth())
     }
 }
 
-/// Host and port of `host:port` or `[ipv6]:port`.
-pub(crate) fn split(address: &str) -> Option<(&str, u16)> {
+/// Splits `host:port` or `[ipv6]:port`.
+pub(crate) fn split_host_port(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let host = match host.strip_prefix('[') {
         Some(inner) => inner.strip_suffix(']')?,
@@ -80,16 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_host_and_a_port() {
-        assert_eq!(split("localhost:4000"), Some(("localhost", 4000)));
-        assert_eq!(split("[::1]:4000"), Some(("::1", 4000)));
+    fn address_is_split_into_host_and_port() {
+        assert_eq!(split_host_port("localhost:4000"), Some(("localhost", 4000)));
+        assert_eq!(split_host_port("[::1]:4000"), Some(("::1", 4000)));
         for wrong in ["", "localhost", ":4000", "::1:4000", "[::1:4000", "a:b", "a:70000", "http://a:1/"] {
-            assert_eq!(split(wrong), None, "{wrong}");
+            assert_eq!(split_host_port(wrong), None, "{wrong}");
         }
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused_before_anybody_is_asked() {
+    fn invalid_certificates_are_rejected_before_connecting() {
         for pem in ["", "hello", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             assert!(Tls::Authorities(pem.into()).config().is_err(), "{pem:?}");
         }

@@ -1,4 +1,4 @@
-//! One call of a tool: its arguments, its cancellation, its progress.
+//! One tool call: arguments, cancellation and progress.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,48 +15,48 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::link::Link;
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
-/// At most so often a client is told of progress.
-const PULSE: Duration = Duration::from_millis(250);
-/// A client is told so often that nothing is new: some give a call up that they hear nothing of.
-const STILL: Duration = Duration::from_secs(10);
-/// Characters of a message of progress.
-const MESSAGE_CHARS: usize = 200;
+/// Minimum interval between progress notifications.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval of progress notifications without news: some clients give up a silent call.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum length of a progress message in characters.
+const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What a tool is called with.
+/// A call of a tool.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) link: Arc<Link>,
     arguments: JsonObject,
-    /// The request was cancelled, or its client is gone.
+    /// Cancelled by the client, or by its disconnection.
     cancelled: CancellationToken,
-    /// The client is gone.
-    gone: CancellationToken,
-    told: Option<Told>,
+    /// Cancelled when the client has disconnected.
+    disconnected: CancellationToken,
+    sink: Option<ProgressSink>,
 }
 
-/// Who is told of progress.
+/// Sends progress notifications to a client.
 #[derive(Debug)]
-struct Told {
+struct ProgressSink {
     peer: Peer<RoleServer>,
     token: ProgressToken,
 }
 
-/// Events, and what is told of each that counts.
-pub(crate) struct News<'a> {
+/// Events, and a function that describes the relevant ones.
+pub(crate) struct Progress<'a> {
     pub(crate) events: EventStream,
-    pub(crate) words: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
+    pub(crate) describe: &'a (dyn Fn(&EventMessage) -> Option<String> + Send + Sync),
 }
 
 /// How a wait ended.
 #[derive(Debug)]
-pub(crate) enum Waited<T> {
+pub(crate) enum WaitOutcome<T> {
     Done(T),
-    /// The client cancelled the request and is still there.
+    /// The client cancelled the request and is still connected.
     Cancelled,
-    /// The client is gone.
-    Left,
+    /// The client has disconnected.
+    Disconnected,
 }
 
 impl Call {
@@ -64,88 +64,90 @@ impl Call {
         link: Arc<Link>,
         arguments: Option<JsonObject>,
         context: &RequestContext<RoleServer>,
-        gone: CancellationToken,
+        disconnected: CancellationToken,
     ) -> Call {
-        let told = context.meta.get_progress_token().map(|token| Told { peer: context.peer.clone(), token });
+        let sink =
+            context.meta.get_progress_token().map(|token| ProgressSink { peer: context.peer.clone(), token });
         let arguments = arguments.unwrap_or_default();
-        Call { link, arguments, cancelled: context.ct.clone(), gone, told }
+        Call { link, arguments, cancelled: context.ct.clone(), disconnected, sink }
     }
 
-    /// The arguments as the tool takes them.
+    /// Parses the arguments.
     pub(crate) fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_value(Value::Object(self.arguments.clone())).map_err(|error| {
-            Failure::new("invalid_arguments", format!("wrong arguments: {error}"))
-                .hint("the tool's input schema says what it takes")
+            Failure::new("invalid_arguments", format!("invalid arguments: {error}"))
+                .hint("see the tool's input schema")
         })
     }
 
-    /// The client wants to be told of progress.
+    /// Returns true if the client requested progress notifications.
     pub(crate) fn wants_progress(&self) -> bool {
-        self.told.is_some()
+        self.sink.is_some()
     }
 
-    /// Waits for `work` and tells the client of progress meanwhile, if it wants to know.
+    /// Waits for `work` and notifies the client of progress meanwhile, if requested.
     pub(crate) async fn follow<T>(
         &self,
         work: impl Future<Output = Result<T, ClientError>>,
-        mut news: Option<News<'_>>,
-    ) -> Result<Waited<T>, Failure> {
+        mut progress: Option<Progress<'_>>,
+    ) -> Result<WaitOutcome<T>, Failure> {
         tokio::pin!(work);
-        let began = Instant::now();
-        let mut pulse = tokio::time::interval_at(began + PULSE, PULSE);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut latest, mut last_told) = (None, began);
+        let started = Instant::now();
+        let mut ticks = tokio::time::interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut latest, mut last_reported) = (None, started);
         loop {
             tokio::select! {
                 biased;
                 () = self.cancelled.cancelled() => {
-                    return Ok(if self.gone.is_cancelled() { Waited::Left } else { Waited::Cancelled });
+                    return Ok(if self.disconnected.is_cancelled() { WaitOutcome::Disconnected } else { WaitOutcome::Cancelled });
                 }
                 done = &mut work => {
-                    self.tell(began, latest.take()).await;
-                    return Ok(Waited::Done(done?));
+                    self.report(started, latest.take()).await;
+                    return Ok(WaitOutcome::Done(done?));
                 }
-                words = next(&mut news), if news.is_some() => match words {
-                    Some(Some(words)) => latest = Some(words),
+                message = next_message(&mut progress), if progress.is_some() => match message {
+                    Some(Some(message)) => latest = Some(message),
                     Some(None) => {}
-                    None => news = None,
+                    None => progress = None,
                 },
-                _ = pulse.tick(), if self.told.is_some() => {
-                    if latest.is_some() || last_told.elapsed() >= STILL {
-                        last_told = Instant::now();
-                        self.tell(began, latest.take().or_else(|| Some("still at work".to_string()))).await;
+                _ = ticks.tick(), if self.sink.is_some() => {
+                    if latest.is_some() || last_reported.elapsed() >= KEEPALIVE_INTERVAL {
+                        last_reported = Instant::now();
+                        self.report(started, latest.take().or_else(|| Some("still working".to_string()))).await;
                     }
                 }
             }
         }
     }
 
-    /// Progress is counted in seconds: how much is left nobody knows.
-    async fn tell(&self, began: Instant, words: Option<String>) {
-        let (Some(told), Some(words)) = (&self.told, words) else { return };
-        let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words: String = words.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS).collect();
-        let progress = ProgressNotificationParam::new(told.token.clone(), began.elapsed().as_secs_f64());
-        // It fails when the client is gone, which shows elsewhere.
-        let _ = told.peer.notify_progress(progress.with_message(words)).await;
+    /// Sends a progress notification. Progress is counted in seconds, since the total is unknown.
+    async fn report(&self, started: Instant, message: Option<String>) {
+        let (Some(sink), Some(message)) = (&self.sink, message) else { return };
+        let message: String = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE_CHARS).collect();
+        let notification =
+            ProgressNotificationParam::new(sink.token.clone(), started.elapsed().as_secs_f64());
+        // Fails if the client has disconnected, which is detected elsewhere.
+        let _ = sink.peer.notify_progress(notification.with_message(message)).await;
     }
 }
 
-/// What there is to tell of the next event; `None` when there will be none.
-async fn next(news: &mut Option<News<'_>>) -> Option<Option<String>> {
-    let news = news.as_mut()?;
-    let event = news.events.next().await?;
-    Some((news.words)(&event))
+/// Waits for the next event and describes it. Returns `None` at the end of the stream.
+async fn next_message(progress: &mut Option<Progress<'_>>) -> Option<Option<String>> {
+    let progress = progress.as_mut()?;
+    let event = progress.events.next().await?;
+    Some((progress.describe)(&event))
 }
 
-/// What a node's event says of its progress.
-pub(crate) fn of_node(event: &EventMessage) -> Option<String> {
+/// Describes the progress in a node's event.
+pub(crate) fn describe_node_event(event: &EventMessage) -> Option<String> {
     let text =
         |name: &str| event.data.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let last_line = |text: &str| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_string);
     match event.event_type.as_str() {
         "OUTPUT_CHUNK" => last_line(text("chunk")?),
-        "NODE_BLOCKED" => Some(format!("asks: {}", text("evidence").unwrap_or("something"))),
+        "NODE_BLOCKED" => Some(format!("waits for an answer: {}", text("evidence").unwrap_or("something"))),
         "NODE_ACTIVITY" => match text("type")? {
             "thought" => text("content").map(str::to_string),
             "tool_start" => {
@@ -161,16 +163,16 @@ pub(crate) fn of_node(event: &EventMessage) -> Option<String> {
     }
 }
 
-/// What an event of a run says of its progress.
-pub(crate) fn of_run(event: &EventMessage) -> Option<String> {
+/// Describes the progress in a run's event.
+pub(crate) fn describe_run_event(event: &EventMessage) -> Option<String> {
     let text = |name: &str| event.data.get(name).and_then(Value::as_str);
     let step = text("step_id")?;
     match event.event_type.as_str() {
-        "STEP_STARTED" => Some(format!("step {step} begins")),
+        "STEP_STARTED" => Some(format!("step {step} started")),
         "STEP_COMPLETED" => Some(format!("step {step} {}", text("state").unwrap_or("completed"))),
         "STEP_FAILED" => Some(format!("step {step} failed: {}", text("error").unwrap_or_default())),
         "GATE_ASKED" => {
-            Some(format!("step {step} waits for a person: {}", text("question").unwrap_or_default()))
+            Some(format!("step {step} waits for approval: {}", text("question").unwrap_or_default()))
         }
         _ => None,
     }
@@ -195,22 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_does_is_told_in_words() {
-        let told = |kind, data| of_node(&event(kind, data));
-        assert_eq!(told("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
-        assert_eq!(told("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
+    fn node_events_are_described() {
+        let message = |kind, data| describe_node_event(&event(kind, data));
+        assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "one\ntwo\n\n"})), Some("two".to_string()));
+        assert_eq!(message("OUTPUT_CHUNK", json!({"chunk": "\n"})), None);
         let start = json!({"type": "tool_start", "name": "Bash", "args": {"command": "ls"}});
-        assert_eq!(told("NODE_ACTIVITY", start), Some(r#"tool Bash {"command":"ls"}"#.to_string()));
-        assert_eq!(told("NODE_ACTIVITY", json!({"type": "status", "status": "running"})), None);
-        assert_eq!(told("NODE_READY", json!({})), None);
+        assert_eq!(message("NODE_ACTIVITY", start), Some(r#"tool Bash {"command":"ls"}"#.to_string()));
+        assert_eq!(message("NODE_ACTIVITY", json!({"type": "status", "status": "running"})), None);
+        assert_eq!(message("NODE_READY", json!({})), None);
     }
 
     #[test]
-    fn a_run_tells_its_steps() {
+    fn run_events_are_described() {
         assert_eq!(
-            of_run(&event("STEP_COMPLETED", json!({"step_id": "a", "state": "skipped"}))),
+            describe_run_event(&event("STEP_COMPLETED", json!({"step_id": "a", "state": "skipped"}))),
             Some("step a skipped".to_string())
         );
-        assert_eq!(of_run(&event("GRAPH_COMPLETED", json!({}))), None);
+        assert_eq!(describe_run_event(&event("GRAPH_COMPLETED", json!({}))), None);
     }
 }

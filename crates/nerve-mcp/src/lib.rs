@@ -1,17 +1,17 @@
-//! nerve as a server of the Model Context Protocol: nodes, turns and graphs as tools of any MCP client, screens and recordings as its
-//! resources. A thin layer over [`nerve_client`]; the protocol itself is the SDK's.
+//! An MCP (Model Context Protocol) server: nodes, turns and graphs as tools, screens and recordings as resources. A thin
+//! layer over [`nerve_client`] and the protocol's SDK.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`link`] | the nerve server that tools talk to |
-//! | `server` | what a client may ask for |
-//! | `tools` | the tools: what they take, what they do |
-//! | `outcome` | what tools answer, failures too |
-//! | `call` | one call of a tool: its arguments, its cancellation, its progress |
+//! | [`link`] | the connection to the nerve server |
+//! | `server` | the request handlers |
+//! | `tools` | the tools and their arguments |
+//! | `tool_result` | results and errors of tools |
+//! | `call` | one tool call: arguments, cancellation, progress |
 //! | `resources` | screens and recordings as text |
-//! | `changes` | that the list of nodes is another one now |
-//! | `ending` | a client that leaves |
-//! | [`http`] | the same over HTTP, for many clients |
+//! | `resource_updates` | notifications about changes of the list of nodes |
+//! | `disconnect` | detects that a client has disconnected |
+//! | [`http`] | streamable HTTP, for many clients |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_mcp::McpError> {
@@ -25,13 +25,13 @@
 #![warn(missing_docs)]
 
 mod call;
-mod changes;
-mod ending;
+mod disconnect;
 pub mod http;
 pub mod link;
-mod outcome;
+mod resource_updates;
 mod resources;
 mod server;
+mod tool_result;
 mod tools;
 
 use std::future::Future;
@@ -44,40 +44,41 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::ending::Watched;
+use crate::disconnect::DisconnectDetector;
 use crate::link::Link;
-use crate::server::{McpServer, Shelf};
+use crate::server::{McpServer, ServerContext};
 
-/// How long answers that are on their way may take when the process is told to end.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Time that running calls may take to finish at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What an MCP server is made of, for one client or for many.
+/// Configuration of an MCP server.
 #[derive(Debug)]
 pub struct Config {
-    /// Where nodes are.
+    /// The nerve server with the nodes.
     pub link: Link,
-    /// Where recordings are; `None`: they are no resources.
+    /// The recordings to offer as resources, if any.
     pub recordings: Option<Store>,
 }
 
-/// Serves one client until it closes `reading` or `stop` is done. Answers that are on their way then still have a few seconds. Nodes
-/// are left as they are.
+/// Serves one client until it closes `reading` or `stop` completes. Running calls then get a few seconds to finish. Nodes are
+/// not affected.
 ///
 /// # Errors
-/// The client speaks another protocol, or nobody reads `writing`.
+/// Returns an error if the client does not speak MCP or `writing` fails.
 pub async fn serve(
     config: Config,
     reading: impl AsyncRead + Unpin + Send + 'static,
     writing: impl AsyncWrite + Unpin + Send + 'static,
     stop: impl Future<Output = ()>,
 ) -> Result<(), McpError> {
-    let gone = CancellationToken::new();
-    let _at_the_end = gone.clone().drop_guard();
-    let transport = AsyncRwTransport::new_server(Watched::new(reading, gone.clone()), writing);
-    let shelf = Arc::new(Shelf::new(config, gone.clone()));
-    // From now on, and not from its first word on: it is to miss nothing.
-    let _listening = shelf.changes.listen();
-    let server = McpServer::new(shelf, gone.clone());
+    let disconnected = CancellationToken::new();
+    let _at_the_end = disconnected.clone().drop_guard();
+    let transport =
+        AsyncRwTransport::new_server(DisconnectDetector::new(reading, disconnected.clone()), writing);
+    let context = Arc::new(ServerContext::new(config, disconnected.clone()));
+    // Subscribe before the first message, so that no change is missed.
+    let _listening = context.updates.subscribe();
+    let server = McpServer::new(context, disconnected.clone());
     tokio::pin!(stop);
     let started = tokio::select! {
         started = rmcp::serve_server(server, transport) => started,
@@ -85,9 +86,9 @@ pub async fn serve(
     };
     let running = match started {
         Ok(running) => running,
-        // It left before it said anything.
+        // The client left before it sent anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        // What it sent may be long, and secret.
+        // The message is not quoted: it may be long and confidential.
         Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
             return Err(McpError::Handshake(
                 "the first message must be the request 'initialize'".to_string(),
@@ -101,22 +102,22 @@ pub async fn serve(
     let ended = tokio::select! {
         ended = &mut waiting => ended.map(drop),
         () = &mut stop => {
-            // Calls that wait are given up, and not cancelled by their client.
-            gone.cancel();
+            // Running calls do not count as cancelled by their client.
+            disconnected.cancel();
             token.cancel();
-            tokio::time::timeout(LAST_WORDS, waiting).await.map_or(Ok(()), |ended| ended.map(drop))
+            tokio::time::timeout(DRAIN_TIMEOUT, waiting).await.map_or(Ok(()), |ended| ended.map(drop))
         }
     };
     ended.map_err(|error| McpError::Failed(error.to_string()))
 }
 
-/// Why serving ended before its client did.
+/// Why a server ended before its client disconnected.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// What came first was not what a client of the protocol sends.
-    #[error("no MCP client is at the other end: {0}")]
+    /// The first message was not that of an MCP client.
+    #[error("not an MCP client: {0}")]
     Handshake(String),
-    /// A fault of this program.
+    /// An internal error.
     #[error("the MCP server failed: {0}")]
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! The nerve server that tools talk to.
+//! The connection to the nerve server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,64 +11,64 @@ use nerve_proto::EventType;
 use nerve_proto::params::SubscribeParams;
 use tokio::sync::Notify;
 
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
-/// A server that does not take a connection in this time is stuck.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time within which a server must accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The way to a nerve server: one that runs, or one in this process.
+/// A link to a nerve server, in another process or in this one.
 #[derive(Debug)]
 pub struct Link {
-    way: Way,
-    /// Told whenever the server was reached.
-    reached: Notify,
-    /// How often it was.
-    times: AtomicU64,
+    mode: ConnectMode,
+    /// Notified on each connection.
+    wait_connected: Notify,
+    /// Number of connections made.
+    connect_count: AtomicU64,
 }
 
-/// Why a server was not reached.
+/// Why a server could not be reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreached {
-    /// What is wrong, with which server.
+    /// What failed, with which server.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 
-type Connecting = Pin<Box<dyn Future<Output = Result<NerveClient, Unreached>> + Send>>;
+type ConnectFuture = Pin<Box<dyn Future<Output = Result<NerveClient, Unreached>> + Send>>;
 
-enum Way {
-    /// A new connection for each call: the server may come, go and come again, and calls do not get each other's events.
-    Each(Box<dyn Fn() -> Connecting + Send + Sync>),
-    /// One connection for all.
+enum ConnectMode {
+    /// A new connection per call: the server may be restarted, and calls do not receive each other's events.
+    PerCall(Box<dyn Fn() -> ConnectFuture + Send + Sync>),
+    /// One connection for all calls.
     Shared(NerveClient),
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for ConnectMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Way::Each(_) => "Each",
-            Way::Shared(_) => "Shared",
+            ConnectMode::PerCall(_) => "PerCall",
+            ConnectMode::Shared(_) => "Shared",
         })
     }
 }
 
-/// A connection and the events asked of it.
-pub(crate) struct Listening {
+/// A client with a stream of events.
+pub(crate) struct Subscription {
     pub(crate) client: NerveClient,
     pub(crate) events: EventStream,
 }
 
 impl Link {
-    /// To a server that is there now or later: `connect` is called for each call of a tool.
+    /// Creates a link to a server that may start later: `connect` is called for each tool call.
     pub fn by<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Link
     where
         F: Future<Output = Result<NerveClient, Unreached>> + Send + 'static,
     {
-        Link::new(Way::Each(Box::new(move || Box::pin(connect()))))
+        Link::new(ConnectMode::PerCall(Box::new(move || Box::pin(connect()))))
     }
 
-    /// To the server that listens on the socket `path`, now or later.
+    /// Creates a link to the server on the socket `path`, which may start later.
     pub fn to_socket(path: impl Into<PathBuf>) -> Link {
         let path = path.into();
         Link::by(move || {
@@ -80,48 +80,52 @@ impl Link {
         })
     }
 
-    /// To the server at the other end of a connection: one in this process.
+    /// Creates a link over an existing connection, for a server in this process.
     pub fn over(client: NerveClient) -> Link {
-        Link::new(Way::Shared(client))
+        Link::new(ConnectMode::Shared(client))
     }
 
-    fn new(way: Way) -> Link {
-        Link { way, reached: Notify::new(), times: AtomicU64::new(0) }
+    fn new(mode: ConnectMode) -> Link {
+        Link { mode, wait_connected: Notify::new(), connect_count: AtomicU64::new(0) }
     }
 
-    /// A connection for one call.
+    /// Connects for one call.
     pub(crate) async fn client(&self) -> Result<NerveClient, Failure> {
-        let client = match &self.way {
-            Way::Shared(client) => client.clone(),
-            Way::Each(connect) => match tokio::time::timeout(PATIENCE, connect()).await {
-                // A server that went away is told to who called: the next call finds out whether it is there again.
+        let client = match &self.mode {
+            ConnectMode::Shared(client) => client.clone(),
+            ConnectMode::PerCall(connect) => match tokio::time::timeout(CONNECT_TIMEOUT, connect()).await {
+                // A lost connection is reported to the caller; the next call connects again.
                 Ok(Ok(client)) => client.reconnect(Reconnect::Never),
                 Ok(Err(Unreached { message, hint })) => {
                     return Err(Failure { hint, ..Failure::new("not_running", message) });
                 }
                 Err(_) => {
-                    let message = format!("the nerve server does not answer within {} s", PATIENCE.as_secs());
+                    let message = format!(
+                        "connecting to the nerve server timed out after {} s",
+                        CONNECT_TIMEOUT.as_secs()
+                    );
                     return Err(Failure::new("timeout", message));
                 }
             },
         };
-        self.times.fetch_add(1, Ordering::AcqRel);
-        self.reached.notify_waiters();
+        self.connect_count.fetch_add(1, Ordering::AcqRel);
+        self.wait_connected.notify_waiters();
         Ok(client)
     }
 
-    /// The same with events of these types: of one node, of one run, or of all. Over a shared connection there are others too.
-    pub(crate) async fn listening(
+    /// Connects and subscribes to events of these types: of one node, of one run, or all. A shared connection
+    /// delivers other events too.
+    pub(crate) async fn subscribe(
         &self,
         types: &[EventType],
         node: Option<&str>,
         run: Option<&str>,
-    ) -> Result<Listening, Failure> {
+    ) -> Result<Subscription, Failure> {
         let client = self.client().await?;
-        let events = match &self.way {
-            // What it gets is not for one call to decide.
-            Way::Shared(_) => client.events(),
-            Way::Each(_) => {
+        let events = match &self.mode {
+            // One call must not change the subscription of others.
+            ConnectMode::Shared(_) => client.events(),
+            ConnectMode::PerCall(_) => {
                 let filter = SubscribeParams {
                     node_id: node.map(str::to_string),
                     run_id: run.map(str::to_string),
@@ -131,16 +135,16 @@ impl Link {
                 client.subscribe(&filter).await?
             }
         };
-        Ok(Listening { client, events })
+        Ok(Subscription { client, events })
     }
 
-    /// How often the server was reached.
-    pub(crate) fn times(&self) -> u64 {
-        self.times.load(Ordering::Acquire)
+    /// Returns the number of connections made so far.
+    pub(crate) fn connect_count(&self) -> u64 {
+        self.connect_count.load(Ordering::Acquire)
     }
 
-    /// Ends when a call has reached the server.
-    pub(crate) async fn reached(&self) {
-        self.reached.notified().await;
+    /// Waits for the next connection made by a call.
+    pub(crate) async fn wait_connected(&self) {
+        self.wait_connected.notified().await;
     }
 }

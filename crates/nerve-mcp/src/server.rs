@@ -1,4 +1,4 @@
-//! What a client may ask for.
+//! Handles the requests of MCP clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,81 +19,84 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::Config;
 use crate::call::Call;
-use crate::changes::Changes;
 use crate::link::Link;
-use crate::outcome::Failure;
+use crate::resource_updates::ResourceUpdates;
+use crate::tool_result::Failure;
 use crate::{resources, tools};
 
-/// Calls of tools of one client at work at a time; a further one is refused.
+/// Maximum number of concurrent tool calls per client; further ones are rejected.
 const MAX_CALLS: usize = 128;
-/// The same of all clients of a process: each call has a connection to the nerve server, which takes so many.
+/// Maximum number of concurrent tool calls of all clients: each one needs a connection to the nerve server.
 const MAX_ALL_CALLS: usize = 512;
-/// Recordings that are read at a time: each takes a core and tens of megabytes. A further one waits.
-const MAX_READING: usize = 2;
+/// Maximum number of recordings read concurrently: each uses a core and tens of megabytes. Further ones wait.
+const MAX_CONCURRENT_READS: usize = 2;
 
-/// What a model is told before anything else.
+/// Instructions for the model.
 const INSTRUCTIONS: &str = "\
 nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode), shells and REPLs. Each is a node. Start one \
 with nerve_create_node, send prompts or commands with nerve_execute and get the complete answer, look with nerve_read, end with \
 nerve_stop_node. An error of type 'blocked' means that the agent asks something: answer with nerve_answer. Several nodes can work at \
 the same time: call nerve_execute for each. nerve_run_graph runs many steps in the order of their dependencies.";
 
-/// The server of one client, or of one request that belongs to no session.
+/// The server for one client, or for one request without a session.
 #[derive(Debug)]
 pub(crate) struct McpServer {
-    shelf: Arc<Shelf>,
+    context: Arc<ServerContext>,
     calls: Semaphore,
-    /// The client is told of changes; it may say more than once that it is ready.
-    telling: AtomicBool,
-    /// The client is gone; of one over HTTP its requests say it: [`Gone`].
-    gone: CancellationToken,
-    /// Somebody waits until it has served.
-    _counted: Option<TaskTrackerToken>,
+    /// Notifications have been started; a client may report more than once that it is initialized.
+    is_notifying: AtomicBool,
+    /// Cancelled when the client disconnects. Over HTTP, the requests carry the token instead:
+    /// [`DisconnectToken`].
+    disconnected: CancellationToken,
+    /// Counts the server as active until it is dropped.
+    _tracker_token: Option<TaskTrackerToken>,
 }
 
-/// Where what is served comes from: the same for all clients of a process.
+/// State shared by all clients of a process.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct ServerContext {
     pub(crate) link: Arc<Link>,
     pub(crate) recordings: Option<Store>,
-    /// Who reads a recording.
-    pub(crate) reading: Semaphore,
-    pub(crate) changes: Changes,
+    /// Limits concurrent reads of recordings.
+    pub(crate) read_permits: Semaphore,
+    pub(crate) updates: ResourceUpdates,
     calls: Semaphore,
 }
 
-/// What tells that the client of a request is gone, where that is not the same for all requests of a server.
+/// Cancelled when the client of a request disconnects, if that differs between the requests of a server.
 #[derive(Debug, Clone)]
-pub(crate) struct Gone(pub(crate) CancellationToken);
+pub(crate) struct DisconnectToken(pub(crate) CancellationToken);
 
-impl Shelf {
-    /// `gone`: nobody is served any more.
-    pub(crate) fn new(config: Config, gone: CancellationToken) -> Shelf {
+impl ServerContext {
+    /// Creates the state. `disconnected`: cancelled when no client is served any more.
+    pub(crate) fn new(config: Config, disconnected: CancellationToken) -> ServerContext {
         let Config { link, recordings } = config;
         let link = Arc::new(link);
-        let changes = Changes::new(Arc::clone(&link), gone);
-        let (reading, calls) = (Semaphore::new(MAX_READING), Semaphore::new(MAX_ALL_CALLS));
-        Shelf { link, recordings, reading, changes, calls }
+        let updates = ResourceUpdates::new(Arc::clone(&link), disconnected);
+        let (read_permits, calls) = (Semaphore::new(MAX_CONCURRENT_READS), Semaphore::new(MAX_ALL_CALLS));
+        ServerContext { link, recordings, read_permits, updates, calls }
     }
 }
 
 impl McpServer {
-    pub(crate) fn new(shelf: Arc<Shelf>, gone: CancellationToken) -> McpServer {
+    pub(crate) fn new(context: Arc<ServerContext>, disconnected: CancellationToken) -> McpServer {
         let calls = Semaphore::new(MAX_CALLS);
-        McpServer { shelf, calls, telling: AtomicBool::new(false), gone, _counted: None }
+        McpServer { context, calls, is_notifying: AtomicBool::new(false), disconnected, _tracker_token: None }
     }
 
-    /// The same, with what somebody counts it by until it is dropped: with the last of the SDK's tasks that serve its client.
-    pub(crate) fn counted(
-        shelf: Arc<Shelf>,
-        gone: CancellationToken,
-        counted: TaskTrackerToken,
+    /// Like [`McpServer::new`], and counted until the last of the SDK's tasks drops the server.
+    pub(crate) fn tracked(
+        context: Arc<ServerContext>,
+        disconnected: CancellationToken,
+        tracked: TaskTrackerToken,
     ) -> McpServer {
-        McpServer { _counted: Some(counted), ..McpServer::new(shelf, gone) }
+        McpServer { _tracker_token: Some(tracked), ..McpServer::new(context, disconnected) }
     }
 
-    fn gone(&self, extensions: &Extensions) -> CancellationToken {
-        extensions.get::<Gone>().map_or_else(|| self.gone.clone(), |Gone(gone)| gone.clone())
+    fn disconnected(&self, extensions: &Extensions) -> CancellationToken {
+        extensions
+            .get::<DisconnectToken>()
+            .map_or_else(|| self.disconnected.clone(), |DisconnectToken(disconnected)| disconnected.clone())
     }
 }
 
@@ -113,11 +116,11 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::TOOLS.iter().map(tools::Entry::tool).collect()))
+        Ok(ListToolsResult::with_all_items(tools::TOOLS.iter().map(tools::ToolSpec::tool).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).map(tools::Entry::tool)
+        tools::find(name).map(tools::ToolSpec::tool)
     }
 
     async fn call_tool(
@@ -133,14 +136,14 @@ impl ServerHandler for McpServer {
                 Some(json!({ "tools": names })),
             ));
         };
-        let places = (self.calls.try_acquire(), self.shelf.calls.try_acquire());
-        let (Ok(_place), Ok(_place_of_all)) = places else {
-            let most = if places.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
-            let failure = Failure::new("busy", format!("{most} calls are at work already"));
-            return Ok(failure.hint("wait for one to end, or cancel it").result().into());
+        let permits = (self.calls.try_acquire(), self.context.calls.try_acquire());
+        let (Ok(_permit), Ok(_global_permit)) = permits else {
+            let most = if permits.0.is_err() { MAX_CALLS } else { MAX_ALL_CALLS };
+            let failure = Failure::new("busy", format!("{most} calls are already running"));
+            return Ok(failure.hint("wait for a call to finish, or cancel one").result().into());
         };
-        let gone = self.gone(&context.extensions);
-        let call = Call::new(Arc::clone(&self.shelf.link), request.arguments, &context, gone);
+        let disconnected = self.disconnected(&context.extensions);
+        let call = Call::new(Arc::clone(&self.context.link), request.arguments, &context, disconnected);
         Ok(tool.call(call).await.into())
     }
 
@@ -149,7 +152,7 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        resources::page(&self.shelf, request.and_then(|page| page.cursor).as_deref()).await
+        resources::page(&self.context, request.and_then(|page| page.cursor).as_deref()).await
     }
 
     async fn list_resource_templates(
@@ -165,13 +168,13 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(resources::read(&self.shelf, &request.uri).await?.into())
+        Ok(resources::read(&self.context, &request.uri).await?.into())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        if !self.telling.swap(true, Ordering::AcqRel) {
-            let gone = self.gone(&context.extensions);
-            self.shelf.changes.tell(context.peer, &gone).await;
+        if !self.is_notifying.swap(true, Ordering::AcqRel) {
+            let disconnected = self.disconnected(&context.extensions);
+            self.context.updates.notify_peer(context.peer, &disconnected).await;
         }
     }
 
@@ -181,7 +184,7 @@ impl ServerHandler for McpServer {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         tokio::select! {
-            () = self.shelf.changes.tell_listener(context.sink()) => {}
+            () = self.context.updates.notify_subscriber(context.sink()) => {}
             () = context.cancelled() => {}
         }
         Ok(())

@@ -1,47 +1,47 @@
-//! How many clients a server has, whichever way they came.
+//! Counts and limits the clients of a server over all transports.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::TaskTracker;
 
-use crate::access::Strangers;
+use crate::access::PreauthLimiter;
 
-/// The clients of a server.
+/// The connected clients of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
-    /// One task for each, strangers too.
+    /// Tracks one task per connection, authenticated or not.
     pub(crate) tracker: TaskTracker,
-    /// Those that have not shown a token yet. They are bounded by themselves and take no place of another.
-    pub(crate) strangers: Strangers,
-    most: usize,
-    places: Arc<Semaphore>,
+    /// Connections that are not authenticated yet. They have a limit of their own.
+    pub(crate) preauth: PreauthLimiter,
+    max: usize,
+    slots: Arc<Semaphore>,
 }
 
-/// A client's place, until this is dropped.
+/// The slot of one client. Dropping it frees the slot.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ClientSlot {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Clients {
-    /// `most` at one time, strangers not counted.
-    pub(crate) fn new(most: usize) -> Clients {
-        let most = most.min(Semaphore::MAX_PERMITS);
-        let (tracker, strangers) = (TaskTracker::new(), Strangers::default());
-        Clients { tracker, strangers, most, places: Arc::new(Semaphore::new(most)) }
+    /// Allows `max` clients at a time; unauthenticated connections do not count.
+    pub(crate) fn new(max: usize) -> Clients {
+        let max = max.min(Semaphore::MAX_PERMITS);
+        let (tracker, preauth) = (TaskTracker::new(), PreauthLimiter::default());
+        Clients { tracker, preauth, max, slots: Arc::new(Semaphore::new(max)) }
     }
 
-    /// A place for one more, if there is one.
-    pub(crate) fn place(&self) -> Option<Place> {
-        let permit = self.places.clone().try_acquire_owned().ok()?;
-        Some(Place { _permit: permit })
+    /// Takes a slot if one is free.
+    pub(crate) fn try_acquire(&self) -> Option<ClientSlot> {
+        let permit = self.slots.clone().try_acquire_owned().ok()?;
+        Some(ClientSlot { _permit: permit })
     }
 
-    /// What one more is told.
-    pub(crate) fn too_many(&self) -> String {
-        tracing::warn!(most = self.most, "too many connections: one was turned away");
-        format!("too many connections: the server takes {}", self.most)
+    /// Logs that a client is rejected and returns the error message for it.
+    pub(crate) fn reject(&self) -> String {
+        tracing::warn!(max = self.max, "too many connections: client rejected");
+        format!("too many connections: the limit is {}", self.max)
     }
 }
 
@@ -53,24 +53,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_never_more_than_there_are_places_for() {
-        let (clients, most) = (Clients::new(3), 3);
-        let (inside, seen, begin) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(8));
+    fn number_of_slots_is_never_exceeded() {
+        let (clients, max) = (Clients::new(3), 3);
+        let (active, peak, begin) = (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(8));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     begin.wait();
                     for _ in 0..2000 {
-                        let Some(place) = clients.place() else { continue };
-                        seen.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                        drop(place);
+                        let Some(try_acquire) = clients.try_acquire() else { continue };
+                        peak.fetch_max(active.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        active.fetch_sub(1, Ordering::SeqCst);
+                        drop(try_acquire);
                     }
                 });
             }
         });
-        assert!((1..=most).contains(&seen.load(Ordering::SeqCst)));
-        let places: Vec<Place> = std::iter::from_fn(|| clients.place()).collect();
-        assert_eq!(places.len(), most);
+        assert!((1..=max).contains(&peak.load(Ordering::SeqCst)));
+        let slots: Vec<ClientSlot> = std::iter::from_fn(|| clients.try_acquire()).collect();
+        assert_eq!(slots.len(), max);
     }
 }

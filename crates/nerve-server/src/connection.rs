@@ -1,7 +1,7 @@
-//! One client: its requests run side by side and are answered as they finish; its events come in between.
+//! One client: its requests run side by side after_send are answered as they finish; its events come in between.
 //!
-//! One task reads, answers and writes. What can be answered at once is answered there: no other thread has to wake for it. Everything else gets
-//! a task of its own, and comes back with its reply.
+//! One task reads, answers after_send writes. What can be answered at once is answered there: no other thread has to wake for it. Everything else gets
+//! a task of its own, after_send comes back with its reply.
 //!
 //! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
 //! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
@@ -19,14 +19,14 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Pass;
+use crate::access::Credential;
 use crate::convert::{self, Answer, Request};
 use crate::events::{Filter, Tag};
 pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
-use crate::outgoing::{And, Outgoing, Permits, Reply};
+use crate::outgoing::{AfterSend, Outgoing, Permits, Reply};
 use crate::requests;
-use crate::server::CLOSE_PATIENCE;
-use crate::serving::Serving;
+use crate::server::CLOSE_TIMEOUT;
+use crate::state::ServerState;
 
 /// Requests of one client that are worked on or wait to be written.
 const IN_FLIGHT: usize = 1024;
@@ -47,26 +47,26 @@ const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) type SentAway = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// That of a client who came in with this.
-pub(crate) fn sent_away(pass: Pass) -> SentAway {
+pub(crate) fn sent_away(credential: Credential) -> SentAway {
     Box::pin(async move {
-        pass.changed().await;
-        Pass::CHANGED.to_string()
+        credential.revoked().await;
+        Credential::REVOKED.to_string()
     })
 }
 
 /// Serves one client until it is gone, or until the server closes.
-pub(crate) async fn serve(link: Link, serving: Arc<Serving>) {
+pub(crate) async fn serve(link: Link, serving: Arc<ServerState>) {
     let nothing = Box::pin(std::future::pending());
     talk(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
 }
 
-/// The same for one whose first line has been read, and who may be `sent_away`.
+/// The same for one whose first line has been read, after_send who may be `sent_away`.
 pub(crate) async fn talk(
     mut lines: LineReader<ReadHalf>,
     write: WriteHalf,
     mut hung_up: HungUp,
     mut sent_away: SentAway,
-    serving: Arc<Serving>,
+    serving: Arc<ServerState>,
 ) {
     let mut out = Outgoing::new(write, serving.hub.subscribe(Filter::default(), None));
     let (done, mut replies) = mpsc::channel(DONE);
@@ -103,10 +103,10 @@ pub(crate) async fn talk(
             () = &mut hung_up, if !reads => return,
             // Also one that sends no more: it may listen for as long as it likes. Polled once when it is ready, for it ends this.
             reason = &mut sent_away => {
-                out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), and: And::Nothing });
-                // What is not done by now has no answer, and what is not taken soon is not waited for.
-                (is_sent_away, patience) = (true, CLOSE_PATIENCE);
-                let _ = tokio::time::timeout(CLOSE_PATIENCE, out.write_all()).await;
+                out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), after_send: AfterSend::Nothing });
+                // What is not done by now has no answer, after_send what is not taken soon is not waited for.
+                (is_sent_away, patience) = (true, CLOSE_TIMEOUT);
+                let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
                 break;
             }
             written = out.write(), if writes => if written.is_err() {
@@ -134,7 +134,7 @@ pub(crate) async fn talk(
         if !is_sent_away {
             return out.finish().await.is_ok();
         }
-        matches!(tokio::time::timeout(CLOSE_PATIENCE, out.finish()).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(())))
     };
     tokio::select! {
         closed = last => if closed && !patience.is_zero() {
@@ -145,13 +145,13 @@ pub(crate) async fn talk(
 }
 
 /// Reads what the client of a connection that is closed on this side still sends, until it is silent for so long: a connection that is
-/// left with something unread in it is reset, and what was said last is lost (RFC 9293 §3.10.4). Bounded in bytes and in time.
+/// left with something unread in it is reset, after_send what was said last is lost (RFC 9293 §3.10.4). Bounded in bytes after_send in time.
 pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
     let reading = async {
         let (mut read, mut scrap) = (read.take(LINGER), vec![0; 4096]);
         while let Ok(Ok(1..)) = tokio::time::timeout(silent, read.read(&mut scrap)).await {}
     };
-    let _ = tokio::time::timeout(CLOSE_PATIENCE, reading).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
 }
 
 /// The next frame, as soon as there is room for its answer. Nothing is lost when this is dropped.
@@ -175,32 +175,35 @@ fn line_of(frame: Frame) -> Option<Result<Request, Vec<u8>>> {
     }
 }
 
-/// Where requests are taken. Once it is dropped, no more are, and replies come only of those that are worked on.
+/// Where requests are taken. Once it is dropped, no more are, after_send replies come only of those that are worked on.
 struct Desk {
     done: mpsc::Sender<Reply>,
     gone: CancellationToken,
     large: Arc<Semaphore>,
-    serving: Arc<Serving>,
+    serving: Arc<ServerState>,
 }
 
 impl Desk {
     fn take(&self, request: Result<Request, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
-        let (line, and) = match request {
+        let (line, after_send) = match request {
             Ok(Request::Command { command, answer }) => return self.start(command, answer, permits, out),
             Ok(Request::Subscribe { filter, since, answer }) => {
                 let events = self.serving.hub.subscribe(filter, since);
-                (answer.subscribed(self.serving.hub.last_seq(), &self.serving.id), And::Subscribes(events))
+                (
+                    answer.subscribed(self.serving.hub.last_seq(), &self.serving.id),
+                    AfterSend::Subscribe(events),
+                )
             }
-            Ok(Request::Authenticated { answer }) => (answer.authenticated(), And::Nothing),
+            Ok(Request::Authenticated { answer }) => (answer.authenticated(), AfterSend::Nothing),
             Ok(Request::Shutdown { keep_nodes, answer }) => {
-                (answer.shutting_down(), And::Tells(self.shut_down(keep_nodes)))
+                (answer.shutting_down(), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
             Err(line) => {
                 self.serving.hub.metrics.refused();
-                (line, And::Nothing)
+                (line, AfterSend::Nothing)
             }
         };
-        out.push(Reply { line, permits, and });
+        out.push(Reply { line, permits, after_send });
     }
 
     /// Asks the server to go down once the reply is written, or not taken.
@@ -216,7 +219,7 @@ impl Desk {
 
     /// Works on a request: to its end if that comes at once, else beside the others.
     fn start(&self, mut command: Command, answer: Answer, permits: Permits, out: &mut Outgoing) {
-        let mut and = And::Nothing;
+        let mut after_send = AfterSend::Nothing;
         if let (Command::ExecuteInput(execute), Some(id)) = (&mut command, &answer.request_id)
             && execute.stream
             && execute.background.is_none()
@@ -224,7 +227,7 @@ impl Desk {
             let tag: Tag = self.serving.tag();
             execute.tag = Some(tag);
             out.tag(tag, id.clone());
-            and = And::Ends(tag);
+            after_send = AfterSend::EndTurn(tag);
         }
         let is_brief = convert::is_brief(&command);
         let job = Job {
@@ -232,7 +235,7 @@ impl Desk {
             large: self.large.clone(),
             serving: self.serving.clone(),
             permits,
-            and,
+            after_send,
         };
         if !is_brief {
             tokio::spawn(self.handed_in(job.run(command, answer)));
@@ -260,15 +263,15 @@ impl Desk {
 struct Job {
     gone: CancellationToken,
     large: Arc<Semaphore>,
-    serving: Arc<Serving>,
+    serving: Arc<ServerState>,
     permits: Permits,
-    and: And,
+    after_send: AfterSend,
 }
 
 impl Job {
     /// `None`: nobody waits for the answer any more.
     async fn run(self, command: Command, answer: Answer) -> Option<Reply> {
-        let Job { gone, large, serving, mut permits, and } = self;
+        let Job { gone, large, serving, mut permits, after_send } = self;
         let (at_once, in_the_end) =
             (convert::may_answer_much(&command), convert::may_end_with_much(&command));
         let (gone, large, serving, permit) = (&gone, &large, &serving, &mut permits.large);
@@ -283,7 +286,7 @@ impl Job {
             Some(requests::told(outcome, answer, serving))
         })
         .await?;
-        Some(Reply { line, permits, and })
+        Some(Reply { line, permits, after_send })
     }
 }
 
@@ -322,7 +325,7 @@ mod tests {
         let (read, write) = tokio::io::split(server);
         let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
         let link = Link { read, write, hung_up: Box::pin(std::future::pending()) };
-        let serving = Arc::new(Serving::new(engine()));
+        let serving = Arc::new(ServerState::new(engine()));
         let served = tokio::spawn(serve(link, serving.clone()));
         let (read, mut write) = tokio::io::split(client);
         let mut lines = BufReader::new(read).lines();
@@ -353,7 +356,7 @@ mod tests {
         let (write, client) = tokio::io::duplex(256 << 20);
         let hung_up = Box::pin(std::future::pending());
         let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
-        tokio::spawn(serve(link, Arc::new(Serving::new(engine()))));
+        tokio::spawn(serve(link, Arc::new(ServerState::new(engine()))));
         let (mut lines, mut before) = (BufReader::new(client).lines(), 0);
         while let Some(line) = lines.next_line().await.unwrap() {
             if line.contains("\"slow\"") {

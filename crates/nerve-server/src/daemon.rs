@@ -1,7 +1,8 @@
-//! Who owns a server's name: the lock that proves a live server, the socket beside it, and what a stale one leaves behind.
+//! Ownership of a server name: the lock that proves a live server, the socket, and the removal of stale ones.
 //!
-//! A live server holds an exclusive lock on `<runtime>/<name>.lock` for as long as it lives; the kernel lets go of it however the
-//! process ends. So a socket whose lock is free is stale, and a pid in a file whose lock is free belongs to nobody.
+//! A live server holds an exclusive lock on `<runtime>/<name>.lock`. The kernel releases it however the
+//! process ends. A socket whose lock is free is therefore stale, and so is the pid in a lock file that is
+//! free.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -16,42 +17,44 @@ use nerve_core::host::registry::start_ticks;
 use crate::error::ServerError;
 use crate::paths::{Places, private_directory};
 
-/// A look at the lock (see [`holder`]) takes it for an instant; a starting server waits that out.
-pub(crate) const LOCK_PATIENCE: Duration = Duration::from_millis(500);
-/// A server that is alive answers on its socket and is waited for no longer than this: one that was just killed still listens for a
-/// moment.
-const LAST_BREATH: Duration = Duration::from_millis(150);
+/// Time that a starting server waits for the lock, which [`holder`] takes for a moment to test it.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time that a locked name must answer on its socket to count as running. A process that was just killed
+/// keeps listening for a moment.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(150);
 pub(crate) const LOCK_POLL: Duration = Duration::from_millis(10);
-/// More than any lock file has.
-const LOCK_BYTES: u64 = 512;
+/// Maximum size of a lock file in bytes.
+const MAX_LOCK_BYTES: u64 = 512;
 
-/// A server's name, held: its lock and its socket's path. Dropping it removes the socket and frees the name.
+/// A server name owned by this process. Dropping it removes the socket and frees the name.
 #[derive(Debug)]
-pub struct Claim {
-    /// The name.
+pub struct NameLock {
+    /// The server's name.
     pub name: String,
-    /// Where it listens.
+    /// Path of the Unix socket.
     pub socket: PathBuf,
     lock: File,
 }
 
-/// Where a server listens beside its Unix socket.
+/// Network addresses that a server listens on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// For lines over TCP.
+    /// Address of the line protocol.
     pub tcp: Option<SocketAddr>,
-    /// For HTTP.
+    /// Address of HTTP.
     pub http: Option<SocketAddr>,
-    /// Both over TLS.
+    /// True if both use TLS.
     pub tls: bool,
 }
 
-impl Claim {
-    /// Takes a name: makes the runtime directory, locks, replaces a stale socket, listens. The listener does not block.
+impl NameLock {
+    /// Takes a name: creates the runtime directory, takes the lock, removes a stale socket and listens. The
+    /// returned listener is non-blocking.
     ///
     /// # Errors
-    /// The name is bad or taken, the path too long, or something else stands in the socket's place.
-    pub fn take(places: &Places, name: &str) -> Result<(Claim, UnixListener), ServerError> {
+    /// Returns an error if the name is invalid or taken, the path is too long, or another file is in the
+    /// socket's place.
+    pub fn take(places: &Places, name: &str) -> Result<(NameLock, UnixListener), ServerError> {
         let socket = places.socket(name)?;
         private_directory(&places.runtime)?;
         let mut lock = lock_name(&places.lock(name)?, &socket, name)?;
@@ -61,13 +64,13 @@ impl Claim {
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))
             .map_err(ServerError::io("set the mode of", &socket))?;
         listener.set_nonblocking(true).map_err(ServerError::io("set up", &socket))?;
-        Ok((Claim { name: name.to_string(), socket, lock }, listener))
+        Ok((NameLock { name: name.to_string(), socket, lock }, listener))
     }
 
-    /// Writes where the server listens into its lock file, for [`addresses`].
+    /// Writes the addresses into the lock file, where [`addresses`] finds them.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn announce(&mut self, addresses: &Addresses) -> Result<(), ServerError> {
         let Addresses { tcp, http, tls } = addresses;
         let line = |what: &str, address: &SocketAddr| format!("{what} {address}\n");
@@ -82,16 +85,16 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for NameLock {
     fn drop(&mut self) {
-        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race with a server that
-        // has just opened it.
+        // The lock is still held, so the socket is still ours. The lock file stays: removing it would race
+        // with a server that has just opened it.
         let _ = fs::remove_file(&self.socket);
     }
 }
 
 impl Addresses {
-    /// As `tcp://…` and `http://…`, with TLS `tls://…` and `https://…`.
+    /// Returns the addresses as `tcp://…` and `http://…`, or with TLS as `tls://…` and `https://…`.
     pub fn urls(&self) -> Vec<String> {
         let (tcp, http) = if self.tls { ("tls", "https") } else { ("tcp", "http") };
         let url = |scheme: &str, address: &SocketAddr| format!("{scheme}://{address}");
@@ -100,30 +103,32 @@ impl Addresses {
     }
 }
 
-/// A live process that holds a server's name.
+/// The live process that owns a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// When it was started, in clock ticks since boot (proc(5), stat field 22): tells it from a later process with the same id.
+    /// Start time in clock ticks since boot (proc(5), stat field 22). Detects a later process with the same
+    /// id.
     start: u64,
 }
 
 impl Holder {
-    /// The process with this id is still the one that wrote the lock file, and it is this user's.
+    /// Returns true if the process with this id is still the one that wrote the lock file, and belongs to
+    /// this user.
     pub fn is_same_process(&self) -> bool {
         let uid = rustix::process::getuid().as_raw();
         let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
         owned && start_ticks(self.pid) == Some(self.start)
     }
 
-    /// Sends a signal to the process, if it still is the same.
+    /// Sends a signal to the process if it is still the same one.
     ///
     /// # Errors
-    /// It is gone or is another process by now, or the system refuses.
+    /// Returns `NotFound` if the process is gone or the id was reused, or the error of the system call.
     pub fn signal(&self, signal: rustix::process::Signal) -> std::io::Result<()> {
         let gone = || std::io::Error::new(std::io::ErrorKind::NotFound, "the process is gone");
-        // The pidfd is taken before the check, so the check is about the very process that gets the signal.
+        // The pidfd is opened before the check, so that the check is about the process that gets the signal.
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw).ok_or_else(gone)?;
         let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
         if !self.is_same_process() {
@@ -133,19 +138,19 @@ impl Holder {
     }
 }
 
-/// What a server's lock file says.
+/// State of a server name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// Nobody holds the name.
+    /// No process owns the name.
     Free,
-    /// A live process does; who, if the file could be read.
+    /// A live process owns the name; `None` if its identity could not be read.
     By(Option<Holder>),
 }
 
-/// Who holds a server's name now.
+/// Returns the state of a server name.
 ///
 /// # Errors
-/// The name is bad, or the lock file cannot be opened.
+/// Returns an error if the name is invalid or the lock file cannot be opened.
 pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
     let path = places.lock(name)?;
     let mut file = match File::open(&path) {
@@ -160,7 +165,7 @@ pub fn holder(places: &Places, name: &str) -> Result<Held, ServerError> {
     }
 }
 
-/// Where the server that holds a name listens beside its socket, as far as its lock file says so.
+/// Returns the network addresses of the server that owns a name, as written in its lock file.
 ///
 /// # Errors
 /// See [`holder`].
@@ -192,7 +197,7 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)
         .map_err(ServerError::io("open", path))?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut answered: Option<Instant> = None;
     loop {
         match file.try_lock() {
@@ -202,7 +207,7 @@ fn lock_name(path: &Path, socket: &Path, name: &str) -> Result<File, ServerError
             }
             Err(TryLockError::WouldBlock) => {
                 let answers = UnixStream::connect(socket).is_ok();
-                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= LAST_BREATH;
+                let alive = answers && answered.get_or_insert_with(Instant::now).elapsed() >= SHUTDOWN_GRACE;
                 if alive || Instant::now() >= deadline {
                     let pid = read_identity(&mut file).map(|holder| holder.pid);
                     return Err(ServerError::AlreadyRunning { name: name.to_string(), pid });
@@ -241,11 +246,11 @@ fn read_identity(file: &mut File) -> Option<Holder> {
     Some(Holder { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
-/// What a lock file says: who holds the name, then where it listens.
+/// Reads the lock file: the owner in the first line, then the addresses.
 fn text_of(file: &mut File) -> std::io::Result<String> {
     let mut text = String::new();
     file.rewind()?;
-    file.take(LOCK_BYTES).read_to_string(&mut text)?;
+    file.take(MAX_LOCK_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -259,16 +264,16 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_held_until_the_claim_is_dropped() {
+    fn name_is_owned_until_lock_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        let (mut claim, _listener) = Claim::take(&places, "a").unwrap();
+        let (mut claim, _listener) = NameLock::take(&places, "a").unwrap();
         assert_eq!(fs::metadata(&claim.socket).unwrap().mode() & 0o777, 0o600);
         let Held::By(Some(who)) = holder(&places, "a").unwrap() else { panic!("not held") };
         assert_eq!(who.pid, std::process::id());
         assert!(who.is_same_process());
-        let again = Claim::take(&places, "a").unwrap_err();
+        let again = NameLock::take(&places, "a").unwrap_err();
         assert!(matches!(again, ServerError::AlreadyRunning { pid: Some(pid), .. } if pid == who.pid));
         assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
         let listens = Addresses { tcp: "[::1]:4000".parse().ok(), http: None, tls: true };
@@ -280,34 +285,34 @@ mod tests {
         assert_eq!(addresses(&places, "a").unwrap(), Addresses::default());
         assert!(!socket.exists());
         assert_eq!(holder(&places, "a").unwrap(), Held::Free);
-        drop(Claim::take(&places, "a").unwrap());
+        drop(NameLock::take(&places, "a").unwrap());
     }
 
     #[test]
-    fn a_stale_socket_is_replaced_and_a_file_is_not() {
+    fn stale_socket_is_replaced_but_a_file_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         private_directory(&places.runtime).unwrap();
         drop(UnixListener::bind(places.socket("a").unwrap()).unwrap());
         assert!(places.socket("a").unwrap().exists());
-        drop(Claim::take(&places, "a").unwrap());
+        drop(NameLock::take(&places, "a").unwrap());
         let path = places.socket("b").unwrap();
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Claim::take(&places, "b"), Err(ServerError::NotASocket { .. })));
+        assert!(matches!(NameLock::take(&places, "b"), Err(ServerError::NotASocket { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]
-    fn a_listener_without_the_lock_is_left_alone() {
+    fn listener_without_lock_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let places = places(dir.path());
         private_directory(&places.runtime).unwrap();
         let _other = UnixListener::bind(places.socket("a").unwrap()).unwrap();
-        assert!(matches!(Claim::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
+        assert!(matches!(NameLock::take(&places, "a"), Err(ServerError::ForeignListener { .. })));
     }
 
     #[test]
-    fn a_pid_of_another_process_is_never_signalled() {
+    fn reused_pid_is_never_signalled() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let stranger = Holder { pid: child.id(), start: 1 };
         assert!(!stranger.is_same_process());

@@ -1,4 +1,4 @@
-//! Why a server could not start or go on, and what to do about it.
+//! Errors of the server itself, with hints.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,88 +6,88 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::name::NameError;
 
-/// An error of the server itself; errors of single requests are answered on their connection.
+/// An error of the server itself. Errors of single requests are sent to their client instead.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The name breaks the name rule (seed channel-history §5.2).
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Another live process holds the name.
+    /// Another live process owns the name.
     #[error("server '{name}' is already running{}", pid.map(|pid| format!(", pid {pid}")).unwrap_or_default())]
     AlreadyRunning {
-        /// The name.
+        /// The server's name.
         name: String,
-        /// Who holds it, if its lock file says so.
+        /// The owner's process id, if the lock file could be read.
         pid: Option<u32>,
     },
-    /// The kernel takes socket paths of at most 107 bytes.
-    #[error("the socket path is {} bytes long and may be at most {max}: {}", path.as_os_str().len(), path.display())]
+    /// The path of the socket exceeds the kernel's limit of 107 bytes.
+    #[error("socket path too long ({} bytes, at most {max}): {}", path.as_os_str().len(), path.display())]
     PathTooLong {
-        /// The path.
+        /// Path of the socket.
         path: PathBuf,
-        /// The most bytes there may be.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// Something that is not ours stands where the socket should be.
-    #[error("{} exists and is not a socket; it was left alone", path.display())]
+    /// A file that is not a socket is in the socket's place.
+    #[error("{} exists and is not a socket", path.display())]
     NotASocket {
-        /// The path.
+        /// The socket's path.
         path: PathBuf,
     },
     /// A process that does not hold the lock listens on the socket.
-    #[error("another program listens on {}", path.display())]
+    #[error("another program is listening on {}", path.display())]
     ForeignListener {
-        /// The path.
+        /// The socket's path.
         path: PathBuf,
     },
-    /// The directory is not safe to put a socket into.
-    #[error("{} cannot hold sockets: {problem}", path.display())]
+    /// The directory is not safe for sockets.
+    #[error("unsafe socket directory {}: {problem}", path.display())]
     UnsafeDirectory {
-        /// The path.
+        /// Path of the directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is not safe.
         problem: String,
     },
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Port {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others could read what is said there.
-    #[error("{address} is not loopback: it needs TLS")]
+    /// An address that is not loopback needs TLS.
+    #[error("{address} needs TLS: it is not a loopback address")]
     NeedsTls {
         /// The address.
         address: SocketAddr,
     },
-    /// The file cannot hold a secret, or holds none.
-    #[error("{} is no token file: {problem}", path.display())]
+    /// The token file has unsafe permissions or holds no token.
+    #[error("invalid token file {}: {problem}", path.display())]
     UnsafeToken {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         problem: String,
     },
     /// A certificate or key cannot be used.
-    #[error("{} holds no {what}: {problem}", path.display())]
+    #[error("no valid {what} in {}: {problem}", path.display())]
     BadTls {
-        /// The path.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// What the file should contain.
         what: &'static str,
-        /// Why it does not.
+        /// Why it cannot be used.
         problem: String,
     },
-    /// A call to the system failed.
+    /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried: `create`, `lock` …
+        /// The action: `create`, `lock` …
         what: &'static str,
-        /// On what.
+        /// Path that the action was applied to.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -98,7 +98,7 @@ impl ServerError {
         move |source| ServerError::Io { what, path, source }
     }
 
-    /// What to do about it, where there is something to do.
+    /// Returns what the user can do about the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             ServerError::AlreadyRunning { name, .. } => {
@@ -110,18 +110,22 @@ impl ServerError {
             ServerError::NotASocket { path } | ServerError::ForeignListener { path } => {
                 Some(format!("move {} away or choose another server name", path.display()))
             }
-            ServerError::UnsafeDirectory { path, .. } => {
-                Some(format!("it must be yours with mode 0700: chmod 700 {}", path.display()))
-            }
-            ServerError::NeedsTls { .. } => Some(
-                "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure if the network is your own".to_string(),
-            ),
-            ServerError::Port { .. } => Some("choose another port, or 0 for any".to_string()),
-            ServerError::UnsafeToken { path, .. } => Some(format!(
-                "it must hold a token and be yours with mode 0600: chmod 600 {0}, or move it away and 'nerve token rotate' makes a new one",
+            ServerError::UnsafeDirectory { path, .. } => Some(format!(
+                "the directory must belong to you and have mode 0700: chmod 700 {}",
                 path.display()
             )),
-            ServerError::BadTls { .. } => Some("both must be PEM files, the key not encrypted and with mode 0600".to_string()),
+            ServerError::NeedsTls { .. } => Some(
+                "use --tls-cert and --tls-key, listen on 127.0.0.1, or pass --insecure in a trusted network"
+                    .to_string(),
+            ),
+            ServerError::Port { .. } => Some("choose another port, or 0 for any free one".to_string()),
+            ServerError::UnsafeToken { path, .. } => Some(format!(
+                "the file must hold a token, belong to you and have mode 0600: chmod 600 {0}, or move it away and run 'nerve token rotate'",
+                path.display()
+            )),
+            ServerError::BadTls { .. } => {
+                Some("both must be PEM files, the key not encrypted and with mode 0600".to_string())
+            }
             ServerError::Name(_) | ServerError::Io { .. } => None,
         }
     }

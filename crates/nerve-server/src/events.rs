@@ -1,4 +1,5 @@
-//! Events from the engine to subscribers: one bounded queue for each, so that a slow one holds nobody up.
+//! Distributes the engine's events to subscribers, each with a bounded queue, so that a slow one delays no
+//! other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,60 +11,60 @@ use tokio::sync::{Notify, broadcast};
 use crate::convert;
 use crate::metrics::Metrics;
 
-/// Events that wait for one subscriber; the oldest are dropped for newer ones.
+/// Maximum number of events in a subscriber's queue; the oldest are dropped.
 const QUEUE_EVENTS: usize = 1024;
-/// The same in bytes: chunks of output can be large.
+/// Maximum size of a subscriber's queue in bytes: chunks of output can be large.
 const QUEUE_BYTES: usize = 8 * 1024 * 1024;
-/// Past events that a subscriber can ask for with `since`.
+/// Number of past events that a subscriber can request with `since`.
 const RING_EVENTS: usize = 4096;
-/// The same in bytes.
+/// Maximum size of the past events in bytes.
 const RING_BYTES: usize = 16 * 1024 * 1024;
 
-/// Takes events from the engine, keeps the last ones, hands them to subscribers.
+/// Receives events from the engine, keeps the latest ones and hands them to subscribers.
 ///
-/// Whoever calls [`Hub::forward`] first does the work. A connection calls it before it queues a reply, so that the events that led to
-/// a reply are always before it, with no hand-over between tasks in the way.
+/// The first caller of [`Hub::forward`] does the work. A connection calls it before it queues a reply, so
+/// that the events that led to the reply are queued before it.
 #[derive(Debug)]
 pub(crate) struct Hub {
     inner: Mutex<Inner>,
-    /// What is counted of them, and of what else the server does.
+    /// Counters of events and of everything else that the server does.
     pub(crate) metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
 struct Inner {
     engine: broadcast::Receiver<EngineEvent>,
-    ring: Bounded,
+    ring: EventBuffer,
     last_seq: u64,
     subscribers: Vec<Weak<Queue>>,
     metrics: Arc<Metrics>,
 }
 
-/// By what a connection knows the chunks of a turn that it asked for; no two turns of a server have the same.
+/// Identifies the output chunks of one turn for the connection that requested it. Unique within a server.
 pub(crate) type Tag = u64;
 
-/// One event, ready to be sent.
+/// An event in its encoded form.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct OutgoingEvent {
     seq: u64,
     tag: Option<Tag>,
     event: EventMessage,
     line: Vec<u8>,
 }
 
-impl Published {
-    fn new(event: EngineEvent) -> Published {
+impl OutgoingEvent {
+    fn new(event: EngineEvent) -> OutgoingEvent {
         let tag = match event.kind {
             EventKind::OutputChunk { tag, .. } => tag,
             _ => None,
         };
         let event = convert::event(event);
-        Published { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
+        OutgoingEvent { seq: event.seq, tag, line: convert::event_line(event.clone()), event }
     }
 
-    /// Its lines for a subscriber, who asked for the turns in `asked`.
-    fn lines(&self, filter: &Filter, asked: &HashMap<Tag, RequestId>) -> Vec<u8> {
-        let request = self.tag.and_then(|tag| asked.get(&tag));
+    /// Returns the event's lines for a subscriber; `requests`: its own requests, by tag.
+    fn lines(&self, filter: &Filter, requests: &HashMap<Tag, RequestId>) -> Vec<u8> {
+        let request = self.tag.and_then(|tag| requests.get(&tag));
         let mut lines = match request {
             Some(request) => convert::event_line(convert::of_request(self.event.clone(), request)),
             None => self.line.clone(),
@@ -78,23 +79,23 @@ impl Published {
     }
 }
 
-/// What a subscriber wants.
+/// Selects the events of a subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// Only of this node.
+    /// Only events of this node.
     pub(crate) node: Option<String>,
-    /// Only of this session.
+    /// Only events of this session.
     pub(crate) session: Option<String>,
-    /// Only of this run.
+    /// Only events of this run.
     pub(crate) run: Option<String>,
-    /// Only of these types; all if `None`, none if empty.
+    /// Only events of these types; all if `None`, none if empty.
     pub(crate) types: Option<Vec<EventType>>,
-    /// Also under the names of the first nerve.
+    /// Also send each event under its deprecated name.
     pub(crate) aliases: bool,
 }
 
 impl Filter {
-    fn lets_through(&self, event: &EventMessage) -> bool {
+    fn matches(&self, event: &EventMessage) -> bool {
         let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         is(&self.node, &event.node_id)
             && is(&self.session, &event.session_id)
@@ -103,55 +104,55 @@ impl Filter {
     }
 }
 
-/// The events one subscriber has still to get.
+/// The events that one subscriber has not received yet.
 #[derive(Debug)]
 pub(crate) struct Queue {
     filter: Filter,
-    waiting: Mutex<Waiting>,
+    pending: Mutex<Pending>,
     filled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    events: Bounded,
-    /// Dropped before the first of `events`.
+struct Pending {
+    events: EventBuffer,
+    /// Number of events dropped before the first of `events`.
     dropped: u64,
 }
 
 impl Hub {
     pub(crate) fn new(engine: broadcast::Receiver<EngineEvent>) -> Hub {
-        let (ring, metrics) = (Bounded::default(), Arc::new(Metrics::new()));
+        let (ring, metrics) = (EventBuffer::default(), Arc::new(Metrics::new()));
         let inner = Inner { engine, ring, last_seq: 0, subscribers: Vec::new(), metrics: metrics.clone() };
         Hub { inner: Mutex::new(inner), metrics }
     }
 
-    /// Hands on all events the engine has published so far.
+    /// Forwards all events that the engine has published so far.
     pub(crate) fn forward(&self) {
         use broadcast::error::TryRecvError;
         let mut inner = lock(&self.inner);
         loop {
             match inner.engine.try_recv() {
                 Ok(event) => inner.publish(event),
-                Err(TryRecvError::Lagged(count)) => inner.lost(count),
+                Err(TryRecvError::Lagged(count)) => inner.record_lag(count),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
     }
 
-    /// The number of the newest event so far.
+    /// Returns the sequence number of the newest event.
     pub(crate) fn last_seq(&self) -> u64 {
         lock(&self.inner).last_seq
     }
 
-    /// A queue that gets what `filter` lets through: events later than `since` if given, else events from now on. Past events
-    /// that are not kept any more count as dropped.
+    /// Creates a queue for the events that match `filter`: those after `since` if given, otherwise new ones
+    /// only. Past events that are no longer available count as dropped.
     pub(crate) fn subscribe(&self, filter: Filter, since: Option<u64>) -> Arc<Queue> {
         self.forward();
         let mut inner = lock(&self.inner);
-        let queue = Arc::new(Queue { filter, waiting: Mutex::default(), filled: Notify::new() });
+        let queue = Arc::new(Queue { filter, pending: Mutex::default(), filled: Notify::new() });
         if let Some(since) = since {
             let oldest = inner.ring.events.front().map_or(inner.last_seq + 1, |event| event.seq);
-            lock(&queue.waiting).dropped = oldest.saturating_sub(since.saturating_add(1));
+            lock(&queue.pending).dropped = oldest.saturating_sub(since.saturating_add(1));
             for event in inner.ring.events.iter().filter(|event| event.seq > since) {
                 queue.push(event);
             }
@@ -163,8 +164,8 @@ impl Hub {
 
 impl Inner {
     fn publish(&mut self, event: EngineEvent) {
-        self.metrics.happened(&event.kind);
-        let event = Arc::new(Published::new(event));
+        self.metrics.observe(&event.kind);
+        let event = Arc::new(OutgoingEvent::new(event));
         self.metrics.published(&event.event.event_type);
         self.last_seq = event.seq;
         let mut dropped = 0;
@@ -179,52 +180,52 @@ impl Inner {
         self.ring.push(event, RING_EVENTS, RING_BYTES);
     }
 
-    fn lost(&mut self, count: u64) {
+    fn record_lag(&mut self, count: u64) {
         tracing::warn!(count, "events were lost between the engine and the server");
         self.metrics.events_lost(count);
         for queue in self.subscribers.iter().filter_map(Weak::upgrade) {
-            lock(&queue.waiting).dropped += count;
+            lock(&queue.pending).dropped += count;
         }
     }
 }
 
 impl Queue {
-    /// Adds one, if it is wanted, and says how many others had to go for it.
-    fn push(&self, event: &Arc<Published>) -> u64 {
-        if !self.filter.lets_through(&event.event) {
+    /// Adds an event if it matches and returns the number of evicted ones.
+    fn push(&self, event: &Arc<OutgoingEvent>) -> u64 {
+        if !self.filter.matches(&event.event) {
             return 0;
         }
-        let mut waiting = lock(&self.waiting);
-        let gone = waiting.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
-        waiting.dropped += gone;
-        drop(waiting);
+        let mut pending = lock(&self.pending);
+        let evicted = pending.events.push(event.clone(), QUEUE_EVENTS, QUEUE_BYTES);
+        pending.dropped += evicted;
+        drop(pending);
         self.filled.notify_one();
-        gone
+        evicted
     }
 
-    /// How many events wait, and whether any were dropped before them.
+    /// Returns the number of queued events; a notice about dropped ones counts as an event.
     pub(crate) fn len(&self) -> usize {
-        let waiting = lock(&self.waiting);
-        waiting.events.events.len() + usize::from(waiting.dropped > 0)
+        let pending = lock(&self.pending);
+        pending.events.events.len() + usize::from(pending.dropped > 0)
     }
 
-    /// The next lines to send, if there are any: an event, under its old name too if that was asked for, and before it how many
-    /// were dropped. Chunks of the turns in `asked` name the request.
-    pub(crate) fn try_next(&self, asked: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
+    /// Returns the next lines to send: a notice about dropped events and an event, also under its deprecated
+    /// name if the filter says so. Chunks of the turns in `requests` carry the request's id.
+    pub(crate) fn try_next(&self, requests: &HashMap<Tag, RequestId>) -> Option<Vec<u8>> {
         let (dropped, event) = self.pop()?;
-        let lines = event.map(|event| event.lines(&self.filter, asked)).unwrap_or_default();
+        let lines = event.map(|event| event.lines(&self.filter, requests)).unwrap_or_default();
         Some(match dropped {
-            Some((_, told)) => [told, lines].concat(),
+            Some((_, notice)) => [notice, lines].concat(),
             None => lines,
         })
     }
 
-    /// Waits until something may have come that [`Queue::try_next`] has not given out.
+    /// Waits until [`Queue::try_next`] may return something new.
     pub(crate) async fn filled(&self) {
         self.filled.notified().await;
     }
 
-    /// The same as [`Queue::try_next`], each line by itself with its number.
+    /// Like [`Queue::try_next`], but returns each line separately, with its sequence number.
     pub(crate) fn try_next_events(&self) -> Option<Vec<(u64, Vec<u8>)>> {
         let (dropped, event) = self.pop()?;
         let mut lines: Vec<(u64, Vec<u8>)> = dropped.into_iter().collect();
@@ -235,7 +236,7 @@ impl Queue {
         Some(lines)
     }
 
-    /// The same, waiting for them. Nothing is lost if the wait is given up.
+    /// Like [`Queue::try_next_events`], but waits for an event. Cancel-safe.
     pub(crate) async fn next_events(&self) -> Vec<(u64, Vec<u8>)> {
         loop {
             if let Some(events) = self.try_next_events() {
@@ -245,51 +246,51 @@ impl Queue {
         }
     }
 
-    /// The line that says how many were dropped, if any were, and the event after them, if one waits.
-    fn pop(&self) -> Option<Popped> {
-        let mut waiting = lock(&self.waiting);
-        let dropped = std::mem::take(&mut waiting.dropped);
-        let event = waiting.events.pop();
-        drop(waiting);
-        let told = (dropped > 0).then(|| {
-            let told = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
-            (told.seq, convert::event_line(told))
+    /// Returns the notice about dropped events, if there is one, and the event after it.
+    fn pop(&self) -> Option<Drained> {
+        let mut pending = lock(&self.pending);
+        let dropped = std::mem::take(&mut pending.dropped);
+        let event = pending.events.pop();
+        drop(pending);
+        let notice = (dropped > 0).then(|| {
+            let notice = convert::events_dropped(dropped, event.as_ref().map(|event| event.seq));
+            (notice.seq, convert::event_line(notice))
         });
-        (told.is_some() || event.is_some()).then_some((told, event))
+        (notice.is_some() || event.is_some()).then_some((notice, event))
     }
 }
 
-/// A line with its number, and an event.
-type Popped = (Option<(u64, Vec<u8>)>, Option<Arc<Published>>);
+/// A notice with its sequence number, and an event.
+type Drained = (Option<(u64, Vec<u8>)>, Option<Arc<OutgoingEvent>>);
 
-/// Events, oldest first, within limits.
+/// A queue of events with limits, oldest first.
 #[derive(Debug, Default)]
-struct Bounded {
-    events: VecDeque<Arc<Published>>,
+struct EventBuffer {
+    events: VecDeque<Arc<OutgoingEvent>>,
     bytes: usize,
 }
 
-impl Bounded {
-    /// Adds one and says how many of the oldest had to go.
-    fn push(&mut self, event: Arc<Published>, max_events: usize, max_bytes: usize) -> u64 {
+impl EventBuffer {
+    /// Adds an event and returns the number of evicted ones.
+    fn push(&mut self, event: Arc<OutgoingEvent>, max_events: usize, max_bytes: usize) -> u64 {
         self.bytes += event.line.len();
         self.events.push_back(event);
-        let mut gone = 0;
+        let mut evicted = 0;
         while self.events.len() > max_events || (self.bytes > max_bytes && self.events.len() > 1) {
             self.pop();
-            gone += 1;
+            evicted += 1;
         }
-        gone
+        evicted
     }
 
-    fn pop(&mut self) -> Option<Arc<Published>> {
+    fn pop(&mut self) -> Option<Arc<OutgoingEvent>> {
         let event = self.events.pop_front()?;
         self.bytes -= event.line.len();
         Some(event)
     }
 }
 
-/// No code panics while it holds one of these locks; if it did, the events inside would still be whole.
+/// The data stay consistent even if a lock is poisoned.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -324,7 +325,7 @@ mod tests {
         }
     }
 
-    /// What waits in a queue: type and number, for dropped ones type and count.
+    /// Returns the type and sequence number of all queued events; for dropped ones the count.
     fn drain(queue: &Queue) -> Vec<(String, u64)> {
         let mut seen = Vec::new();
         while let Some(lines) = queue.try_next(&HashMap::new()) {
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_the_oldest_and_says_how_many_where_they_were() {
+    fn full_queue_drops_oldest_and_reports_count() {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter::default(), None);
         for _ in 0..QUEUE_EVENTS + 10 {
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn large_events_count_by_their_bytes() {
+    fn queue_is_bounded_by_bytes() {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter::default(), None);
         for turn in 0..10 {
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filtered_out_takes_no_room_and_is_not_counted() {
+    fn filtered_events_do_not_count() {
         let (mut engine, hub) = Engine::with_hub();
         let filter = Filter {
             node: Some("b".to_string()),
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_run_only_its_own_events_come() {
+    fn run_filter_selects_events_of_one_run() {
         let (mut engine, hub) = Engine::with_hub();
         let queue = hub.subscribe(Filter { run: Some("r1".to_string()), ..Filter::default() }, None);
         for run in ["r1", "r2"] {
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn past_events_come_first_and_what_is_not_kept_any_more_counts_as_dropped() {
+    fn since_replays_ring_and_counts_missing_events() {
         let (mut engine, hub) = Engine::with_hub();
         for _ in 0..RING_EVENTS + 100 {
             engine.ready("a");
@@ -411,7 +412,8 @@ mod tests {
         assert_eq!(drain(&tail), [ready(last - 1), ready(last), ready(last + 1)]);
         let all = Filter { types: Some(vec![EventType::NodeReady]), ..Filter::default() };
         let queue = hub.subscribe(all, Some(0));
-        // 101 are gone from the ring, the rest does not fit into one queue: the newest are there, the count is right.
+        // 101 events have left the ring, and the rest exceeds the queue: the newest are there, and the count
+        // is right.
         let seen = drain(&queue);
         assert_eq!(seen[0], ("EVENTS_DROPPED".to_string(), last + 1 - QUEUE_EVENTS as u64));
         assert_eq!(seen.len(), QUEUE_EVENTS + 1);
@@ -420,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_that_was_too_slow_for_the_engine_tells_all() {
+    fn lag_behind_engine_is_reported() {
         let (events, receiver) = broadcast::channel(4);
         let (mut engine, hub) = (Engine { events, seq: 0 }, Hub::new(receiver));
         let queue = hub.subscribe(Filter::default(), None);
@@ -432,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn subscribers_that_are_gone_are_forgotten() {
+    fn dropped_subscribers_are_removed() {
         let (mut engine, hub) = Engine::with_hub();
         for _ in 0..10 {
             drop(hub.subscribe(Filter::default(), None));

@@ -1,4 +1,4 @@
-//! The HTTP gate of a server without the server: the same rules for who comes in, and behind it services of other crates alone.
+//! The HTTP gate without an engine: the same authentication and limits, with only mounted services behind it.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -6,74 +6,74 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Door, address};
+use crate::access::{Authenticator, address};
 use crate::error::ServerError;
-use crate::http::{self, Closing, Gatekeeper, Mount, Site};
-use crate::server::{CLOSE_PATIENCE, Clients, ServerConfig};
-use crate::tcp::Port;
+use crate::http::{self, Closing, Gate, Mount, Site};
+use crate::server::{CLOSE_TIMEOUT, Clients, ServerConfig};
+use crate::tcp::TcpPort;
 
-/// A port that is listened on and not served yet: clients that connect wait.
+/// A bound port that is not served yet: clients that connect wait.
 #[derive(Debug)]
 pub struct Front {
-    port: Port,
+    port: TcpPort,
     tls: bool,
-    door: Door,
+    authenticator: Authenticator,
     names: Vec<String>,
     mounts: Vec<Mount>,
     max_connections: usize,
 }
 
 impl Front {
-    /// Listens at `address`, as `config` says of HTTP: names, token, TLS, how many connections, and what is served. The token is made
-    /// if there is none.
+    /// Binds `address` with the HTTP settings of `config`: names, token, TLS, connection limit and mounts.
+    /// Creates the token if there is none.
     ///
     /// # Errors
-    /// The address is taken or needs TLS; the token or the certificate cannot be used.
+    /// Returns an error if the address is taken or needs TLS, or the token or certificate cannot be used.
     pub fn bind(config: &ServerConfig, address: SocketAddr) -> Result<Front, ServerError> {
         address::check(address, config.tls.is_some(), config.insecure)?;
         config.token.obtain()?;
         Ok(Front {
-            port: Port::bind(config, address, http::PROTOCOLS)?,
+            port: TcpPort::bind(config, address, http::PROTOCOLS)?,
             tls: config.tls.is_some(),
-            door: Door::new(config.token.clone()),
+            authenticator: Authenticator::new(config.token.clone()),
             names: config.http_names.clone(),
             mounts: config.mounts.clone(),
             max_connections: config.max_connections,
         })
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Returns the bound address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// The same as a URL, without a path.
+    /// Returns the base URL, without a path.
     pub fn url(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.address())
     }
 
-    /// Answers until `stop` ends; then tells the services, gives answers on their way a moment, and closes. Must be called within a
-    /// tokio runtime.
+    /// Serves requests until `stop` completes. Then notifies the services, gives pending responses a moment
+    /// and closes. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The port cannot be used.
+    /// Returns an error if the port cannot be used.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Front { port, door, names, mounts, max_connections, .. } = self;
+        let Front { port, authenticator, names, mounts, max_connections, .. } = self;
         let clients = Clients::new(max_connections);
         let closing = CancellationToken::new();
-        let door = Arc::new(door);
-        let keeper = Gatekeeper::new(clients.clone(), door.clone(), &names, port.address().ip());
+        let authenticator = Arc::new(authenticator);
+        let gate = Gate::new(clients.clone(), authenticator.clone(), &names, port.address().ip());
         let end = Closing::new(closing.clone(), clients.tracker.clone());
-        let site = Site::of_mounts(keeper, &mounts, &end);
+        let site = Site::of_mounts(gate, &mounts, &end);
         let outcome = tokio::select! {
-            outcome = port.accept(&clients, move |visitor| http::serve(visitor, site.clone())) => outcome,
-            () = door.watch() => Ok(()),
+            outcome = port.accept(&clients, move |client| http::serve(client, site.clone())) => outcome,
+            () = authenticator.watch() => Ok(()),
             () = stop => Ok(()),
         };
         closing.cancel();
         clients.tracker.close();
-        if tokio::time::timeout(CLOSE_PATIENCE, clients.tracker.wait()).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, clients.tracker.wait()).await.is_err() {
             tracing::warn!(clients = clients.tracker.len(), "clients did not read what was left for them");
         }
         outcome

@@ -1,4 +1,4 @@
-//! An engine served to one client in the same process: over a pair of sockets that are in no folder.
+//! Serves an engine to one client in the same process, over an unnamed pair of sockets.
 
 use std::io;
 use std::sync::Arc;
@@ -9,51 +9,53 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, Link};
-use crate::server::{forward_events, go_down};
-use crate::serving::Serving;
+use crate::server::{forward_events, shut_down_nodes};
+use crate::state::ServerState;
 
-/// A server for one client. It ends when its client leaves or sends SHUTDOWN; then all nodes are stopped. Dropping this does not end
-/// it.
+/// A server for one client in this process. It ends when the client leaves or sends SHUTDOWN, and then stops
+/// all nodes. Dropping the handle does not end it.
 #[derive(Debug)]
 pub struct InProcess {
-    serving: Arc<Serving>,
+    state: Arc<ServerState>,
     task: JoinHandle<()>,
 }
 
-/// Serves an engine to the client that gets the stream: the same wire as over a server's socket. Must be called within a tokio runtime.
+/// Starts a server and returns the client's end of the stream, which speaks the same protocol as a server's
+/// socket. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// The system has no more descriptors.
+/// Returns an error if the system has no free file descriptors.
 pub fn serve_in_process(engine: Engine) -> io::Result<(UnixStream, InProcess)> {
     let (client, server) = UnixStream::pair()?;
-    let serving = Arc::new(Serving::new(engine));
-    let task = tokio::spawn(serve(Link::unix(server)?, serving.clone()));
-    Ok((client, InProcess { serving, task }))
+    let state = Arc::new(ServerState::new(engine));
+    let task = tokio::spawn(serve(Link::unix(server)?, state.clone()));
+    Ok((client, InProcess { state, task }))
 }
 
 impl InProcess {
-    /// Waits for the end, until all nodes are stopped.
+    /// Waits until the server has ended and all nodes are stopped.
     pub async fn ended(self) {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the server in this process failed");
         }
     }
 
-    /// Ends it: stops all nodes, or with `keep_nodes` leaves those that run in hosts. The client gets the answers that are due.
+    /// Ends the server. Stops all nodes, or with `keep_nodes` leaves those that run in hosts. Pending replies
+    /// are sent.
     pub async fn stop(self, keep_nodes: bool) {
-        self.serving.shut_down(keep_nodes);
+        self.state.shut_down(keep_nodes);
         self.ended().await;
     }
 }
 
-async fn serve(link: Link, serving: Arc<Serving>) {
+async fn serve(link: Link, state: Arc<ServerState>) {
     let clients = TaskTracker::new();
-    let forwarding = tokio::spawn(forward_events(serving.clone()));
-    let connection = clients.spawn(connection::serve(link, serving.clone()));
+    let forwarding = tokio::spawn(forward_events(state.clone()));
+    let connection = clients.spawn(connection::serve(link, state.clone()));
     tokio::select! {
         _ = connection => {}
-        () = serving.stopping.cancelled() => {}
+        () = state.stopping.cancelled() => {}
     }
-    go_down(&serving, &clients).await;
+    shut_down_nodes(&state, &clients).await;
     forwarding.abort();
 }

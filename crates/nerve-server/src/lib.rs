@@ -1,23 +1,25 @@
-//! The engine served over a Unix socket, TCP and HTTP, or to a client in the same process: one JSON object a line.
+//! Serves the engine over a Unix socket, TCP and HTTP, or to a client in the same process. The protocol is one JSON
+//! object per line.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`paths`] | where sockets, locks, logs and histories are |
-//! | [`daemon`] | who owns a server's name: lock, socket, stale ones |
-//! | [`server`] | from start to stop: what it listens on, the way down |
-//! | [`access`] | tokens, TLS, and which addresses need it |
-//! | `unix`, `tcp`, `http` | the ways in |
-//! | [`front`] | the HTTP gate with services of other crates behind it, and no engine |
-//! | `entry` | the first line over TCP: the token |
-//! | `in_process` | the same for one client in the same process |
-//! | `clients` | how many there are |
-//! | `link` | the two ends of a client's stream |
-//! | `connection` | one client: requests side by side |
-//! | `outgoing` | what goes to it: replies and events in order |
-//! | `requests` | a request given to the engine |
-//! | `metrics` | numbers for Prometheus |
+//! | [`paths`] | locations of sockets, locks, logs and histories |
+//! | [`daemon`] | ownership of a server's name: lock and socket |
+//! | [`server`] | a server's life cycle |
+//! | [`access`] | authentication, TLS, limits for unauthenticated clients |
+//! | `unix`, `tcp`, `http` | the transports |
+//! | [`front`] | the HTTP gate with mounted services and no engine |
+//! | `handshake` | AUTHENTICATE over TCP |
+//! | `in_process` | a server for one client in the same process |
+//! | `clients` | the limit of clients |
+//! | `link` | the two halves of a client's stream |
+//! | `connection` | one client: concurrent requests |
+//! | `outgoing` | replies and events to a client, in order |
+//! | `requests` | executes requests |
+//! | `state` | state shared by all connections |
+//! | `metrics` | metrics for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
-//! | `convert` | the only place that maps core and wire to each other |
+//! | `convert` | the only conversion between engine and protocol types |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
@@ -45,10 +47,10 @@ mod clients;
 mod connection;
 mod convert;
 pub mod daemon;
-mod entry;
 pub mod error;
 mod events;
 pub mod front;
+mod handshake;
 mod http;
 mod in_process;
 mod link;
@@ -57,7 +59,7 @@ mod outgoing;
 pub mod paths;
 mod requests;
 pub mod server;
-mod serving;
+mod state;
 mod tcp;
 mod unix;
 
@@ -83,38 +85,38 @@ pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerEr
     Server::bind(config)?.run(engine, stop).await
 }
 
-/// A finished turn as EXECUTE_INPUT answers it: for programs that use an engine without a server.
+/// Converts a finished turn to the reply of EXECUTE_INPUT, for programs that use an engine without a server.
 pub fn execute_data(response: Response) -> ExecuteData {
     convert::execute_data(response)
 }
 
-/// The description of the HTTP interface, as OpenAPI 3.1 in JSON: what `GET /openapi.json` answers.
+/// Returns the OpenAPI 3.1 description of the HTTP interface, as served at `GET /openapi.json`.
 pub fn openapi() -> String {
     http::document()
 }
 
-/// Ends when the process is told to end. The signals are listened for from the call on, not from the first poll: call it before
-/// anything is started that a signal must not leave behind.
+/// Completes when the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT. The handlers are installed by the call, not by
+/// the first poll: call it before starting anything that a signal must not leave behind.
 pub fn stop_signal() -> impl Future<Output = ()> {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
     let mut signals = kinds.map(|kind| signal(kind).ok());
     async move {
         let [term, interrupt, hangup, quit] = &mut signals;
         tokio::select! {
-            () = one(term) => {}
-            () = one(interrupt) => {}
-            () = one(hangup) => {}
-            () = one(quit) => {}
+            () = received(term) => {}
+            () = received(interrupt) => {}
+            () = received(hangup) => {}
+            () = received(quit) => {}
         }
     }
 }
 
-async fn one(signal: &mut Option<tokio::signal::unix::Signal>) {
+async fn received(signal: &mut Option<tokio::signal::unix::Signal>) {
     match signal {
         Some(signal) => {
             signal.recv().await;
         }
-        // It cannot be listened for: the other ways to stop remain.
+        // No handler could be installed: other ways to stop remain.
         None => std::future::pending().await,
     }
 }

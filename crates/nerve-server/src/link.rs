@@ -1,4 +1,4 @@
-//! The two ends of a client's stream, and how it is known that nobody is at its other end.
+//! The two halves of a client's stream, and the detection of a closed peer.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -9,7 +9,7 @@ use std::task::{Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-/// The two ends of one client's stream, whatever it came over.
+/// Both halves of a client's stream, whatever the transport.
 pub(crate) struct Link {
     pub(crate) read: ReadHalf,
     pub(crate) write: WriteHalf,
@@ -18,14 +18,14 @@ pub(crate) struct Link {
 
 pub(crate) type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
 pub(crate) type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
-/// Ends when the other side has closed both directions; not when it only sends no more.
+/// Completes when the peer has closed both directions, not when it has only finished sending.
 pub(crate) type HungUp = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Link {
     pub(crate) fn unix(stream: UnixStream) -> io::Result<Link> {
         let watch = UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?;
         let (read, write) = stream.into_split();
-        let hung_up = once(Box::pin(async move {
+        let hung_up = fuse(Box::pin(async move {
             while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
                 if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
                     return;
@@ -35,14 +35,14 @@ impl Link {
         Ok(Link { read: Box::new(read), write: Box::new(write), hung_up })
     }
 
-    /// Bytes over TCP, in the clear.
+    /// Wraps a plain TCP stream.
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Link> {
         let watch = watch_tcp(&stream)?;
         let (read, write) = stream.into_split();
         Ok(Link { read: Box::new(read), write: Box::new(write), hung_up: tcp_hung_up(watch) })
     }
 
-    /// Bytes over anything that runs over the TCP connection of which `watch` is a second handle.
+    /// Wraps a stream that runs over TCP; `watch` is a second handle to the TCP socket.
     pub(crate) fn over<S>(stream: S, watch: TcpStream) -> Link
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -52,13 +52,13 @@ impl Link {
     }
 }
 
-/// A second handle to a socket, with readiness of its own.
+/// Returns a second handle to a socket, with its own readiness.
 pub(crate) fn watch_tcp(stream: &TcpStream) -> io::Result<TcpStream> {
     TcpStream::from_std(stream.as_fd().try_clone_to_owned()?.into())
 }
 
 fn tcp_hung_up(watch: TcpStream) -> HungUp {
-    once(Box::pin(async move {
+    fuse(Box::pin(async move {
         while let Ok(ready) = watch.ready(Interest::WRITABLE).await {
             if is_hung_up(ready, |look| watch.try_io(Interest::WRITABLE, look)) {
                 return;
@@ -67,8 +67,8 @@ fn tcp_hung_up(watch: TcpStream) -> HungUp {
     }))
 }
 
-/// Once it is so, it stays so: who asks again is told again.
-fn once(mut happens: HungUp) -> HungUp {
+/// Makes a future stay ready after its first completion.
+fn fuse(mut happens: HungUp) -> HungUp {
     let mut has_happened = false;
     Box::pin(poll_fn(move |cx| {
         if !has_happened {
@@ -79,8 +79,9 @@ fn once(mut happens: HungUp) -> HungUp {
     }))
 }
 
-/// EPOLLHUP: both directions are closed (epoll_ctl(2)). Writable is what a socket mostly is; that is taken back, so that the next look
-/// waits until epoll has something new to tell.
+/// Returns true on EPOLLHUP, which means that both directions are closed (epoll_ctl(2)). A socket is writable
+/// most of the time; that readiness is cleared, so that the next wait lasts until epoll reports something
+/// new.
 fn is_hung_up(ready: Ready, take_back: impl FnOnce(fn() -> io::Result<()>) -> io::Result<()>) -> bool {
     if ready.is_write_closed() {
         return true;

@@ -1,7 +1,7 @@
-//! What goes to one client, in order: replies, before each the events that led to it, and events between them.
+//! Writes replies and events to one client, in order: each reply follows the events that led to it.
 //!
-//! Nothing here waits for a client that reads slowly: what is not taken stays in queues that are bounded elsewhere, replies by the permits
-//! they carry, events by their [`Queue`]. So much as a client may well take at once is gathered and written in one go.
+//! Nothing here waits for a slow client. Replies stay in a queue that is bounded by their permits, events in
+//! a [`Queue`] of limited size. As many lines as fit into a batch are written at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -17,15 +17,15 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::connection::WriteHalf;
 use crate::events::{Queue, Tag};
 
-/// Lines that are gathered before they are written …
-const LINES: usize = 64;
-/// … as long as they are no longer together, in bytes.
-const BYTES: usize = 64 * 1024;
+/// Maximum number of lines in a batch.
+const MAX_BATCH_LINES: usize = 64;
+/// Maximum size of a batch in bytes, exceeded only by a single long line.
+const MAX_BATCH_BYTES: usize = 64 * 1024;
 
-/// Places that a queue keeps while nothing waits in it.
-const SPARE: usize = 8;
+/// Capacity that an empty queue keeps.
+const IDLE_CAPACITY: usize = 8;
 
-/// Given back when a reply is written.
+/// Permits that are released when a reply is written.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     pub(crate) in_flight: Option<OwnedSemaphorePermit>,
@@ -37,75 +37,75 @@ pub(crate) struct Permits {
 pub(crate) struct Reply {
     pub(crate) line: Vec<u8>,
     pub(crate) permits: Permits,
-    pub(crate) and: And,
+    pub(crate) after_send: AfterSend,
 }
 
 impl Reply {
-    /// Gives back what it held, and tells who waits for it.
-    fn settle(self) {
+    /// Releases the permits and notifies the waiter.
+    fn complete(self) {
         let Permits { in_flight, large } = self.permits;
         drop((in_flight, large));
-        if let And::Tells(waiting) = self.and {
+        if let AfterSend::Notify(waiting) = self.after_send {
             let _ = waiting.send(());
         }
     }
 }
 
-/// What goes with a reply.
+/// What to do after a reply was sent.
 #[derive(Debug)]
-pub(crate) enum And {
+pub(crate) enum AfterSend {
     Nothing,
-    /// The chunks of this turn were the request's; there are no more.
-    Ends(Tag),
-    /// From then on other events.
-    Subscribes(Arc<Queue>),
-    /// Somebody waits until it is written.
-    Tells(oneshot::Sender<()>),
+    /// Forget the tag: the turn's output belongs to this request no longer.
+    EndTurn(Tag),
+    /// Send the events of this queue from now on.
+    Subscribe(Arc<Queue>),
+    /// Notify the task that waits until the reply is written.
+    Notify(oneshot::Sender<()>),
 }
 
-/// One client's side of the way out.
+/// The sending side of one client's connection.
 pub(crate) struct Outgoing {
     write: WriteHalf,
     events: Arc<Queue>,
-    /// The client asked for events; it may want them even when it sends no more.
+    /// The client has subscribed to events; it may want them even when it sends no more requests.
     listens: bool,
-    /// Turns whose chunks this client asked for, and in which request.
-    asked: HashMap<Tag, RequestId>,
+    /// Requests whose turns produce output chunks, by tag.
+    requests: HashMap<Tag, RequestId>,
     replies: VecDeque<Reply>,
-    /// Events still to go before the first of `replies`.
-    ahead: Option<usize>,
-    gathered: Gathered,
+    /// Number of events to send before the first of `replies`.
+    events_ahead: Option<usize>,
+    batch: Batch,
 }
 
 /// Lines that are being written.
 #[derive(Default)]
-struct Gathered {
+struct Batch {
     lines: VecDeque<(Vec<u8>, Option<Reply>)>,
-    /// Of all of them.
+    /// Total size of the lines.
     bytes: usize,
-    /// Bytes of the first one that are gone.
+    /// Bytes of the first line that are already written.
     written: usize,
-    /// Something was written and not handed on: TLS may keep the end of it for itself until it is told.
-    kept_back: bool,
+    /// Something was written but not flushed: TLS may buffer the end of it.
+    needs_flush: bool,
 }
 
 impl Outgoing {
     pub(crate) fn new(write: WriteHalf, events: Arc<Queue>) -> Outgoing {
-        let (asked, replies, gathered) = (HashMap::new(), VecDeque::new(), Gathered::default());
-        Outgoing { write, events, listens: false, asked, replies, ahead: None, gathered }
+        let (requests, replies, batch) = (HashMap::new(), VecDeque::new(), Batch::default());
+        Outgoing { write, events, listens: false, requests, replies, events_ahead: None, batch }
     }
 
-    /// A reply, after those that wait already.
+    /// Queues a reply.
     pub(crate) fn push(&mut self, reply: Reply) {
         self.replies.push_back(reply);
     }
 
-    /// The chunks of the turn with this tag are told to be those of `request`, until its reply is written.
+    /// Marks the output chunks with this tag as those of `request`, until its reply is sent.
     pub(crate) fn tag(&mut self, tag: Tag, request: RequestId) {
-        self.asked.insert(tag, request);
+        self.requests.insert(tag, request);
     }
 
-    /// Where its events come from now.
+    /// Returns the queue that events are taken from.
     pub(crate) fn events(&self) -> Arc<Queue> {
         self.events.clone()
     }
@@ -114,69 +114,69 @@ impl Outgoing {
         self.listens
     }
 
-    /// Replies that are not gathered yet.
+    /// Returns the number of replies that are not in the batch yet.
     pub(crate) fn waiting(&self) -> usize {
         self.replies.len()
     }
 
-    /// Nothing is being written.
+    /// Returns true if nothing is being written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.gathered.lines.is_empty() && !self.gathered.kept_back
+        self.batch.lines.is_empty() && !self.batch.needs_flush
     }
 
-    /// More would be gathered if there was more.
+    /// Returns true if the batch can take another line.
     pub(crate) fn has_room(&self) -> bool {
-        self.gathered.lines.len() < LINES && self.gathered.bytes < BYTES
+        self.batch.lines.len() < MAX_BATCH_LINES && self.batch.bytes < MAX_BATCH_BYTES
     }
 
-    /// Gathers what waits, within bounds.
+    /// Fills the batch from the queues.
     pub(crate) fn gather(&mut self) {
         while self.has_room() {
             if self.replies.is_empty() {
-                let Some(lines) = self.events.try_next(&self.asked) else { break };
-                self.gathered.push(lines, None);
+                let Some(lines) = self.events.try_next(&self.requests) else { break };
+                self.batch.push(lines, None);
                 continue;
             }
-            // Those that are there now, and no more: a reply does not wait for all that may still come.
-            let ahead = self.ahead.get_or_insert_with(|| self.events.len());
-            if *ahead > 0
-                && let Some(lines) = self.events.try_next(&self.asked)
+            // Only the events present now: a reply does not wait for later ones.
+            let events_ahead = self.events_ahead.get_or_insert_with(|| self.events.len());
+            if *events_ahead > 0
+                && let Some(lines) = self.events.try_next(&self.requests)
             {
-                *ahead -= 1;
-                self.gathered.push(lines, None);
+                *events_ahead -= 1;
+                self.batch.push(lines, None);
                 continue;
             }
-            self.ahead = None;
+            self.events_ahead = None;
             if let Some(mut reply) = self.replies.pop_front() {
-                match &reply.and {
-                    And::Ends(tag) => drop(self.asked.remove(tag)),
-                    And::Subscribes(events) => {
+                match &reply.after_send {
+                    AfterSend::EndTurn(tag) => drop(self.requests.remove(tag)),
+                    AfterSend::Subscribe(events) => {
                         self.events = events.clone();
                         self.listens = true;
                     }
-                    And::Nothing | And::Tells(_) => {}
+                    AfterSend::Nothing | AfterSend::Notify(_) => {}
                 }
-                self.gathered.push(std::mem::take(&mut reply.line), Some(reply));
+                self.batch.push(std::mem::take(&mut reply.line), Some(reply));
             }
         }
-        // A crowd that has gone leaves no room behind.
-        if self.replies.is_empty() && self.replies.capacity() > SPARE {
+        // Release the memory of a burst.
+        if self.replies.is_empty() && self.replies.capacity() > IDLE_CAPACITY {
             self.replies = VecDeque::new();
         }
     }
 
-    /// Writes all that is gathered. What is written is known even if the future is dropped.
+    /// Writes the batch. Cancel-safe: progress is kept.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn write(&mut self) -> io::Result<()> {
-        poll_fn(|cx| self.gathered.poll_write(&mut self.write, cx)).await
+        poll_fn(|cx| self.batch.poll_write(&mut self.write, cx)).await
     }
 
-    /// Writes all that waits.
+    /// Writes all queued replies and the events before them.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn write_all(&mut self) -> io::Result<()> {
         while !self.is_idle() || self.waiting() > 0 {
             self.gather();
@@ -185,15 +185,15 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Writes what is left, the events that wait now with it, and closes.
+    /// Writes everything that is queued now and closes the stream.
     ///
     /// # Errors
-    /// The client is gone.
+    /// Returns an error if the client is gone.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
-        // Bounded, whatever comes in meanwhile.
+        // Bounded, even if events keep arriving.
         for _ in 0..self.events.len() {
-            let Some(lines) = self.events.try_next(&self.asked) else { break };
-            self.gathered.push(lines, None);
+            let Some(lines) = self.events.try_next(&self.requests) else { break };
+            self.batch.push(lines, None);
             if !self.has_room() {
                 self.write().await?;
             }
@@ -203,7 +203,7 @@ impl Outgoing {
     }
 }
 
-impl Gathered {
+impl Batch {
     fn push(&mut self, line: Vec<u8>, reply: Option<Reply>) {
         if line.is_empty() {
             return;
@@ -218,14 +218,14 @@ impl Gathered {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.kept_back = true;
-            self.wrote(written);
+            self.needs_flush = true;
+            self.advance(written);
         }
-        if self.kept_back {
+        if self.needs_flush {
             ready!(Pin::new(write).poll_flush(cx))?;
-            self.kept_back = false;
+            self.needs_flush = false;
         }
-        if self.lines.capacity() > SPARE {
+        if self.lines.capacity() > IDLE_CAPACITY {
             self.lines = VecDeque::new();
         }
         Poll::Ready(Ok(()))
@@ -237,7 +237,7 @@ impl Gathered {
         {
             return Pin::new(write).poll_write(cx, &line[self.written..]);
         }
-        let mut parts = [IoSlice::new(&[]); LINES];
+        let mut parts = [IoSlice::new(&[]); MAX_BATCH_LINES];
         let mut count = 0;
         for (part, (line, _)) in parts.iter_mut().zip(&self.lines) {
             let gone = if count == 0 { self.written } else { 0 };
@@ -247,7 +247,7 @@ impl Gathered {
         Pin::new(write).poll_write_vectored(cx, &parts[..count])
     }
 
-    fn wrote(&mut self, mut bytes: usize) {
+    fn advance(&mut self, mut bytes: usize) {
         while let Some((line, _)) = self.lines.front() {
             let left = line.len() - self.written;
             if bytes < left {
@@ -258,7 +258,7 @@ impl Gathered {
             self.bytes -= line.len();
             self.written = 0;
             if let Some((_, Some(reply))) = self.lines.pop_front() {
-                reply.settle();
+                reply.complete();
             }
         }
     }
@@ -274,23 +274,23 @@ mod tests {
     use super::*;
     use crate::events::{Filter, Hub};
 
-    struct Stage {
+    struct Fixture {
         engine: broadcast::Sender<EngineEvent>,
         hub: Hub,
         out: Outgoing,
         client: DuplexStream,
     }
 
-    /// A client whose stream holds `room` bytes.
-    fn stage(room: usize) -> Stage {
+    /// Creates a client whose stream holds `room` bytes.
+    fn fixture(room: usize) -> Fixture {
         let (engine, receiver) = broadcast::channel(8192);
         let hub = Hub::new(receiver);
         let (client, server) = tokio::io::duplex(room);
         let out = Outgoing::new(Box::new(server), hub.subscribe(Filter::default(), None));
-        Stage { engine, hub, out, client }
+        Fixture { engine, hub, out, client }
     }
 
-    impl Stage {
+    impl Fixture {
         fn publish(&self, kind: EventKind) {
             let event = EngineEvent { seq: 1, at: TsNs(0), node: Some("n".into()), session: None, kind };
             self.engine.send(event).unwrap();
@@ -301,12 +301,16 @@ mod tests {
             self.publish(EventKind::NodeReady { evidence: String::new() });
         }
 
-        fn push(&mut self, line: &str, and: And) {
-            self.out.push(Reply { line: format!("{line}\n").into_bytes(), permits: Permits::default(), and });
+        fn push(&mut self, line: &str, after_send: AfterSend) {
+            self.out.push(Reply {
+                line: format!("{line}\n").into_bytes(),
+                permits: Permits::default(),
+                after_send,
+            });
         }
 
-        /// What the client gets of all that waits, one word a line.
-        async fn got(mut self) -> Vec<String> {
+        /// Returns what the client receives of all queued lines, one word per line.
+        async fn received(mut self) -> Vec<String> {
             let written = async {
                 self.out.write_all().await.unwrap();
                 self.out.finish().await.unwrap();
@@ -326,77 +330,81 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_go_before_the_reply_that_they_led_to_and_the_next_reply_behind_it() {
-        let mut stage = stage(7);
-        stage.ready();
-        stage.push("first", And::Nothing);
-        stage.push("second", And::Nothing);
-        stage.out.gather();
-        stage.ready();
-        stage.push("third", And::Nothing);
-        assert_eq!(stage.got().await, ["NODE_READY", "first", "second", "NODE_READY", "third"]);
+    async fn events_precede_the_reply_they_led_to() {
+        let mut fixture = fixture(7);
+        fixture.ready();
+        fixture.push("first", AfterSend::Nothing);
+        fixture.push("second", AfterSend::Nothing);
+        fixture.out.gather();
+        fixture.ready();
+        fixture.push("third", AfterSend::Nothing);
+        assert_eq!(fixture.received().await, ["NODE_READY", "first", "second", "NODE_READY", "third"]);
     }
 
     #[tokio::test]
-    async fn replies_do_not_wait_for_all_events_that_still_come() {
-        let mut stage = stage(1 << 20);
-        for _ in 0..2 * LINES {
-            stage.ready();
+    async fn reply_does_not_wait_for_later_events() {
+        let mut fixture = fixture(1 << 20);
+        for _ in 0..2 * MAX_BATCH_LINES {
+            fixture.ready();
         }
-        stage.push("reply", And::Nothing);
-        stage.out.gather();
-        assert!(!stage.out.has_room() && stage.out.waiting() == 1);
+        fixture.push("reply", AfterSend::Nothing);
+        fixture.out.gather();
+        assert!(!fixture.out.has_room() && fixture.out.waiting() == 1);
         for _ in 0..500 {
-            stage.ready();
+            fixture.ready();
         }
-        let got = stage.got().await;
-        assert_eq!(got.iter().position(|line| line == "reply"), Some(2 * LINES));
+        let received = fixture.received().await;
+        assert_eq!(received.iter().position(|line| line == "reply"), Some(2 * MAX_BATCH_LINES));
     }
 
     #[tokio::test]
-    async fn a_permit_is_held_until_its_reply_is_written_to_the_last_byte() {
-        let mut stage = stage(10);
+    async fn permit_is_held_until_reply_is_written() {
+        let mut fixture = fixture(10);
         let permits = Arc::new(Semaphore::new(2));
         for line in ["12345678\n", "123456789012\n"] {
             let in_flight = permits.clone().try_acquire_owned().ok();
             let line = line.as_bytes().to_vec();
-            stage.out.push(Reply { line, permits: Permits { in_flight, large: None }, and: And::Nothing });
+            fixture.out.push(Reply {
+                line,
+                permits: Permits { in_flight, large: None },
+                after_send: AfterSend::Nothing,
+            });
         }
-        stage.out.gather();
-        let stuck = tokio::time::timeout(std::time::Duration::from_millis(1), stage.out.write()).await;
+        fixture.out.gather();
+        let stuck = tokio::time::timeout(std::time::Duration::from_millis(1), fixture.out.write()).await;
         assert!(stuck.is_err());
         assert_eq!(permits.available_permits(), 1, "the first is written, the second is not");
-        let (written, mut left) = (stage.out.write(), [0; 22]);
-        let (written, read) = tokio::join!(written, stage.client.read_exact(&mut left));
+        let (written, mut left) = (fixture.out.write(), [0; 22]);
+        let (written, read) = tokio::join!(written, fixture.client.read_exact(&mut left));
         assert!(written.is_ok() && read.is_ok());
         assert_eq!(permits.available_permits(), 2);
         assert_eq!(&left, b"12345678\n123456789012\n");
     }
 
     #[tokio::test]
-    async fn chunks_name_their_request_until_it_is_answered() {
-        let mut stage = stage(1 << 20);
+    async fn chunks_carry_request_id_until_reply() {
+        let mut fixture = fixture(1 << 20);
         let chunk = |tag| EventKind::OutputChunk { turn: 1, tag, chunk: "x".to_string() };
-        stage.out.tag(7, RequestId::Number(3));
+        fixture.out.tag(7, RequestId::Number(3));
         for tag in [Some(7), Some(8), None] {
-            stage.publish(chunk(tag));
+            fixture.publish(chunk(tag));
         }
-        stage.push("answer", And::Ends(7));
-        stage.out.gather();
-        stage.publish(chunk(Some(7)));
-        let got = stage.got().await;
-        assert_eq!(got, ["OUTPUT_CHUNK3", "OUTPUT_CHUNK", "OUTPUT_CHUNK", "answer", "OUTPUT_CHUNK"]);
+        fixture.push("answer", AfterSend::EndTurn(7));
+        fixture.out.gather();
+        fixture.publish(chunk(Some(7)));
+        let received = fixture.received().await;
+        assert_eq!(received, ["OUTPUT_CHUNK3", "OUTPUT_CHUNK", "OUTPUT_CHUNK", "answer", "OUTPUT_CHUNK"]);
     }
 
     #[tokio::test]
-    async fn other_events_come_behind_the_reply_that_says_so() {
-        let mut stage = stage(1 << 20);
-        stage.ready();
-        let other = stage.hub.subscribe(Filter { node: Some("other".into()), ..Filter::default() }, None);
-        stage.push("subscribed", And::Subscribes(other));
-        stage.out.gather();
-        assert!(stage.out.listens());
-        stage.ready();
-        assert_eq!(stage.got().await, ["NODE_READY", "subscribed"]);
+    async fn subscribe_reply_switches_event_queue() {
+        let mut fixture = fixture(1 << 20);
+        fixture.ready();
+        let other = fixture.hub.subscribe(Filter { node: Some("other".into()), ..Filter::default() }, None);
+        fixture.push("subscribed", AfterSend::Subscribe(other));
+        fixture.out.gather();
+        assert!(fixture.out.listens());
+        fixture.ready();
+        assert_eq!(fixture.received().await, ["NODE_READY", "subscribed"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a server's files are: sockets, locks, logs, histories, profiles (design section 4).
+//! Locations of a server's files: sockets, locks, logs, histories, profiles.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,13 +10,13 @@ use nerve_core::backend::pane::Panes;
 use nerve_core::host::manager::HostManager;
 use nerve_record::name;
 
-use crate::daemon::{LOCK_PATIENCE, LOCK_POLL};
+use crate::daemon::{LOCK_POLL, LOCK_TIMEOUT};
 use crate::error::ServerError;
 
-/// The longest path `sun_path` holds beside its closing zero (unix(7)).
+/// Maximum length of a socket path in bytes, without the terminating NUL (unix(7)).
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// The directories of one user, found from the environment and not yet made.
+/// The directories of one user, resolved from the environment. They need not exist.
 ///
 /// | | `NERVE_HOME` set | else |
 /// |---|---|---|
@@ -24,30 +24,30 @@ pub const MAX_SOCKET_PATH: usize = 107;
 /// | state | `$NERVE_HOME` | `$XDG_STATE_HOME/nerve`, or `~/.local/state/nerve` |
 /// | config | `$NERVE_HOME` | `$XDG_CONFIG_HOME/nerve`, or `~/.config/nerve` |
 /// | sessions | `$NERVE_HOME/sessions.json` | `~/.nerve/sessions.json` |
-/// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory (seed channel-history §4.3) |
+/// | history | `$NERVE_HOME/history` | `.nerve/history` under the current directory |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// Sockets and locks.
     pub runtime: PathBuf,
-    /// Logs and what outlives a server.
+    /// Logs, and data that outlives a server.
     pub state: PathBuf,
     /// The user's settings.
     pub config: PathBuf,
-    /// Base of the audit logs: `<history>/<server>/<node>.jsonl`.
+    /// Base directory of the audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
-    /// What the user's servers keep of their sessions.
+    /// Definitions of the user's sessions.
     sessions: PathBuf,
 }
 
 impl Places {
-    /// From this process's environment.
+    /// Resolves the directories from this process's environment.
     pub fn from_env() -> Places {
         let uid = rustix::process::getuid().as_raw();
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         Places::resolve(|name| std::env::var_os(name), uid, &cwd)
     }
 
-    /// Everything under one directory, as `NERVE_HOME` has it.
+    /// Returns the layout with everything under one directory, as with `NERVE_HOME`.
     pub fn under(home: &Path) -> Places {
         Places {
             runtime: home.join("run"),
@@ -58,8 +58,9 @@ impl Places {
         }
     }
 
-    /// From any environment; `get` is asked for variables. Relative and empty values of XDG variables do not count (XDG Base
-    /// Directory Specification), nor does an `XDG_RUNTIME_DIR` of another user, as `su` leaves behind.
+    /// Resolves the directories; `get` returns the value of an environment variable. Ignores relative and
+    /// empty values of XDG variables (XDG Base Directory Specification), and an `XDG_RUNTIME_DIR` of another
+    /// user, as `su` leaves behind.
     pub fn resolve(get: impl Fn(&str) -> Option<OsString>, uid: u32, cwd: &Path) -> Places {
         let absolute = |name: &str| get(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(home) = get("NERVE_HOME").filter(|home| !home.is_empty()) {
@@ -80,10 +81,10 @@ impl Places {
         }
     }
 
-    /// The socket of a server. Says nothing about whether it exists.
+    /// Returns the path of a server's socket, whether or not it exists.
     ///
     /// # Errors
-    /// A bad name, or a path the kernel would not take.
+    /// Returns an error if the name is invalid or the path too long for the kernel.
     pub fn socket(&self, server: &str) -> Result<PathBuf, ServerError> {
         let path = self.in_runtime(server, "sock")?;
         if path.as_os_str().len() > MAX_SOCKET_PATH {
@@ -92,82 +93,83 @@ impl Places {
         Ok(path)
     }
 
-    /// The lock file that a live server holds.
+    /// Returns the path of a server's lock file.
     ///
     /// # Errors
-    /// A bad name.
+    /// Returns an error if the name is invalid.
     pub fn lock(&self, server: &str) -> Result<PathBuf, ServerError> {
         self.in_runtime(server, "lock")
     }
 
-    /// Where a daemon's standard output and error go.
+    /// Returns the file that receives a daemon's standard output and error.
     ///
     /// # Errors
-    /// A bad name.
+    /// Returns an error if the name is invalid.
     pub fn log(&self, server: &str) -> Result<PathBuf, ServerError> {
         name::check("server", server)?;
         Ok(self.state.join("logs").join(format!("{server}.log")))
     }
 
-    /// The folder with the user's own profiles.
+    /// Returns the directory of the user's own profiles.
     pub fn profiles(&self) -> PathBuf {
         self.config.join("profiles")
     }
 
-    /// The file with the token that clients over TCP and HTTP must know.
+    /// Returns the file with the token for clients over TCP and HTTP.
     pub fn token(&self) -> PathBuf {
         self.config.join("token")
     }
 
-    /// The folder of recordings.
+    /// Returns the directory of recordings.
     pub fn recordings(&self) -> PathBuf {
         self.state.join("recordings")
     }
 
-    /// The folder of the files that snapshots keep.
+    /// Returns the directory of the files that snapshots keep.
     pub fn snapshots(&self) -> PathBuf {
         self.state.join("snapshots")
     }
 
-    /// The folder of the work trees of branches: `<branches>/<session>-<n>/`.
+    /// Returns the directory of the branches' work trees: `<branches>/<session>-<n>/`.
     pub fn branches(&self) -> PathBuf {
         self.state.join("branches")
     }
 
-    /// The folder of the journals of graph runs: `<runs>/<server>/<run>.jsonl`.
+    /// Returns the directory of the graph runs' journals: `<runs>/<server>/<run>.jsonl`.
     pub fn runs(&self) -> PathBuf {
         self.state.join("runs")
     }
 
-    /// The folder of conversations: `<conversations>/<workspace>/<chat>.json`.
+    /// Returns the directory of conversations: `<conversations>/<workspace>/<chat>.json`.
     pub fn conversations(&self) -> PathBuf {
         self.state.join("conversations")
     }
 
-    /// The folder of results of executions that nobody waits for: `<results>/<server>/<id>.json`.
+    /// Returns the directory of results of asynchronous executions: `<results>/<server>/<id>.json`.
     pub fn results(&self) -> PathBuf {
         self.state.join("results")
     }
 
-    /// The folder of nodes' proxies: `<proxies>/log/<server>/<session>/<node>.jsonl`, and what is needed to start them again.
+    /// Returns the directory of nodes' proxies: logs in `<proxies>/log/<server>/<session>/<node>.jsonl`, and
+    /// their settings for a restart.
     pub fn proxies(&self) -> PathBuf {
         self.state.join("proxies")
     }
 
-    /// The file in which sessions and their nodes' definitions are kept.
+    /// Returns the file with the definitions of sessions and their nodes.
     pub fn sessions_file(&self) -> PathBuf {
         self.sessions.clone()
     }
 
-    /// The folder with the entries of hosts.
+    /// Returns the directory with the entries of hosts.
     pub fn hosts(&self) -> PathBuf {
         self.state.join("hosts")
     }
 
-    /// What an engine needs to give its nodes hosts. `program` is this program. The folders are made.
+    /// Creates the directories of hosts and returns the configuration for them. `program`: this executable.
     ///
     /// # Errors
-    /// See [`private_directory`].
+    /// Returns an error if a socket path would be too long; see also [`private_directory`].
     pub fn hosting(&self, program: PathBuf) -> Result<HostManager, ServerError> {
         let hosting = HostManager {
             program,
@@ -176,7 +178,7 @@ impl Places {
             recordings: self.recordings(),
             snapshots: self.snapshots(),
         };
-        // The longest socket of a host.
+        // The longest socket path of a host.
         let deepest = hosting.runtime.join("0123456789ab/hooks/socket");
         if deepest.as_os_str().len() > MAX_SOCKET_PATH {
             return Err(ServerError::PathTooLong { path: deepest, max: MAX_SOCKET_PATH });
@@ -187,8 +189,9 @@ impl Places {
         Ok(hosting)
     }
 
-    /// What an engine needs to find its panes of tmux and WezTerm again. Claims of panes are in a folder that does not depend on
-    /// `NERVE_HOME`: two servers of one user must not type into one pane. The folders are made.
+    /// Creates the directories for panes of tmux and WezTerm and returns their configuration. Claims are in a
+    /// directory that does not depend on `NERVE_HOME`: two servers of one user must not type into the same
+    /// pane.
     ///
     /// # Errors
     /// See [`private_directory`].
@@ -205,22 +208,22 @@ impl Places {
         Ok(panes)
     }
 
-    /// Takes a server's hosts for this process: a server of the same name with another runtime directory would drive them too.
-    /// Given back with the file.
+    /// Claims a server's hosts for this process, until the returned file is dropped. Without it, a server of
+    /// the same name with another runtime directory would drive them too.
     ///
     /// # Errors
-    /// Another process has them, or the file cannot be made.
+    /// Returns an error if another process holds the claim or the file cannot be created.
     pub fn claim_hosts(&self, server: &str) -> Result<fs::File, ServerError> {
         name::check("server", server)?;
         private_directory(&self.hosts())?;
         let path = self.hosts().join(format!("{server}.lock"));
         let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(ServerError::io("open", &path))?;
-        let deadline = Instant::now() + LOCK_PATIENCE;
+        let deadline = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
-                // A server that was just killed lets go of its files one by one.
+                // A process that was just killed releases its locks one by one.
                 Err(fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
                     std::thread::sleep(LOCK_POLL);
                 }
@@ -234,7 +237,7 @@ impl Places {
         }
     }
 
-    /// Names of servers that have left a socket or a lock, sorted; they need not be alive.
+    /// Returns the names of servers that have a socket, sorted. They need not be alive.
     pub fn servers(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.runtime) else { return Vec::new() };
         let mut names: Vec<String> = entries
@@ -256,11 +259,12 @@ impl Places {
     }
 }
 
-/// Makes `path` and what is missing above it, all for this user alone.
+/// Creates `path` and its missing parents with access for this user only.
 ///
 /// # Errors
-/// It cannot be made, is not a directory, belongs to somebody else or lets others in. A symbolic link as the last part is refused:
-/// in a shared temporary directory it could lead anywhere.
+/// Returns an error if the directory cannot be created, is not a directory, belongs to another user or is
+/// accessible to others. A symbolic link as the last component is rejected: in a shared temporary directory
+/// it could lead anywhere.
 pub fn private_directory(path: &Path) -> Result<(), ServerError> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -307,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn without_nerve_home_the_xdg_directories_count() {
+    fn xdg_directories_apply_without_nerve_home() {
         let places =
             places(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/s"), ("XDG_CONFIG_HOME", "relative")]);
         assert_eq!(places.runtime, Path::new("/tmp/nerve-1234"));
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_directory_of_another_user_does_not_count() {
+    fn foreign_runtime_directory_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_str().unwrap();
         let owner = fs::metadata(dir.path()).unwrap().uid();
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_refused() {
+    fn invalid_names_are_rejected() {
         for name in ["", "../x", "a/b", "A", "-a", "a-", "a.b", &"a".repeat(33), "ä"] {
             assert!(matches!(places(&[]).socket(name), Err(ServerError::Name(_))), "{name}");
         }
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_108_bytes_is_too_long_and_of_107_is_not() {
+    fn socket_path_may_have_107_bytes() {
         let room = MAX_SOCKET_PATH - "/run/a.sock".len();
         let home = format!("/{}", "h".repeat(room - 1));
         assert!(places(&[("NERVE_HOME", &home)]).socket("a").is_ok());
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_open_to_others_is_refused() {
+    fn directory_open_to_others_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let made = dir.path().join("a/b");
         private_directory(&made).unwrap();

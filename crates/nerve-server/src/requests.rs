@@ -8,14 +8,14 @@ use nerve_core::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::convert::{self, Answer, Request};
-use crate::serving::Serving;
+use crate::state::ServerState;
 
 /// Answers one request as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. Must be
 /// called in a task of its own, which nobody ends when the client leaves. `room`: waited for before an answer is put together that took its
 /// time and may be long. `None`: `gone` was cancelled before there was an answer.
 pub(crate) async fn answer<R: Future<Output = ()>>(
     request: Result<Request, Vec<u8>>,
-    serving: &Serving,
+    serving: &ServerState,
     gone: &CancellationToken,
     room: impl FnOnce() -> R,
 ) -> Option<Vec<u8>> {
@@ -51,7 +51,11 @@ pub(crate) async fn answer<R: Future<Output = ()>>(
 
 /// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history, a run to its end. `None`:
 /// nobody waits for the answer any more.
-pub(crate) async fn work(command: Command, serving: &Serving, gone: &CancellationToken) -> Option<Outcome> {
+pub(crate) async fn work(
+    command: Command,
+    serving: &ServerState,
+    gone: &CancellationToken,
+) -> Option<Outcome> {
     let changes_nothing = convert::changes_nothing(&command);
     tokio::select! {
         biased;
@@ -61,7 +65,7 @@ pub(crate) async fn work(command: Command, serving: &Serving, gone: &Cancellatio
 }
 
 /// The line that says what came of it. The events that led to it are handed on: who sends it can send them first.
-pub(crate) fn told(outcome: Outcome, answer: Answer, serving: &Serving) -> Vec<u8> {
+pub(crate) fn told(outcome: Outcome, answer: Answer, serving: &ServerState) -> Vec<u8> {
     serving.hub.forward();
     if let Some(command) = answer.command {
         serving.hub.metrics.answered(command, &outcome);

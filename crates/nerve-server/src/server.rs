@@ -1,4 +1,4 @@
-//! A server from start to stop: what it listens on, who it serves, the way down.
+//! The life cycle of a server: binding, serving and shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,54 +12,55 @@ use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
 
 use crate::access::address;
-use crate::access::strangers;
+use crate::access::preauth_limit;
 use crate::access::tls::TlsFiles;
 use crate::access::token::TokenFile;
 pub(crate) use crate::clients::Clients;
-use crate::daemon::{Addresses, Claim};
+use crate::daemon::{Addresses, NameLock};
 use crate::error::ServerError;
 use crate::http::mount::Mount;
 use crate::paths::Places;
-use crate::serving::Serving;
+use crate::state::ServerState;
 use crate::tcp::Network;
 use crate::unix;
 
-/// How long nodes may take to stop. They stop side by side, and each is ended by force long before.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// How long clients may take to read what is left for them.
-pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
-/// Descriptors of a connection: the socket, and a second one to notice that nobody is at its other end.
-const OF_A_CONNECTION: u64 = 2;
-/// Descriptors kept for all that is no connection: nodes, files of results and recordings, the sockets that are listened on.
-const OF_OTHERS: u64 = 256;
+/// Time that nodes may take to stop. They stop concurrently and are killed long before that.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that clients may take to read their pending replies at shutdown.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// File descriptors per connection: the socket, and a duplicate that detects a closed peer.
+const FDS_PER_CONNECTION: u64 = 2;
+/// File descriptors reserved for everything else: nodes, files of results and recordings, listening sockets.
+const RESERVED_FDS: u64 = 256;
 
-/// How a server is set up.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Its name, unique for this user: 1–32 of `a-z 0-9 -`.
+    /// Name, unique for this user: 1–32 of `a-z 0-9 -`.
     pub name: String,
-    /// Where its socket and lock are.
+    /// Locations of socket, lock and other files.
     pub places: Places,
-    /// Connections at one time, over all that it listens on; one more is told so and closed.
+    /// Maximum number of connections over all transports. Further ones get an error and are closed.
     pub max_connections: usize,
-    /// Lines over TCP, beside the Unix socket. Port 0: any.
+    /// Address of the line protocol over TCP, in addition to the Unix socket. Port 0: any free port.
     pub tcp: Option<SocketAddr>,
-    /// HTTP, WebSocket and SSE. Port 0: any.
+    /// Address of HTTP, WebSocket and SSE. Port 0: any free port.
     pub http: Option<SocketAddr>,
-    /// Names by which clients may call it over HTTP, beside `localhost` and addresses: without port, any case.
+    /// Host names accepted over HTTP in addition to `localhost` and addresses: without port,
+    /// case-insensitive.
     pub http_names: Vec<String>,
-    /// What else is served over HTTP.
+    /// Further services over HTTP.
     pub mounts: Vec<Mount>,
-    /// What clients over TCP and HTTP must know.
+    /// The token that clients over TCP and HTTP must send.
     pub token: TokenFile,
-    /// For TCP and HTTP both.
+    /// Certificate and key for TCP and HTTP.
     pub tls: Option<TlsFiles>,
-    /// Addresses other than loopback need TLS; with this they do not.
+    /// Allows addresses other than loopback without TLS.
     pub insecure: bool,
 }
 
 impl ServerConfig {
-    /// A server of this name with the usual limits, on its Unix socket alone.
+    /// Creates the default configuration: the Unix socket only.
     pub fn new(name: impl Into<String>, places: Places) -> ServerConfig {
         ServerConfig {
             name: name.into(),
@@ -75,116 +76,122 @@ impl ServerConfig {
         }
     }
 
-    /// Lowers the number of connections to what a process that may have so many files open can serve, beside strangers and nodes: one
-    /// client too many is told so, while without descriptors nothing works for those who are in. At least 16.
+    /// Lowers `max_connections` to what a process with this limit of open files can serve, but not below 16.
+    /// Descriptors are reserved for unauthenticated connections and nodes: without free descriptors nothing
+    /// works for the connected clients.
     pub fn fit(&mut self, open_files: u64) {
-        let strangers = if self.tcp.is_some() || self.http.is_some() { strangers::MOST as u64 } else { 0 };
-        let left = open_files.saturating_sub(OF_OTHERS + strangers * OF_A_CONNECTION);
-        let most = usize::try_from((left / OF_A_CONNECTION).max(16)).unwrap_or(usize::MAX);
+        let preauth =
+            if self.tcp.is_some() || self.http.is_some() { preauth_limit::MAX_SLOTS as u64 } else { 0 };
+        let left = open_files.saturating_sub(RESERVED_FDS + preauth * FDS_PER_CONNECTION);
+        let most = usize::try_from((left / FDS_PER_CONNECTION).max(16)).unwrap_or(usize::MAX);
         if most < self.max_connections {
-            tracing::warn!(open_files, most, "few files may be open ('ulimit -Hn'): fewer clients are taken");
+            tracing::warn!(
+                open_files,
+                most,
+                "low limit of open files ('ulimit -Hn'): fewer clients are accepted"
+            );
             self.max_connections = most;
         }
     }
 }
 
-/// A server that holds its name and listens, and does not answer yet: clients that connect wait.
+/// A server that owns its name and is bound, but does not answer yet: clients that connect wait.
 #[derive(Debug)]
 pub struct Server {
-    claim: Claim,
+    claim: NameLock,
     listener: StdListener,
     network: Option<Network>,
     max_connections: usize,
 }
 
 impl Server {
-    /// Takes the name and listens. With TCP or HTTP the token is made if there is none.
+    /// Takes the name and binds the sockets. With TCP or HTTP, creates the token if there is none.
     ///
     /// # Errors
-    /// The name is bad or taken, the socket's path too long or in use for something else; an address is taken or needs TLS; the token
-    /// or the certificate cannot be used.
+    /// Returns an error if the name is invalid or taken, the socket's path is too long or in use for
+    /// something else, an address is taken or needs TLS, or the token or certificate cannot be used.
     pub fn bind(config: &ServerConfig) -> Result<Server, ServerError> {
         for address in config.tcp.iter().chain(&config.http) {
             address::check(*address, config.tls.is_some(), config.insecure)?;
         }
-        let (mut claim, listener) = Claim::take(&config.places, &config.name)?;
+        let (mut claim, listener) = NameLock::take(&config.places, &config.name)?;
         let network = Network::open(config)?;
         claim.announce(&network.as_ref().map(Network::addresses).unwrap_or_default())?;
         Ok(Server { claim, listener, network, max_connections: config.max_connections })
     }
 
-    /// Where it listens beside its Unix socket, with the ports the system chose.
+    /// Returns the network addresses, with the ports that the system chose.
     pub fn addresses(&self) -> Addresses {
         self.network.as_ref().map(Network::addresses).unwrap_or_default()
     }
 
-    /// Where it listens for lines over TCP.
+    /// Returns the address of the line protocol over TCP.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.addresses().tcp
     }
 
-    /// Where it listens for HTTP.
+    /// Returns the address of HTTP.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.addresses().http
     }
 
-    /// Answers until a client sends SHUTDOWN or `stop` ends; then stops all nodes, tells the clients, closes, and frees the name.
-    /// Must be called within a tokio runtime.
+    /// Serves clients until one sends SHUTDOWN or `stop` completes. Then stops all nodes, notifies the
+    /// clients, closes the connections and frees the name. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// A socket cannot be used.
+    /// Returns an error if a socket cannot be used.
     pub async fn run(self, engine: Engine, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
         let Server { claim, listener, network, max_connections } = self;
         let listener = unix::Listener::new(listener, &claim.socket)?;
         tracing::info!(name = %claim.name, socket = %claim.socket.display(), pid = std::process::id(), "listening");
         let clients = Clients::new(max_connections);
-        let serving = Arc::new(Serving::new(engine));
-        let forwarding = tokio::spawn(forward_events(serving.clone()));
+        let state = Arc::new(ServerState::new(engine));
+        let forwarding = tokio::spawn(forward_events(state.clone()));
         let others = async {
             match network {
-                Some(network) => network.serve(&serving, &clients).await,
+                Some(network) => network.serve(&state, &clients).await,
                 None => std::future::pending().await,
             }
         };
         let outcome = tokio::select! {
-            () = listener.accept(&serving, &clients) => Ok(()),
+            () = listener.accept(&state, &clients) => Ok(()),
             outcome = others => outcome,
-            () = serving.stopping.cancelled() => Ok(()),
+            () = state.stopping.cancelled() => Ok(()),
             () = stop => {
-                serving.shut_down(false);
+                state.shut_down(false);
                 Ok(())
             }
         };
         drop(listener);
-        go_down(&serving, &clients.tracker).await;
+        shut_down_nodes(&state, &clients.tracker).await;
         forwarding.abort();
         tracing::info!(name = %claim.name, "stopped");
         outcome
     }
 }
 
-/// Wakes the hub for every event. It may find that a connection has already forwarded it.
-pub(crate) async fn forward_events(serving: Arc<Serving>) {
-    let mut wake = serving.engine.subscribe();
-    serving.hub.forward();
+/// Wakes the hub for every event. A connection may have forwarded the event already.
+pub(crate) async fn forward_events(state: Arc<ServerState>) {
+    let mut wake = state.engine.subscribe();
+    state.hub.forward();
     while !matches!(wake.recv().await, Err(broadcast::error::RecvError::Closed)) {
-        serving.hub.forward();
+        state.hub.forward();
     }
 }
 
-pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
-    let keep_nodes = serving.keeps_nodes();
+pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) {
+    let keep_nodes = state.keeps_nodes();
     tracing::info!(keep_nodes, "stopping");
-    let stopped = serving.engine.execute(Command::Shutdown { keep_nodes });
-    match tokio::time::timeout(STOP_PATIENCE, stopped).await {
+    let stopped = state.engine.execute(Command::Shutdown { keep_nodes });
+    match tokio::time::timeout(STOP_TIMEOUT, stopped).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::error!(%error, "nodes could not be stopped"),
-        Err(_) => tracing::error!(seconds = STOP_PATIENCE.as_secs(), "nodes did not stop in time"),
+        Err(_) => tracing::error!(seconds = STOP_TIMEOUT.as_secs(), "nodes did not stop in time"),
     }
-    serving.hub.forward();
-    serving.closing.cancel();
+    state.hub.forward();
+    state.closing.cancel();
     clients.close();
-    if tokio::time::timeout(CLOSE_PATIENCE, clients.wait()).await.is_err() {
+    if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
         tracing::warn!(clients = clients.len(), "clients did not read what was left for them");
     }
 }
@@ -196,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_as_many_as_there_are_files_for() {
+    fn connections_are_limited_by_open_files() {
         let fitted = |open_files, tcp| {
             let mut config = ServerConfig::new("test", Places::under(Path::new("/nowhere")));
             config.tcp = tcp;
@@ -207,7 +214,7 @@ mod tests {
         assert_eq!((fitted(65_536, tcp), fitted(u64::MAX, None)), (1024, 1024));
         assert_eq!((fitted(10, tcp), fitted(0, None)), (16, 16));
         for open_files in [1024, 2048, 4096] {
-            let with_strangers = fitted(open_files, tcp) + strangers::MOST as u64;
+            let with_strangers = fitted(open_files, tcp) + preauth_limit::MAX_SLOTS as u64;
             assert!(2 * with_strangers + 200 <= open_files, "{open_files}: {with_strangers}");
             assert!(fitted(open_files, None) > fitted(open_files, tcp) || open_files == 4096);
         }

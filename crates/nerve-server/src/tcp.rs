@@ -1,4 +1,4 @@
-//! Ports of TCP that take clients, with TLS or without.
+//! TCP listeners, with or without TLS.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -9,167 +9,177 @@ use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::access::{Door, Notices, Stranger};
+use crate::access::{Authenticator, LogLimiter, PreauthSlot};
 use crate::connection::{self, Link};
 use crate::daemon::Addresses;
-use crate::entry;
 use crate::error::ServerError;
+use crate::handshake;
 use crate::http;
 use crate::server::{Clients, ServerConfig};
-use crate::serving::Serving;
+use crate::state::ServerState;
 use crate::unix::ACCEPT_PAUSE;
 
-/// How long a client may take for the handshake of TLS.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// A connection that is silent for so long is asked whether it is still there …
-const PROBE_AFTER: Duration = Duration::from_secs(30);
-/// … again and again after so long …
-const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// … and closed when so many probes are not answered.
-const PROBES: u32 = 3;
-/// What was sent and is not taken for so long ends a connection, in milliseconds. Probes alone do not notice who vanished: none are sent while
-/// something waits to be taken, and a heartbeat always does.
-const TAKEN_WITHIN: u32 = 60_000;
+/// Time that a client may take for the TLS handshake.
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Silence after which keepalive probes begin.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Interval between keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Unanswered probes after which a connection is closed.
+const KEEPALIVE_PROBES: u32 = 3;
+/// Milliseconds after which unacknowledged data end a connection. Keepalive alone is not enough: no probes
+/// are sent while data are in flight, as heartbeats usually are.
+const USER_TIMEOUT_MS: u32 = 60_000;
 
-/// What a server listens on beside its Unix socket.
+/// The network listeners of a server.
 #[derive(Debug)]
 pub(crate) struct Network {
-    pub(crate) tcp: Option<Port>,
-    pub(crate) http: Option<Port>,
-    setup: http::Setup,
-    door: Arc<Door>,
+    pub(crate) tcp: Option<TcpPort>,
+    pub(crate) http: Option<TcpPort>,
+    setup: http::HttpConfig,
+    authenticator: Arc<Authenticator>,
 }
 
 impl Network {
-    /// Listens where the config says so; `None` if it names no address.
+    /// Binds the configured addresses; returns `None` if there are none.
     pub(crate) fn open(config: &ServerConfig) -> Result<Option<Network>, ServerError> {
         if config.tcp.is_none() && config.http.is_none() {
             return Ok(None);
         }
         config.token.obtain()?;
-        let tcp = config.tcp.map(|address| Port::bind(config, address, &[])).transpose()?;
-        let http = config.http.map(|address| Port::bind(config, address, http::PROTOCOLS)).transpose()?;
-        let setup = http::Setup {
+        let tcp = config.tcp.map(|address| TcpPort::bind(config, address, &[])).transpose()?;
+        let http = config.http.map(|address| TcpPort::bind(config, address, http::PROTOCOLS)).transpose()?;
+        let setup = http::HttpConfig {
             names: config.http_names.clone(),
             recordings: config.places.recordings(),
             mounts: config.mounts.clone(),
         };
-        Ok(Some(Network { tcp, http, setup, door: Arc::new(Door::new(config.token.clone())) }))
+        Ok(Some(Network {
+            tcp,
+            http,
+            setup,
+            authenticator: Arc::new(Authenticator::new(config.token.clone())),
+        }))
     }
 
-    /// Where it listens.
+    /// Returns the bound addresses.
     pub(crate) fn addresses(&self) -> Addresses {
-        let address = |port: &Option<Port>| port.as_ref().map(Port::address);
+        let address = |port: &Option<TcpPort>| port.as_ref().map(TcpPort::address);
         let tls = self.tcp.iter().chain(&self.http).any(|port| port.tls.is_some());
         Addresses { tcp: address(&self.tcp), http: address(&self.http), tls }
     }
 
-    /// Takes clients until this is dropped.
-    pub(crate) async fn serve(self, serving: &Arc<Serving>, clients: &Clients) -> Result<(), ServerError> {
-        let Network { tcp, http, setup, door } = self;
-        let watched = door.clone();
+    /// Accepts clients until the future is dropped.
+    pub(crate) async fn serve(self, state: &Arc<ServerState>, clients: &Clients) -> Result<(), ServerError> {
+        let Network { tcp, http, setup, authenticator } = self;
+        let watcher = authenticator.clone();
         let lines = async {
             let Some(port) = tcp else { return std::future::pending().await };
-            let (serving, door) = (serving.clone(), door.clone());
+            let (state, authenticator) = (state.clone(), authenticator.clone());
             let host = clients.clone();
-            port.accept(clients, move |visitor| {
-                entry::serve(visitor, serving.clone(), door.clone(), host.clone())
+            port.accept(clients, move |client| {
+                handshake::serve(client, state.clone(), authenticator.clone(), host.clone())
             })
             .await
         };
         let requests = async {
             let Some(port) = http else { return std::future::pending().await };
-            let site =
-                http::Site::new(serving.clone(), clients.clone(), door.clone(), port.address(), &setup);
-            port.accept(clients, move |visitor| http::serve(visitor, site.clone())).await
+            let site = http::Site::new(
+                state.clone(),
+                clients.clone(),
+                authenticator.clone(),
+                port.address(),
+                &setup,
+            );
+            port.accept(clients, move |client| http::serve(client, site.clone())).await
         };
         tokio::select! {
             outcome = lines => outcome,
             outcome = requests => outcome,
-            () = watched.watch() => Ok(()),
+            () = watcher.watch() => Ok(()),
         }
     }
 }
 
-/// A client that has come over a network and not shown a token yet.
-pub(crate) struct Visitor {
+/// A client that has connected but not authenticated yet.
+pub(crate) struct PendingClient {
     pub(crate) link: Link,
     pub(crate) peer: SocketAddr,
-    /// Dropped when the client has shown it. Until then the connection may be closed to make place for another.
-    pub(crate) stranger: Stranger,
+    /// Dropped when the client has authenticated. Until then the connection may be evicted.
+    pub(crate) slot: PreauthSlot,
 }
 
-/// A port that is listened on.
-pub(crate) struct Port {
+/// A bound TCP port.
+pub(crate) struct TcpPort {
     listener: StdListener,
     address: SocketAddr,
     tls: Option<TlsAcceptor>,
 }
 
-impl std::fmt::Debug for Port {
+impl std::fmt::Debug for TcpPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Port").field("address", &self.address).field("tls", &self.tls.is_some()).finish()
+        f.debug_struct("TcpPort").field("address", &self.address).field("tls", &self.tls.is_some()).finish()
     }
 }
 
-impl Port {
-    /// Listens, with TLS where the config has it. `alpn`: what is spoken inside.
+impl TcpPort {
+    /// Binds an address, with TLS if configured. `alpn`: the protocols offered to TLS clients.
     pub(crate) fn bind(
         config: &ServerConfig,
         address: SocketAddr,
         alpn: &[&[u8]],
-    ) -> Result<Port, ServerError> {
+    ) -> Result<TcpPort, ServerError> {
         let tls = config.tls.as_ref().map(|files| files.load(alpn)).transpose()?;
-        Port::open(address, tls.map(TlsAcceptor::from))
+        TcpPort::open(address, tls.map(TlsAcceptor::from))
     }
 
-    fn open(address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<Port, ServerError> {
+    fn open(address: SocketAddr, tls: Option<TlsAcceptor>) -> Result<TcpPort, ServerError> {
         let failed = |source| ServerError::Port { address, source };
         let listener = StdListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Port { listener, address, tls })
+        Ok(TcpPort { listener, address, tls })
     }
 
-    /// Where it listens, with the port the system chose.
+    /// Returns the bound address, with the port that the system chose.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes clients until this is dropped; each is served in a task of its own, after the handshake.
+    /// Accepts clients until the future is dropped. Each is served in its own task after the TLS handshake.
     pub(crate) async fn accept<F, S>(self, clients: &Clients, serve: F) -> Result<(), ServerError>
     where
-        F: Fn(Visitor) -> S + Clone + Send + 'static,
+        F: Fn(PendingClient) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
         let failed = |source| ServerError::Port { address: self.address, source };
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
         tracing::info!(address = %self.address, tls = self.tls.is_some(), "listening");
-        let (crowded, broken) = (Notices::new(), Arc::new(Notices::new()));
+        let (evictions, failures) = (LogLimiter::new(), Arc::new(LogLimiter::new()));
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let (stranger, another_went) = clients.strangers.take(peer.ip());
-            if another_went && let Some(untold) = crowded.next() {
-                tracing::warn!(%peer, untold, "too many connections without a token: the oldest was closed");
+            let (slot, has_evicted) = clients.preauth.acquire(peer.ip());
+            if has_evicted && let Some(suppressed) = evictions.allow() {
+                tracing::warn!(%peer, suppressed, "too many unauthenticated connections: the oldest was closed");
             }
-            let (tls, serve, broken) = (self.tls.clone(), serve.clone(), broken.clone());
-            let pushed_out = stranger.pushed_out();
+            let (tls, serve, failures) = (self.tls.clone(), serve.clone(), failures.clone());
+            let evicted = slot.evicted();
             let served = async move {
-                // Each in a place of its own: what the handshake takes is given back after it, and a future that is handed on takes its
-                // place twice.
-                let link = Box::pin(set_up(stream, tls)).await;
+                // Both futures are boxed: the memory of the handshake is freed after it, and a future that is
+                // moved would take its space twice.
+                let link = Box::pin(establish(stream, tls)).await;
                 match link {
-                    Ok(link) => Box::pin(serve(Visitor { link, peer, stranger })).await,
+                    Ok(link) => Box::pin(serve(PendingClient { link, peer, slot })).await,
                     Err(error) => {
-                        if let Some(untold) = broken.next() {
-                            tracing::info!(%peer, %error, untold, "a connection came to nothing");
+                        if let Some(suppressed) = failures.allow() {
+                            tracing::info!(%peer, %error, suppressed, "connection failed");
                         }
                     }
                 }
@@ -177,7 +187,7 @@ impl Port {
             clients.tracker.spawn(async move {
                 tokio::select! {
                     biased;
-                    () = pushed_out.cancelled() => {}
+                    () = evicted.cancelled() => {}
                     () = served => {}
                 }
             });
@@ -185,10 +195,10 @@ impl Port {
     }
 }
 
-async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
-    // A request is one small write, and so is its answer.
+async fn establish(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<Link> {
+    // Requests and replies are small writes.
     stream.set_nodelay(true)?;
-    probe(&stream)?;
+    set_keepalive(&stream)?;
     let Some(tls) = tls else { return Link::tcp(stream) };
     let watch = connection::watch_tcp(&stream)?;
     let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no TLS handshake in time");
@@ -199,18 +209,17 @@ async fn set_up(stream: TcpStream, tls: Option<TlsAcceptor>) -> std::io::Result<
             false => tls.accept(stream).await,
         }
     };
-    let stream = tokio::time::timeout(HANDSHAKE_PATIENCE, handshake).await.map_err(late)??;
+    let stream = tokio::time::timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await.map_err(late)??;
     Ok(Link::over(stream, watch))
 }
 
-/// A machine that is switched off does not say so: the kernel asks it, and ends a connection that is gone (tcp(7), SO_KEEPALIVE,
-/// TCP_USER_TIMEOUT).
-fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
+/// Makes the kernel detect peers that vanished without closing (tcp(7), SO_KEEPALIVE, TCP_USER_TIMEOUT).
+fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)?;
-    sockopt::set_tcp_user_timeout(stream, TAKEN_WITHIN)
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(stream, USER_TIMEOUT_MS)
 }
 
 #[cfg(test)]
@@ -218,15 +227,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_takes_nothing_for_a_minute_is_given_up_by_the_kernel() {
+    async fn kernel_drops_peer_that_acknowledges_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let watch = connection::watch_tcp(&stream).unwrap();
-        let _link = set_up(stream, None).await.unwrap();
+        let _link = establish(stream, None).await.unwrap();
         assert_eq!(sockopt::tcp_user_timeout(&watch).unwrap(), 60_000);
-        // It would end a connection earlier than the probes do, or later (tcp(7)): both come to a minute.
-        let probed = PROBE_AFTER + PROBE_EVERY * PROBES;
-        assert_eq!(probed.as_millis(), u128::from(TAKEN_WITHIN));
+        // TCP_USER_TIMEOUT overrides the keepalive schedule (tcp(7)): both amount to a minute.
+        let probed = KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES;
+        assert_eq!(probed.as_millis(), u128::from(USER_TIMEOUT_MS));
     }
 }

@@ -1,12 +1,12 @@
 //! The client against a server that is made to behave well, badly or not at all.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
-mod answers;
+mod deprecated;
 mod faults;
 mod graphs;
 mod http;
-mod older;
 mod reconnect;
+mod responses;
 mod streams;
 
 use std::path::PathBuf;

@@ -1,17 +1,18 @@
-//! The same over streamable HTTP, for many clients at a time.
+//! The MCP server over streamable HTTP, for many clients.
 //!
-//! Who may come in, and how long a request may be, is for what stands before this: it is given whole requests of clients that were let
-//! in. Of the two ages of the protocol, the older one has sessions (`sessions`), whose answers outlive a connection that breaks
-//! (`answers`); in the newer one each request stands for itself, and a client that closes its connection cancels it.
+//! Authentication and limits of requests are the HTTP server's task: this module receives complete requests
+//! of authenticated clients. In the older revision of the protocol, clients have sessions (`sessions`), whose
+//! responses survive a broken connection (`response_log`). In the newer one, requests are independent, and
+//! closing the connection cancels a request.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `sessions` | how many clients there are, and which of them give way |
-//! | `pulse` | how it is noticed that the client of a request without a session is gone |
-//! | `answers` | the messages of one request, for who comes again to read them |
+//! | `sessions` | the sessions of clients, their limit and eviction |
+//! | `keepalive` | detects disconnected clients of requests without a session |
+//! | `response_log` | the messages of one response, for clients that reconnect |
 
-mod answers;
-mod pulse;
+mod keepalive;
+mod response_log;
 mod sessions;
 
 use std::borrow::Cow;
@@ -33,33 +34,33 @@ use tokio_util::task::TaskTracker;
 
 use self::sessions::Sessions;
 use crate::Config;
-use crate::server::{McpServer, Shelf};
+use crate::server::{McpServer, ServerContext};
 
-/// Where clients look for it on a server, unless told otherwise.
+/// Default path on a server.
 pub const PATH: &str = "/mcp";
-/// The longest message, in bytes: as long as a line of nerve's own wire.
+/// Maximum length of a message in bytes, the same as for a line of nerve's own protocol.
 const MAX_MESSAGE: usize = nerve_proto::framing::MAX_LINE_BYTES;
-/// How often a silent stream says that it is there.
+/// Interval of keepalive comments on a silent stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The header that names a session.
-const SESSION: &str = "mcp-session-id";
-/// The header that names the last message that a client has read.
-const LAST_EVENT: &str = "last-event-id";
+/// Header with the session's id.
+const SESSION_HEADER: &str = "mcp-session-id";
+/// Header with the id of the last message that the client has read.
+const LAST_EVENT_HEADER: &str = "last-event-id";
 
-/// What an answer says, as it comes.
+/// The body of a response.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 tokio::task_local! {
-    /// The request that is answered asked for a session, and there is no room for one.
-    static NO_ROOM: Cell<bool>;
+    /// Set if the current request needs a session and there is no room for one.
+    static SESSION_LIMIT_REACHED: Cell<bool>;
 }
 
-/// Serves clients over HTTP, whoever listens for them. Clones serve the same clients.
+/// Serves MCP clients over HTTP. Clones share their state.
 #[derive(Clone)]
 pub struct HttpService {
     service: StreamableHttpService<McpServer, Sessions>,
     sessions: Arc<Sessions>,
-    /// What serves a session, or a request without one.
+    /// Tracks the servers of sessions and of requests without one.
     servers: TaskTracker,
 }
 
@@ -70,11 +71,12 @@ impl std::fmt::Debug for HttpService {
 }
 
 impl HttpService {
-    /// Serves until `closing`: then all sessions and answers end. Nodes are left as they are. Must be called within a tokio runtime.
+    /// Creates the service. When `closing` is cancelled, all sessions and responses end; nodes are not
+    /// affected. Must be called within a tokio runtime.
     pub fn new(config: Config, closing: CancellationToken) -> HttpService {
-        let (gone, ended) = (CancellationToken::new(), CancellationToken::new());
-        let shelf = Arc::new(Shelf::new(config, gone.clone()));
-        let sessions = Arc::new(Sessions::new(gone.clone()));
+        let (disconnected, ended) = (CancellationToken::new(), CancellationToken::new());
+        let context = Arc::new(ServerContext::new(config, disconnected.clone()));
+        let sessions = Arc::new(Sessions::new(disconnected.clone()));
         let settings = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -83,61 +85,64 @@ impl HttpService {
             .with_cancellation_token(ended.clone());
         let servers = TaskTracker::new();
         let make = {
-            let (gone, servers) = (gone.clone(), servers.clone());
-            move || Ok(McpServer::counted(Arc::clone(&shelf), gone.clone(), servers.token()))
+            let (disconnected, servers) = (disconnected.clone(), servers.clone());
+            move || Ok(McpServer::tracked(Arc::clone(&context), disconnected.clone(), servers.token()))
         };
         let service = StreamableHttpService::new(make, Arc::clone(&sessions), settings);
-        let (watched, counted) = (Arc::clone(&sessions), servers.clone());
+        let (watched, tracker) = (Arc::clone(&sessions), servers.clone());
         tokio::spawn(async move {
-            closing.run_until_cancelled(watched.end_idle_ones()).await;
-            // In this order: calls that end now were not cancelled by their clients.
-            gone.cancel();
+            closing.run_until_cancelled(watched.end_idle()).await;
+            // In this order, so that calls that end now do not count as cancelled by their clients.
+            disconnected.cancel();
             ended.cancel();
-            counted.close();
+            tracker.close();
         });
         HttpService { service, sessions, servers }
     }
 
-    /// Done when it was closed and all that was served has ended: each session, and each request without one, has sent its last message
-    /// or dropped it. A runtime that ends sooner takes sessions the one they send to, and that is a fault to them.
+    /// Waits until the service was closed and every session and request has sent or dropped its last message.
+    /// The runtime must not end earlier: it would take the channels of the sessions down first, which they
+    /// report as errors.
     pub async fn ended(self) {
         self.servers.wait().await;
     }
 
-    /// Answers one request.
+    /// Handles one request.
     pub async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
         if let Some(id) = session(&request) {
             if request.method() == Method::DELETE && !self.sessions.has(&id) {
-                return refused(StatusCode::NOT_FOUND, "there is no such session: it has ended");
+                return error_response(StatusCode::NOT_FOUND, "unknown session: it may have ended");
             }
-            if request.method() == Method::GET && self.wants_what_is_not_there(&id, &request) {
-                // An empty answer would let clients ask again and again; with this status they do not.
-                return empty(StatusCode::NO_CONTENT);
+            if request.method() == Method::GET && self.resumes_complete_response(&id, &request) {
+                // After an empty response, clients would retry for ever; after this status they do not.
+                return empty_response(StatusCode::NO_CONTENT);
             }
         }
-        let stands_alone = request.method() == Method::POST
+        let is_sessionless = request.method() == Method::POST
             && session(&request).is_none()
             && !begins_session(request.body()).await;
         let answering = handle(self.service.clone(), request);
-        if stands_alone { pulse::answer(answering).await } else { answering.await }
+        if is_sessionless { keepalive::answer(answering).await } else { answering.await }
     }
 
-    /// It comes again to read the rest of an answer of which there is no more.
-    fn wants_what_is_not_there<B>(&self, id: &SessionId, request: &Request<B>) -> bool {
-        let last = request.headers().get(LAST_EVENT).and_then(|last| last.to_str().ok());
-        last.is_some_and(|last| self.sessions.has_nothing_after(id, last))
+    /// Returns true if a client wants to resume a response that it has read completely.
+    fn resumes_complete_response<B>(&self, id: &SessionId, request: &Request<B>) -> bool {
+        let last = request.headers().get(LAST_EVENT_HEADER).and_then(|last| last.to_str().ok());
+        last.is_some_and(|last| self.sessions.is_read_to_end(id, last))
     }
 }
 
-/// It asks for a session, whose id is in the head of the answer: that head cannot be sent before there is one.
+/// Returns true if the request starts a session, whose id must be in the head of the response. That head
+/// cannot be sent early.
 async fn begins_session(body: &Full<Bytes>) -> bool {
     #[derive(Deserialize)]
-    struct Asked<'a> {
+    struct Envelope<'a> {
         #[serde(borrow)]
         method: Cow<'a, str>,
     }
     let Ok(whole) = body.clone().collect().await;
-    serde_json::from_slice::<Asked<'_>>(&whole.to_bytes()).is_ok_and(|asked| asked.method == "initialize")
+    serde_json::from_slice::<Envelope<'_>>(&whole.to_bytes())
+        .is_ok_and(|envelope| envelope.method == "initialize")
 }
 
 async fn handle(
@@ -146,37 +151,37 @@ async fn handle(
 ) -> Response<Body> {
     let answering = async {
         let response = service.handle(request).await;
-        (response, NO_ROOM.with(Cell::get))
+        (response, SESSION_LIMIT_REACHED.with(Cell::get))
     };
-    let (response, no_room) = NO_ROOM.scope(Cell::new(false), answering).await;
-    if !no_room {
+    let (response, limit_reached) = SESSION_LIMIT_REACHED.scope(Cell::new(false), answering).await;
+    if !limit_reached {
         return response.map(BodyExt::boxed_unsync);
     }
-    let words = format!(
-        "too many sessions: there are {} clients; end one of them, or try again later",
-        sessions::MOST
-    );
-    let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, &words);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(sessions::GIVES_WAY.as_secs()));
+    let words =
+        format!("too many sessions: the limit is {}; end one, or retry later", sessions::MAX_SESSIONS);
+    let mut response = error_response(StatusCode::SERVICE_UNAVAILABLE, &words);
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(sessions::EVICTABLE_AFTER.as_secs()));
     response
 }
 
-/// The session that a request names; one that is no text is none of ours.
+/// Returns the session id of a request; an unreadable one becomes an unknown id.
 fn session<B>(request: &Request<B>) -> Option<SessionId> {
-    let id = request.headers().get(SESSION)?;
+    let id = request.headers().get(SESSION_HEADER)?;
     Some(id.to_str().unwrap_or_default().into())
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
+fn empty_response(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Full::default().boxed_unsync());
     *response.status_mut() = status;
     response
 }
 
-/// An error that answers no request in particular.
-fn refused(status: StatusCode, message: &str) -> Response<Body> {
+/// Creates an error that answers no request in particular.
+fn error_response(status: StatusCode, message: &str) -> Response<Body> {
     let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
-    let mut response = empty(status);
+    let mut response = empty_response(status);
     *response.body_mut() = Full::from(error.to_string()).boxed_unsync();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -187,7 +192,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_first_request_of_a_session_begins_one() {
+    async fn only_initialize_starts_session() {
         for (text, begins) in [
             (r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"method":"x"}}"#, true),
             (r#"{"params":{},"method":"initi\u0061lize"}"#, true),

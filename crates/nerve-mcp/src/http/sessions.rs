@@ -1,4 +1,4 @@
-//! Sessions of clients: as many as there is room for, each ended when nobody was connected to it for long.
+//! Sessions of MCP clients: their limit, and the eviction of idle ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,42 +14,43 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::NO_ROOM;
-use super::answers::{Answer, after};
-use crate::server::Gone;
+use super::SESSION_LIMIT_REACHED;
+use super::response_log::{ResponseLog, parse_event_id};
+use crate::server::DisconnectToken;
 
-/// At one time.
-pub(super) const MOST: usize = 64;
-/// When there are that many, one that nobody was connected to for so long gives way to a new one.
-pub(super) const GIVES_WAY: Duration = Duration::from_secs(30);
-/// One that nobody was connected to for so long ends: longer than a turn takes, whose answer somebody may come back for.
-const IDLE: Duration = Duration::from_secs(60 * 60);
-/// How often it is looked for such.
-const LOOK: Duration = Duration::from_secs(60);
-/// How long the end of a session may take.
-const END_PATIENCE: Duration = Duration::from_secs(5);
-/// Answers of one session that are over and can be read again.
-const KEPT: usize = 4;
+/// Maximum number of sessions.
+pub(super) const MAX_SESSIONS: usize = 64;
+/// Idle time after which a session may be evicted for a new one.
+pub(super) const EVICTABLE_AFTER: Duration = Duration::from_secs(30);
+/// Idle time after which a session ends. It exceeds the length of a turn, whose response a client may come
+/// back for.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// Interval of the search for idle sessions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Time that a session may take to end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of complete responses per session that can be read again.
+const KEPT_RESPONSES: usize = 4;
 
-/// Why a session was not made or found.
+/// Why a session could not be created or used.
 #[derive(Debug)]
 pub(crate) enum SessionError {
-    /// There are as many as there may be.
-    NoRoom,
-    /// It has ended, or never was.
+    /// The maximum number of sessions is reached.
+    LimitReached,
+    /// The session has ended or never existed.
     Unknown,
-    /// What is to be read again is not kept any more, or never was.
-    NothingKept,
-    /// The SDK's own.
+    /// The response is not kept any more or never existed.
+    ResponseExpired,
+    /// An error of the SDK.
     Sdk(LocalSessionManagerError),
 }
 
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SessionError::NoRoom => f.write_str("too many sessions"),
-            SessionError::Unknown => f.write_str("there is no such session: it has ended"),
-            SessionError::NothingKept => f.write_str("nothing is kept of this answer"),
+            SessionError::LimitReached => f.write_str("too many sessions"),
+            SessionError::Unknown => f.write_str("unknown session: it may have ended"),
+            SessionError::ResponseExpired => f.write_str("the response is no longer available"),
             SessionError::Sdk(error) => error.fmt(f),
         }
     }
@@ -66,115 +67,116 @@ impl From<LocalSessionManagerError> for SessionError {
     }
 }
 
-/// All sessions. The SDK runs them; how many there are, when they end and what is kept of their answers is decided here.
+/// All sessions. The SDK runs them; this type decides how many there are, when they end, and which responses
+/// are kept.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     sdk: LocalSessionManager,
-    book: Arc<Book>,
-    /// One is made at a time: it is looked for room first.
-    making: tokio::sync::Mutex<()>,
-    /// All clients are gone.
-    gone: CancellationToken,
+    table: Arc<SessionTable>,
+    /// Held while a session is created, to check the limit.
+    create_lock: tokio::sync::Mutex<()>,
+    /// Cancelled when no client is served any more.
+    disconnected: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Book(Mutex<HashMap<SessionId, Session>>);
+struct SessionTable(Mutex<HashMap<SessionId, Session>>);
 
 #[derive(Debug)]
 struct Session {
-    /// Its client is gone.
-    gone: CancellationToken,
-    /// Connections that read of it.
-    connected: usize,
-    /// When the last one of them ended.
-    since: Instant,
-    answers: BTreeMap<u64, Answer>,
-    last: u64,
+    /// Cancelled when the session ends.
+    disconnected: CancellationToken,
+    /// Number of connections that read from the session.
+    connections: usize,
+    /// When the last connection ended.
+    idle_since: Instant,
+    responses: BTreeMap<u64, ResponseLog>,
+    last_response: u64,
 }
 
-impl Book {
-    /// No code panics while it holds this lock; if it did, what is written would still be right.
+impl SessionTable {
+    /// The data stay consistent even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets one; its calls end without having been cancelled.
-    fn strike(&self, id: &SessionId) {
-        let struck = self.lock().remove(id);
-        if let Some(session) = struck {
-            session.gone.cancel();
+    /// Removes a session. Its calls end without counting as cancelled.
+    fn remove(&self, id: &SessionId) {
+        let removed = self.lock().remove(id);
+        if let Some(session) = removed {
+            session.disconnected.cancel();
         }
     }
 
-    /// The one that nobody was connected to for longest, if that is `least` or more.
-    fn most_idle(&self, least: Duration) -> Option<SessionId> {
-        let book = self.lock();
-        let idle = book.iter().filter(|(_, session)| session.connected == 0);
-        let (id, session) = idle.min_by_key(|(_, session)| session.since)?;
-        (session.since.elapsed() >= least).then(|| id.clone())
+    /// Returns the session that has been idle for longest, if that is at least `least`.
+    fn longest_idle(&self, least: Duration) -> Option<SessionId> {
+        let table = self.lock();
+        let idle = table.iter().filter(|(_, session)| session.connections == 0);
+        let (id, session) = idle.min_by_key(|(_, session)| session.idle_since)?;
+        (session.idle_since.elapsed() >= least).then(|| id.clone())
     }
 
-    /// Somebody is connected, until this is dropped; `None`: the session has ended.
-    fn connect(self: &Arc<Self>, id: &SessionId) -> Option<Connected> {
-        self.lock().get_mut(id)?.connected += 1;
-        Some(Connected { book: Arc::clone(self), id: id.clone() })
+    /// Counts a connection until the guard is dropped. Returns `None` if the session has ended.
+    fn connect(self: &Arc<Self>, id: &SessionId) -> Option<ConnectionGuard> {
+        self.lock().get_mut(id)?.connections += 1;
+        Some(ConnectionGuard { table: Arc::clone(self), id: id.clone() })
     }
 
-    /// One more answer is over: the last ones are kept. Whether they arrived is not known here.
-    fn forget_old_answers(&self, id: &SessionId) {
-        let mut book = self.lock();
-        let Some(session) = book.get_mut(id) else { return };
+    /// Drops all but the latest complete responses. Whether they were received is unknown.
+    fn drop_old_responses(&self, id: &SessionId) {
+        let mut table = self.lock();
+        let Some(session) = table.get_mut(id) else { return };
         let over: Vec<u64> = session
-            .answers
+            .responses
             .iter()
-            .filter(|(_, answer)| answer.is_over())
+            .filter(|(_, response)| response.is_complete())
             .map(|(number, _)| *number)
             .collect();
-        for number in over.iter().take(over.len().saturating_sub(KEPT)) {
-            session.answers.remove(number);
+        for number in over.iter().take(over.len().saturating_sub(KEPT_RESPONSES)) {
+            session.responses.remove(number);
         }
     }
 }
 
-/// A connection that reads of a session.
+/// A connection that reads from a session.
 #[derive(Debug)]
-struct Connected {
-    book: Arc<Book>,
+struct ConnectionGuard {
+    table: Arc<SessionTable>,
     id: SessionId,
 }
 
-impl Drop for Connected {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        if let Some(session) = self.book.lock().get_mut(&self.id) {
-            session.connected = session.connected.saturating_sub(1);
-            session.since = Instant::now();
+        if let Some(session) = self.table.lock().get_mut(&self.id) {
+            session.connections = session.connections.saturating_sub(1);
+            session.idle_since = Instant::now();
         }
     }
 }
 
-/// The connection counts as long as there is its stream.
-fn held<S: Stream>(connected: Connected, stream: S) -> impl Stream<Item = S::Item> + use<S> {
+/// Keeps a connection counted as long as its stream exists.
+fn guard_stream<S: Stream>(connections: ConnectionGuard, stream: S) -> impl Stream<Item = S::Item> + use<S> {
     stream.inspect(move |_| {
-        let _ = &connected;
+        let _ = &connections;
     })
 }
 
 impl Sessions {
-    /// `gone`: nobody is served any more.
-    pub(super) fn new(gone: CancellationToken) -> Sessions {
+    /// Creates the manager. `disconnected`: cancelled when no client is served any more.
+    pub(super) fn new(disconnected: CancellationToken) -> Sessions {
         let mut sdk = LocalSessionManager::default();
-        // When they end is decided here: the SDK takes a session for idle while one of its calls is at work.
+        // The SDK's timeout is off: it would end a session while one of its calls is running.
         let mut settings = SessionConfig::default();
         settings.keep_alive = None;
         sdk.session_config = settings;
-        Sessions { sdk, book: Arc::default(), making: tokio::sync::Mutex::default(), gone }
+        Sessions { sdk, table: Arc::default(), create_lock: tokio::sync::Mutex::default(), disconnected }
     }
 
-    /// Ends those that nobody was connected to for long, as long as this is polled.
-    pub(super) async fn end_idle_ones(&self) {
+    /// Ends idle sessions while it is polled.
+    pub(super) async fn end_idle(&self) {
         loop {
-            tokio::time::sleep(LOOK).await;
-            while let Some(id) = self.book.most_idle(IDLE) {
+            tokio::time::sleep(SWEEP_INTERVAL).await;
+            while let Some(id) = self.table.longest_idle(IDLE_TIMEOUT) {
                 tracing::debug!("a session was idle for long and ends");
                 self.end(&id).await;
             }
@@ -182,50 +184,54 @@ impl Sessions {
     }
 
     pub(super) fn has(&self, id: &SessionId) -> bool {
-        self.book.lock().contains_key(id)
+        self.table.lock().contains_key(id)
     }
 
-    /// It was the last message of its answer, or the answer is not kept any more.
-    pub(super) fn has_nothing_after(&self, id: &SessionId, last: &str) -> bool {
-        let book = self.book.lock();
-        let (Some((number, from)), Some(session)) = (after(last), book.get(id)) else { return false };
-        session.answers.get(&number).is_none_or(|answer| answer.is_over_before(from))
+    /// Returns true if `last_response` is the last message of its response, or the response is no longer
+    /// available.
+    pub(super) fn is_read_to_end(&self, id: &SessionId, last_response: &str) -> bool {
+        let table = self.table.lock();
+        let (Some((number, from)), Some(session)) = (parse_event_id(last_response), table.get(id)) else {
+            return false;
+        };
+        session.responses.get(&number).is_none_or(|response| response.ends_before(from))
     }
 
     async fn end(&self, id: &SessionId) {
-        self.book.strike(id);
-        let ended = tokio::time::timeout(END_PATIENCE, self.sdk.close_session(id)).await;
+        self.table.remove(id);
+        let ended = tokio::time::timeout(END_TIMEOUT, self.sdk.close_session(id)).await;
         if !matches!(ended, Ok(Ok(()))) {
             tracing::warn!("a session of an MCP client did not end as it should");
         }
     }
 
-    /// Marks a message with what tells that its client is gone.
-    fn mark(&self, id: &SessionId, message: &mut ClientJsonRpcMessage) -> Result<(), SessionError> {
-        let gone = Gone(self.book.lock().get(id).ok_or(SessionError::Unknown)?.gone.clone());
+    /// Attaches the session's disconnect token to a message.
+    fn attach_token(&self, id: &SessionId, message: &mut ClientJsonRpcMessage) -> Result<(), SessionError> {
+        let disconnected =
+            DisconnectToken(self.table.lock().get(id).ok_or(SessionError::Unknown)?.disconnected.clone());
         match message {
             ClientJsonRpcMessage::Request(request) => {
-                request.request.extensions_mut().insert(gone);
+                request.request.extensions_mut().insert(disconnected);
             }
             ClientJsonRpcMessage::Notification(notification) => {
-                notification.notification.extensions_mut().insert(gone);
+                notification.notification.extensions_mut().insert(disconnected);
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// What is read of an answer, from a message on.
+    /// Reads a response from a message on.
     fn read(
         &self,
         id: &SessionId,
         number: u64,
         from: usize,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static + use<>, SessionError> {
-        let connected = self.book.connect(id).ok_or(SessionError::Unknown)?;
-        let answer = self.book.lock().get(id).and_then(|session| session.answers.get(&number).cloned());
-        let answer = answer.ok_or(SessionError::NothingKept)?;
-        Ok(held(connected, answer.read(from)))
+        let connections = self.table.connect(id).ok_or(SessionError::Unknown)?;
+        let response = self.table.lock().get(id).and_then(|session| session.responses.get(&number).cloned());
+        let response = response.ok_or(SessionError::ResponseExpired)?;
+        Ok(guard_stream(connections, response.read(from)))
     }
 }
 
@@ -234,24 +240,24 @@ impl SessionManager for Sessions {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
-        let _making = self.making.lock().await;
-        if self.book.lock().len() >= MOST {
-            let Some(idle) = self.book.most_idle(GIVES_WAY) else {
-                let _ = NO_ROOM.try_with(|no_room| no_room.set(true));
-                return Err(SessionError::NoRoom);
+        let _lock = self.create_lock.lock().await;
+        if self.table.lock().len() >= MAX_SESSIONS {
+            let Some(idle) = self.table.longest_idle(EVICTABLE_AFTER) else {
+                let _ = SESSION_LIMIT_REACHED.try_with(|limit_reached| limit_reached.set(true));
+                return Err(SessionError::LimitReached);
             };
             tracing::debug!("a session was idle and gives way to a new one");
             self.end(&idle).await;
         }
         let (id, transport) = self.sdk.create_session().await?;
         let session = Session {
-            gone: self.gone.child_token(),
-            connected: 0,
-            since: Instant::now(),
-            answers: BTreeMap::new(),
-            last: 0,
+            disconnected: self.disconnected.child_token(),
+            connections: 0,
+            idle_since: Instant::now(),
+            responses: BTreeMap::new(),
+            last_response: 0,
         };
-        self.book.lock().insert(id.clone(), session);
+        self.table.lock().insert(id.clone(), session);
         Ok((id, transport))
     }
 
@@ -260,7 +266,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
-        self.mark(id, &mut message)?;
+        self.attach_token(id, &mut message)?;
         Ok(self.sdk.initialize_session(id, message).await?)
     }
 
@@ -278,21 +284,21 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        self.mark(id, &mut message)?;
+        self.attach_token(id, &mut message)?;
         let messages = self.sdk.create_stream(id, message).await?;
-        let answer = {
-            let mut book = self.book.lock();
-            let session = book.get_mut(id).ok_or(SessionError::Unknown)?;
-            session.last += 1;
-            let answer = Answer::new(session.last);
-            session.answers.insert(session.last, answer.clone());
-            answer
+        let response = {
+            let mut table = self.table.lock();
+            let session = table.get_mut(id).ok_or(SessionError::Unknown)?;
+            session.last_response += 1;
+            let response = ResponseLog::new(session.last_response);
+            session.responses.insert(session.last_response, response.clone());
+            response
         };
-        let reading = self.read(id, answer.number(), 0)?;
-        let (book, id) = (Arc::clone(&self.book), id.clone());
+        let reading = self.read(id, response.number(), 0)?;
+        let (table, id) = (Arc::clone(&self.table), id.clone());
         tokio::spawn(async move {
-            answer.take(messages).await;
-            book.forget_old_answers(&id);
+            response.record(messages).await;
+            table.drop_old_responses(&id);
         });
         Ok(reading)
     }
@@ -302,9 +308,9 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
-        self.mark(id, &mut message)?;
-        // It counts as a sign of life.
-        let _connected = self.book.connect(id);
+        self.attach_token(id, &mut message)?;
+        // Counts as activity.
+        let _connection = self.table.connect(id);
         Ok(self.sdk.accept_message(id, message).await?)
     }
 
@@ -312,9 +318,9 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let connected = self.book.connect(id).ok_or(SessionError::Unknown)?;
+        let connections = self.table.connect(id).ok_or(SessionError::Unknown)?;
         let stream = self.sdk.create_standalone_stream(id).await?;
-        Ok(held(connected, stream))
+        Ok(guard_stream(connections, stream))
     }
 
     async fn resume(
@@ -322,9 +328,9 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        match after(&last_event_id) {
+        match parse_event_id(&last_event_id) {
             Some((number, from)) => Ok(self.read(id, number, from)?.left_stream()),
-            // Of the stream that belongs to no request: what it tells is told again.
+            // The stream without a request: its notifications are simply sent again.
             None => Ok(self.create_standalone_stream(id).await?.right_stream()),
         }
     }
@@ -337,7 +343,7 @@ mod tests {
     async fn filled() -> (Sessions, Vec<SessionId>) {
         let sessions = Sessions::new(CancellationToken::new());
         let mut ids = Vec::new();
-        while ids.len() < MOST {
+        while ids.len() < MAX_SESSIONS {
             ids.push(sessions.create_session().await.unwrap().0);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
@@ -345,51 +351,51 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_too_many_the_one_gives_way_that_nobody_was_connected_to_for_longest() {
+    async fn longest_idle_session_is_evicted() {
         let (sessions, ids) = filled().await;
-        let first = sessions.book.connect(&ids[0]).unwrap();
-        let gone = sessions.book.lock()[&ids[1]].gone.clone();
-        assert!(matches!(sessions.create_session().await, Err(SessionError::NoRoom)));
-        tokio::time::advance(GIVES_WAY).await;
-        drop(sessions.book.connect(&ids[2]));
+        let first = sessions.table.connect(&ids[0]).unwrap();
+        let disconnected = sessions.table.lock()[&ids[1]].disconnected.clone();
+        assert!(matches!(sessions.create_session().await, Err(SessionError::LimitReached)));
+        tokio::time::advance(EVICTABLE_AFTER).await;
+        drop(sessions.table.connect(&ids[2]));
         sessions.create_session().await.unwrap();
         assert!(sessions.has(&ids[0]) && sessions.has(&ids[2]) && !sessions.has(&ids[1]));
-        assert!(gone.is_cancelled(), "its calls were not cancelled: their client is gone");
-        assert_eq!(sessions.book.lock().len(), MOST);
+        assert!(disconnected.is_cancelled(), "its calls were not cancelled: their client is disconnected");
+        assert_eq!(sessions.table.lock().len(), MAX_SESSIONS);
         drop(first);
         assert!(sessions.close_session(&ids[0]).await.is_ok() && !sessions.has(&ids[0]));
         sessions.create_session().await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_nobody_is_connected_to_ends_and_no_other() {
+    async fn only_idle_sessions_end() {
         let (sessions, ids) = filled().await;
-        let connected = sessions.book.connect(&ids[7]).unwrap();
-        let patience = IDLE + 2 * LOOK;
-        assert!(tokio::time::timeout(patience, sessions.end_idle_ones()).await.is_err());
-        assert!(sessions.has(&ids[7]) && sessions.book.lock().len() == 1);
-        drop(connected);
-        assert!(tokio::time::timeout(IDLE / 2, sessions.end_idle_ones()).await.is_err());
+        let connections = sessions.table.connect(&ids[7]).unwrap();
+        let patience = IDLE_TIMEOUT + 2 * SWEEP_INTERVAL;
+        assert!(tokio::time::timeout(patience, sessions.end_idle()).await.is_err());
+        assert!(sessions.has(&ids[7]) && sessions.table.lock().len() == 1);
+        drop(connections);
+        assert!(tokio::time::timeout(IDLE_TIMEOUT / 2, sessions.end_idle()).await.is_err());
         assert!(sessions.has(&ids[7]), "from its end on it counts");
-        assert!(tokio::time::timeout(patience, sessions.end_idle_ones()).await.is_err());
+        assert!(tokio::time::timeout(patience, sessions.end_idle()).await.is_err());
         assert!(!sessions.has(&ids[7]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_answers_are_kept_and_no_others() {
+    async fn latest_responses_are_kept() {
         let (sessions, ids) = filled().await;
         let id = &ids[0];
         for number in 1..=10 {
-            let answer = Answer::new(number);
-            sessions.book.lock().get_mut(id).unwrap().answers.insert(number, answer.clone());
+            let response = ResponseLog::new(number);
+            sessions.table.lock().get_mut(id).unwrap().responses.insert(number, response.clone());
             if number != 1 {
-                answer.take(futures_util::stream::empty()).await;
-                sessions.book.forget_old_answers(id);
+                response.record(futures_util::stream::empty()).await;
+                sessions.table.drop_old_responses(id);
             }
         }
-        let kept: Vec<u64> = sessions.book.lock()[id].answers.keys().copied().collect();
+        let kept: Vec<u64> = sessions.table.lock()[id].responses.keys().copied().collect();
         assert_eq!(kept, [1, 7, 8, 9, 10], "the first is not over");
-        assert!(sessions.has_nothing_after(id, "2-0") && sessions.has_nothing_after(id, "10-0"));
-        assert!(!sessions.has_nothing_after(id, "1-0") && !sessions.has_nothing_after(id, "0"));
+        assert!(sessions.is_read_to_end(id, "2-0") && sessions.is_read_to_end(id, "10-0"));
+        assert!(!sessions.is_read_to_end(id, "1-0") && !sessions.is_read_to_end(id, "0"));
     }
 }

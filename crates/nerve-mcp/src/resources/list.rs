@@ -1,20 +1,20 @@
-//! Which resources there are, page by page.
+//! Lists the resources, in pages.
 
 use nerve_record::meta::Meta;
 use nerve_record::store::{self, Store};
 use rmcp::model::{ListResourcesResult, Resource, ResourceTemplate};
 
 use super::TEXT;
-use super::uri::{Address, LINES};
-use crate::outcome::Failure;
-use crate::server::Shelf;
+use super::uri::{DEFAULT_LINES, ResourceUri};
+use crate::server::ServerContext;
+use crate::tool_result::Failure;
 
-/// Resources on one page.
+/// Resources per page.
 const PAGE: usize = 100;
-/// The default session; its nodes are named without it.
-const DEFAULT: &str = "default";
+/// The default session, which is omitted from names.
+const DEFAULT_SESSION: &str = "default";
 
-/// Addresses with places to fill in.
+/// Returns the templates of resource URIs.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new("nerve://nodes/{id}/screen", "screen")
@@ -24,57 +24,60 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new("nerve://recordings/{id}{?from,lines}", "recording")
             .with_title("Recording")
             .with_description(format!(
-                "The final text of a recorded terminal: {LINES} lines, or as many as lines says, from the line from (counted from 1)"
+                "The final text of a recorded terminal: {DEFAULT_LINES} lines from line 1, or as given by lines and from (1-based)"
             ))
             .with_mime_type(TEXT),
     ]
 }
 
-/// The page that `cursor` names, the first without one: screens, then recordings, the newest first.
-pub(super) async fn page(shelf: &Shelf, cursor: Option<&str>) -> Result<ListResourcesResult, Failure> {
+/// Returns the page at `cursor`, by default the first: screens, then recordings, newest first.
+pub(super) async fn page(
+    context: &ServerContext,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, Failure> {
     let from: usize = match cursor {
         None => 0,
-        Some(cursor) => cursor
-            .parse()
-            .map_err(|_| Failure::new("invalid_arguments", "this cursor was not given by this server"))?,
+        Some(cursor) => cursor.parse().map_err(|_| Failure::new("invalid_arguments", "invalid cursor"))?,
     };
-    // A server that does not run has no screens; recordings are there all the same.
-    let screens = screens(shelf).await.unwrap_or_default();
-    let places = shelf.recordings.clone();
-    let (listed, more) = tokio::task::spawn_blocking(move || {
-        let recordings = places.map(|store| store.all()).unwrap_or_default();
+    // Without a running server there are no screens, but there may be recordings.
+    let screens = screens(context).await.unwrap_or_default();
+    let store = context.recordings.clone();
+    let (format_choices, more) = tokio::task::spawn_blocking(move || {
+        let recordings = store.map(|store| store.all()).unwrap_or_default();
         let all = screens.len() + recordings.len();
         let of_recordings = recordings.iter().skip(from.saturating_sub(screens.len()));
-        let listed: Vec<Resource> = screens
+        let format_choices: Vec<Resource> = screens
             .iter()
             .skip(from)
             .cloned()
             .chain(of_recordings.filter_map(|path| recording(path)))
             .take(PAGE)
             .collect();
-        (listed, from.saturating_add(PAGE) < all)
+        (format_choices, from.saturating_add(PAGE) < all)
     })
     .await
     .map_err(|error| Failure::new("internal_error", error.to_string()))?;
-    let mut page = ListResourcesResult::with_all_items(listed);
+    let mut page = ListResourcesResult::with_all_items(format_choices);
     page.next_cursor = more.then(|| from.saturating_add(PAGE).to_string());
     Ok(page)
 }
 
-async fn screens(shelf: &Shelf) -> Result<Vec<Resource>, Failure> {
-    let client = shelf.link.client().await?;
+async fn screens(context: &ServerContext) -> Result<Vec<Resource>, Failure> {
+    let client = context.link.client().await?;
     let mut screens = Vec::new();
     for session in client.sessions().await? {
         for node in client.list_nodes(Some(&session.name)).await? {
-            let named = (session.name != DEFAULT).then(|| session.name.clone());
+            let named = (session.name != DEFAULT_SESSION).then(|| session.name.clone());
             let label = match &named {
                 Some(session) => format!("{session}/{}", node.id),
                 None => node.id.clone(),
             };
-            let uri = Address::Screen { node: node.id, session: named }.text();
-            let words = format!("What the terminal of node '{label}' shows; it is {}", node.state);
+            let uri = ResourceUri::Screen { node: node.id, session: named }.text();
+            let description = format!("What the terminal of node '{label}' shows; it is {}", node.state);
             screens.push(
-                Resource::new(uri, format!("screen of {label}")).with_description(words).with_mime_type(TEXT),
+                Resource::new(uri, format!("screen of {label}"))
+                    .with_description(description)
+                    .with_mime_type(TEXT),
             );
         }
     }
@@ -83,16 +86,16 @@ async fn screens(shelf: &Shelf) -> Result<Vec<Resource>, Failure> {
 
 fn recording(path: &std::path::Path) -> Option<Resource> {
     let id = store::id_of(path).filter(|id| store::check_id(id).is_ok())?;
-    let uri = Address::Recording { id: id.to_string(), from: 1, lines: LINES }.text();
-    // A recording without facts, or with broken ones, is one all the same.
+    let uri = ResourceUri::Recording { id: id.to_string(), from: 1, lines: DEFAULT_LINES }.text();
+    // Recordings with missing or broken metadata are listed too.
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let of = meta.node.map(|node| format!(" of node '{node}'")).unwrap_or_default();
-    let words = format!("Recording{of}: {}", meta.cmd.join(" "));
-    let words: String = words.chars().take(200).collect();
-    Some(Resource::new(uri, format!("recording {id}")).with_description(words).with_mime_type(TEXT))
+    let description = format!("Recording{of}: {}", meta.cmd.join(" "));
+    let description: String = description.chars().take(200).collect();
+    Some(Resource::new(uri, format!("recording {id}")).with_description(description).with_mime_type(TEXT))
 }
 
-/// The recording of that id, and no path.
+/// Finds a recording by its id. Paths are not accepted.
 pub(super) fn find(store: &Store, id: &str) -> Result<std::path::PathBuf, Failure> {
     store::check_id(id)
         .and_then(|()| store.find(id))

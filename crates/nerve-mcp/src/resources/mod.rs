@@ -1,4 +1,4 @@
-//! Screens and recordings as resources.
+//! Screens and recordings as MCP resources.
 
 mod list;
 mod recording;
@@ -6,32 +6,35 @@ mod uri;
 
 use rmcp::model::{ErrorData, ListResourcesResult, ReadResourceResult, ResourceContents};
 
-use self::uri::Address;
-use crate::outcome::Failure;
-use crate::server::Shelf;
+use self::uri::ResourceUri;
+use crate::server::ServerContext;
+use crate::tool_result::Failure;
 
 pub(crate) use self::list::templates;
 
 const TEXT: &str = "text/plain";
 
-/// A page of what there is.
-pub(crate) async fn page(shelf: &Shelf, cursor: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
-    list::page(shelf, cursor).await.map_err(Failure::protocol)
+/// Returns a page of the list of resources.
+pub(crate) async fn page(
+    context: &ServerContext,
+    cursor: Option<&str>,
+) -> Result<ListResourcesResult, ErrorData> {
+    list::page(context, cursor).await.map_err(Failure::into_error_data)
 }
 
-/// What one of them says now.
-pub(crate) async fn read(shelf: &Shelf, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let text = match Address::parse(uri) {
-        Ok(Address::Screen { node, session }) => screen(shelf, &node, session.as_deref()).await,
-        Ok(Address::Recording { id, from, lines }) => recording::read(shelf, id, from, lines).await,
+/// Reads a resource.
+pub(crate) async fn read(context: &ServerContext, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let text = match ResourceUri::parse(uri) {
+        Ok(ResourceUri::Screen { node, session }) => screen(context, &node, session.as_deref()).await,
+        Ok(ResourceUri::Recording { id, from, lines }) => recording::read(context, id, from, lines).await,
         Err(failure) => Err(failure),
     };
-    let text = text.map_err(Failure::protocol)?;
+    let text = text.map_err(Failure::into_error_data)?;
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(TEXT)]))
 }
 
-async fn screen(shelf: &Shelf, node: &str, session: Option<&str>) -> Result<String, Failure> {
-    let client = shelf.link.client().await?;
+async fn screen(context: &ServerContext, node: &str, session: Option<&str>) -> Result<String, Failure> {
+    let client = context.link.client().await?;
     let now = client.node(node, session).why().await?;
     Ok(format!("{}\n", now.screen.trim_end()))
 }

@@ -1,4 +1,4 @@
-//! A recording as text, some lines at a time.
+//! Renders a recording as text, in windows of lines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,55 +10,62 @@ use nerve_record::meta::Meta;
 use nerve_term::event::Size;
 
 use super::list::find;
-use super::uri::{Address, MAX_LINES};
-use crate::outcome::{Failure, cut};
-use crate::server::Shelf;
+use super::uri::{MAX_LINES, ResourceUri};
+use crate::server::ServerContext;
+use crate::tool_result::{Failure, truncate};
 
-/// Bytes on disk of a recording that is folded for one answer.
-const MAX_FILE: u64 = 128 << 20;
-/// Rows and bytes of scrollback that are kept of it.
-const KEPT: (u64, usize) = (200_000, 64 << 20);
-/// Bytes of one answer.
+/// Maximum size of a recording that is rendered, in bytes.
+const MAX_FILE_BYTES: u64 = 128 << 20;
+/// Limits of the scrollback: rows and bytes.
+const SCROLLBACK_LIMITS: (u64, usize) = (200_000, 64 << 20);
+/// Maximum length of a reply in bytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The lines from `from` (1 is the first), and where the next are.
-pub(super) async fn read(shelf: &Shelf, id: String, from: u64, lines: u64) -> Result<String, Failure> {
-    let Some(store) = shelf.recordings.clone() else {
-        return Err(Failure::new("not_found_error", "recordings are not served here"));
+/// Returns the lines from `from` (1-based), and the URI of the next ones.
+pub(super) async fn read(
+    context: &ServerContext,
+    id: String,
+    from: u64,
+    lines: u64,
+) -> Result<String, Failure> {
+    let Some(store) = context.recordings.clone() else {
+        return Err(Failure::new("not_found_error", "recordings are not available on this server"));
     };
-    // Held until it is read. It is never closed, so there is no error to look at.
-    let _place = shelf.reading.acquire().await;
+    // Held until the recording is read. The semaphore is never closed.
+    let _permit = context.read_permits.acquire().await;
     let reading = tokio::task::spawn_blocking(move || {
         let path = find(&store, &id)?;
-        let window = fold(&path, from, lines)?;
-        Ok(shown(&id, &window))
+        let window = render(&path, from, lines)?;
+        Ok(format_window(&id, &window))
     });
     reading.await.map_err(|error| Failure::new("internal_error", error.to_string()))?
 }
 
-fn fold(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
+fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new("internal_error", format!("cannot read {}: {error}", path.display()))
     };
     let bytes = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
-    if bytes > MAX_FILE {
-        let failure =
-            Failure::new("too_large", format!("the recording has {bytes} bytes, more than {MAX_FILE}"));
-        return Err(failure.hint("write it to a file with: nerve export --format txt"));
+    if bytes > MAX_FILE_BYTES {
+        let failure = Failure::new(
+            "too_large",
+            format!("recording too large: {bytes} bytes, at most {MAX_FILE_BYTES}"),
+        );
+        return Err(failure.hint("export it to a file: nerve export --format txt"));
     }
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(|error| failed(&error))?;
-    let mut fold = Fold::new(size).with_limits(KEPT.0, KEPT.1);
-    // What is damaged is left out, as everywhere; `nerve inspect` says what it was.
+    let mut fold = Fold::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
+    // Damaged parts are skipped; `nerve inspect` reports them.
     fold.through(&mut reader, |_| ()).map_err(|error| failed(&error))?;
     let mut window = Window::new(from, lines);
     report(ReportFormat::Txt, &fold.terminal, &mut window).map_err(|error| failed(&error))?;
     Ok(window)
 }
 
-fn shown(id: &str, window: &Window) -> String {
-    let (text, _) = cut(&String::from_utf8_lossy(&window.text), MAX_BYTES);
+fn format_window(id: &str, window: &Window) -> String {
+    let (text, _) = truncate(&String::from_utf8_lossy(&window.text), MAX_BYTES);
     let last = (window.from - 1 + window.lines).min(window.total);
     let mut note = match window.from > window.total {
         true => format!("[there are {} lines]", window.total),
@@ -66,16 +73,16 @@ fn shown(id: &str, window: &Window) -> String {
     };
     if last < window.total {
         let lines = window.lines.min(MAX_LINES);
-        let next = Address::Recording { id: id.to_string(), from: last + 1, lines };
+        let next = ResourceUri::Recording { id: id.to_string(), from: last + 1, lines };
         note = format!("{}; next: {}]", note.trim_end_matches(']'), next.text());
     }
     format!("{text}{note}\n")
 }
 
-/// Keeps some of the lines that are written to it, and counts all.
+/// A writer that keeps a window of lines and counts all of them.
 #[derive(Debug)]
 struct Window {
-    /// The first line that is kept, from 1.
+    /// First line of the window, 1-based.
     from: u64,
     lines: u64,
     total: u64,
@@ -111,7 +118,7 @@ mod tests {
 
     fn window(from: u64, lines: u64) -> Window {
         let mut window = Window::new(from, lines);
-        // Lines come in pieces.
+        // Lines may be split over several writes.
         for piece in ["o", "ne\ntwo", "\nthree\nfo", "ur\n"] {
             window.write_all(piece.as_bytes()).unwrap();
         }
@@ -119,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn windows_link_to_each_other() {
         assert_eq!(
-            shown("r", &window(1, 2)),
+            format_window("r", &window(1, 2)),
             "one\ntwo\n[lines 1 to 2 of 4; next: nerve://recordings/r?from=3&lines=2]\n"
         );
-        assert_eq!(shown("r", &window(3, 2)), "three\nfour\n[lines 3 to 4 of 4]\n");
-        assert_eq!(shown("r", &window(9, 2)), "[there are 4 lines]\n");
+        assert_eq!(format_window("r", &window(3, 2)), "three\nfour\n[lines 3 to 4 of 4]\n");
+        assert_eq!(format_window("r", &window(9, 2)), "[there are 4 lines]\n");
     }
 }

@@ -1,42 +1,42 @@
-//! The addresses of resources: `nerve://nodes/{id}/screen`, `nerve://recordings/{id}`.
+//! URIs of resources: `nerve://nodes/{id}/screen`, `nerve://recordings/{id}`.
 
 use nerve_record::store::check_id;
 
-use crate::outcome::Failure;
+use crate::tool_result::Failure;
 
-/// Lines of a recording where nobody says how many.
-pub(super) const LINES: u64 = 500;
-/// The most lines.
+/// Default number of lines of a recording.
+pub(super) const DEFAULT_LINES: u64 = 500;
+/// Maximum number of lines of a recording.
 pub(super) const MAX_LINES: u64 = 5000;
 
-/// What an address means.
+/// A parsed resource URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Address {
-    /// What a node's terminal shows.
+pub(super) enum ResourceUri {
+    /// The screen of a node.
     Screen {
         node: String,
-        /// The default one if `None`.
+        /// `None` means the default session.
         session: Option<String>,
     },
-    /// The final lines of a recording.
+    /// A window of a recording's lines.
     Recording {
         id: String,
-        /// The first line, from 1.
+        /// First line, 1-based.
         from: u64,
-        /// How many, 1 to [`MAX_LINES`].
+        /// Number of lines, 1 to [`MAX_LINES`].
         lines: u64,
     },
 }
 
-impl Address {
-    /// Takes an address apart. Names in it are checked: one becomes part of a path.
-    pub(super) fn parse(uri: &str) -> Result<Address, Failure> {
+impl ResourceUri {
+    /// Parses a URI. Names are validated, since they become part of paths.
+    pub(super) fn parse(uri: &str) -> Result<ResourceUri, Failure> {
         let unknown = || {
             Failure::new(
                 "not_found_error",
                 format!("there is no resource {:?}", uri.chars().take(200).collect::<String>()),
             )
-            .hint("there are nerve://nodes/{id}/screen and nerve://recordings/{id}")
+            .hint("available: nerve://nodes/{id}/screen and nerve://recordings/{id}")
         };
         let path = uri.strip_prefix("nerve://").ok_or_else(unknown)?;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -45,46 +45,51 @@ impl Address {
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .collect();
-        let asked = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let param = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         match path.split('/').collect::<Vec<_>>()[..] {
             ["nodes", node, "screen"] if is_name(node) => {
-                let session = asked("session");
+                let session = param("session");
                 match session {
                     Some(session) if !is_name(session) => Err(unknown()),
-                    _ => Ok(Address::Screen { node: node.to_string(), session: session.map(str::to_string) }),
+                    _ => Ok(ResourceUri::Screen {
+                        node: node.to_string(),
+                        session: session.map(str::to_string),
+                    }),
                 }
             }
             ["recordings", id] if check_id(id).is_ok() => {
-                let from = number("from", asked("from"), 1)?.max(1);
-                let lines = number("lines", asked("lines"), LINES)?.clamp(1, MAX_LINES);
-                Ok(Address::Recording { id: id.to_string(), from, lines })
+                let from = number("from", param("from"), 1)?.max(1);
+                let lines = number("lines", param("lines"), DEFAULT_LINES)?.clamp(1, MAX_LINES);
+                Ok(ResourceUri::Recording { id: id.to_string(), from, lines })
             }
             _ => Err(unknown()),
         }
     }
 
-    /// The address as text; a recording's first lines are what is meant without numbers.
+    /// Formats the URI. Default values of a recording are omitted.
     pub(super) fn text(&self) -> String {
         match self {
-            Address::Screen { node, session: None } => format!("nerve://nodes/{node}/screen"),
-            Address::Screen { node, session: Some(session) } => {
+            ResourceUri::Screen { node, session: None } => format!("nerve://nodes/{node}/screen"),
+            ResourceUri::Screen { node, session: Some(session) } => {
                 format!("nerve://nodes/{node}/screen?session={session}")
             }
-            Address::Recording { id, from: 1, lines: LINES } => format!("nerve://recordings/{id}"),
-            Address::Recording { id, from, lines } => {
+            ResourceUri::Recording { id, from: 1, lines: DEFAULT_LINES } => {
+                format!("nerve://recordings/{id}")
+            }
+            ResourceUri::Recording { id, from, lines } => {
                 format!("nerve://recordings/{id}?from={from}&lines={lines}")
             }
         }
     }
 }
 
-/// What nodes and sessions are called (design section 7).
+/// Returns true if the text is a valid name of a node or session.
 fn is_name(text: &str) -> bool {
     nerve_record::name::check("node", text).is_ok()
 }
 
-fn number(name: &str, given: Option<&str>, otherwise: u64) -> Result<u64, Failure> {
-    let Some(given) = given else { return Ok(otherwise) };
+fn number(name: &str, given: Option<&str>, default: u64) -> Result<u64, Failure> {
+    let Some(given) = given else { return Ok(default) };
     given
         .parse()
         .map_err(|_| Failure::new("invalid_arguments", format!("{name} of a resource must be a number")))
@@ -95,19 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_as_they_were() {
+    fn uris_round_trip() {
         for uri in [
             "nerve://nodes/a-1/screen",
             "nerve://nodes/a/screen?session=work",
             "nerve://recordings/19ad31e5",
             "nerve://recordings/19ad31e5?from=501&lines=20",
         ] {
-            assert_eq!(Address::parse(uri).unwrap().text(), uri);
+            assert_eq!(ResourceUri::parse(uri).unwrap().text(), uri);
         }
     }
 
     #[test]
-    fn no_address_leads_out_of_its_folder() {
+    fn uri_cannot_leave_its_directory() {
         for uri in [
             "nerve://recordings/../../etc/passwd",
             "nerve://recordings/..",
@@ -120,17 +125,17 @@ mod tests {
             "nerve://",
             "",
         ] {
-            assert_eq!(Address::parse(uri).unwrap_err().error_type, "not_found_error", "{uri}");
+            assert_eq!(ResourceUri::parse(uri).unwrap_err().error_type, "not_found_error", "{uri}");
         }
         assert_eq!(
-            Address::parse("nerve://recordings/a?from=x").unwrap_err().error_type,
+            ResourceUri::parse("nerve://recordings/a?from=x").unwrap_err().error_type,
             "invalid_arguments"
         );
     }
 
     #[test]
     fn lines_are_bounded() {
-        let parsed = Address::parse("nerve://recordings/a?from=0&lines=99999999").unwrap();
-        assert_eq!(parsed, Address::Recording { id: "a".into(), from: 1, lines: MAX_LINES });
+        let parsed = ResourceUri::parse("nerve://recordings/a?from=0&lines=99999999").unwrap();
+        assert_eq!(parsed, ResourceUri::Recording { id: "a".into(), from: 1, lines: MAX_LINES });
     }
 }

@@ -1,9 +1,9 @@
-//! The tools: what they are called, what they take, what they do.
+//! The tools: names, arguments and implementations.
 
 mod arguments;
+mod deprecated;
 mod graphs;
 mod nodes;
-mod older;
 mod turns;
 
 use std::future::Future;
@@ -15,118 +15,118 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 
 use self::arguments as args;
 use crate::call::Call;
-use crate::outcome::{Failure, Success};
+use crate::tool_result::{Failure, Success};
 
 type Schema = fn() -> Result<Arc<JsonObject>, String>;
-type Running = Pin<Box<dyn Future<Output = Result<Success, Failure>> + Send>>;
+type ToolFuture = Pin<Box<dyn Future<Output = Result<Success, Failure>> + Send>>;
 
-/// A tool.
-pub(crate) struct Entry {
+/// Describes a tool.
+pub(crate) struct ToolSpec {
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    kind: Kind,
+    effect: Effect,
     schema: Schema,
-    run: fn(Call) -> Running,
+    run: fn(Call) -> ToolFuture,
 }
 
-/// What a tool does to the world, for clients that ask their user.
+/// The effect of a tool, for clients that ask their user for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Looks.
-    Reads,
+enum Effect {
+    /// Changes nothing.
+    ReadOnly,
     /// Adds something.
-    Adds,
-    /// May change or end anything: an agent does what it is told.
-    Changes,
+    Additive,
+    /// May change or end anything, as an agent may run any command.
+    Destructive,
 }
 
 /// All tools, in the order in which they are listed.
-pub(crate) static TOOLS: &[Entry] = &[
-    Entry {
+pub(crate) static TOOLS: &[ToolSpec] = &[
+    ToolSpec {
         name: "nerve_list_nodes",
         title: "List nodes",
         description: "List the nodes of the nerve server: each is one program in a terminal (an AI agent such as Claude Code or Codex, \
             a shell, a REPL), with its state: starting, ready, busy, blocked (a dialog must be answered), suspended (a usage limit), \
             stopped.",
-        kind: Kind::Reads,
+        effect: Effect::ReadOnly,
         schema: schema_for_input::<args::ListNodes>,
         run: |call| Box::pin(nodes::list(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_create_node",
         title: "Start a node",
         description: "Start a program in a terminal of its own as a node: an AI agent ('claude', 'codex', 'gemini', 'opencode'), a shell \
             ('bash') or any REPL. Waits until it is ready for a prompt. Then send prompts with nerve_execute. A node that comes up \
             blocked shows a dialog: answer it with nerve_answer. Stop it with nerve_stop_node when you are done.",
-        kind: Kind::Adds,
+        effect: Effect::Additive,
         schema: schema_for_input::<args::CreateNode>,
         run: |call| Box::pin(nodes::create(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_execute",
         title: "Send a prompt and wait",
         description: "Send a prompt to an agent (or a command to a shell) and wait for the complete answer. A node does one turn at a \
             time; others wait. If the agent asks for a permission on the way, the result is an error of type 'blocked' with its choices: \
             answer with nerve_answer, which waits for the rest of the turn.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Execute>,
         run: |call| Box::pin(turns::execute(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_answer",
         title: "Answer a dialog",
         description: "Choose an answer of the dialog that a blocked node shows (a permission, trust in a folder), or leave it with \
             cancel. By default waits for the end of the turn that the dialog interrupted and gives its answer.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Answer>,
         run: |call| Box::pin(turns::answer(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_read",
         title: "Read a terminal",
         description: "Read what a node's terminal shows, without sending anything: the last lines of its text, or with screen only the \
             visible screen. Also says the state, and why.",
-        kind: Kind::Reads,
+        effect: Effect::ReadOnly,
         schema: schema_for_input::<args::Read>,
         run: |call| Box::pin(nodes::read(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_write",
         title: "Type into a terminal",
         description: "Write raw data to a node's terminal, as if typed, without waiting: answers to a program's own questions, single \
             keys ('\\r' is Enter, '\\u001b' Escape, '\\u0003' Ctrl+C). For prompts use nerve_execute, for dialogs nerve_answer.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Write>,
         run: |call| Box::pin(nodes::write(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_interrupt",
         title: "Interrupt a node",
-        description: "Interrupt what a node does now, as its user would (Escape or Ctrl+C). The node stays; its turn ends with what there \
-            is of an answer.",
-        kind: Kind::Changes,
+        description: "Interrupt the current turn of a node, as its user would (Escape or Ctrl+C). The node keeps running; its turn ends \
+            with the partial answer.",
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Node>,
         run: |call| Box::pin(nodes::interrupt(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_fork",
         title: "Fork a node",
-        description: "Make a second node that goes on from where an agent's conversation is, or with at from where it was after that \
-            turn. The first node is not touched.",
-        kind: Kind::Adds,
+        description: "Fork an agent's conversation into a second node, from its current state or with at after that turn. The first node \
+            is not changed.",
+        effect: Effect::Additive,
         schema: schema_for_input::<args::Fork>,
         run: |call| Box::pin(nodes::fork(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_stop_node",
         title: "Stop a node",
         description: "Stop a node and its program. A turn that runs is lost. Its recording and history stay.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Node>,
         run: |call| Box::pin(nodes::stop(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_run_graph",
         title: "Run a graph",
         description: "Run a graph: steps over nodes in the order of their dependencies, independent ones at the same time; waits for \
@@ -134,73 +134,73 @@ pub(crate) static TOOLS: &[Entry] = &[
             \"nodes\": {\"sh\": {\"type\": \"bash\"}}, \"steps\": [{\"id\": \"build\", \"node\": \"sh\", \"input\": \"make\"}, \
             {\"id\": \"test\", \"node\": \"sh\", \"input\": \"make test\", \"depends_on\": [\"build\"]}]}, or name a registered one with \
             graph_id. Inputs are templates: {{ input }}, {{ steps.build }}.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::RunGraph>,
         run: |call| Box::pin(graphs::run(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_history",
         title: "Read a node's history",
         description: "Read the audit log of a node, which may be stopped: what was sent to it and what it answered, oldest first.",
-        kind: Kind::Reads,
+        effect: Effect::ReadOnly,
         schema: schema_for_input::<args::History>,
         run: |call| Box::pin(nodes::history(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_create_channel",
         title: "Start a node (older name)",
         description: "Deprecated: use nerve_create_node.",
-        kind: Kind::Adds,
+        effect: Effect::Additive,
         schema: schema_for_input::<args::CreateChannel>,
-        run: |call| Box::pin(older::create_channel(call)),
+        run: |call| Box::pin(deprecated::create_channel(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_send",
         title: "Send a prompt and wait (older name)",
         description: "Deprecated: use nerve_execute.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::Send>,
-        run: |call| Box::pin(older::send(call)),
+        run: |call| Box::pin(deprecated::send(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_list_channels",
         title: "List nodes (older name)",
         description: "Deprecated: use nerve_list_nodes.",
-        kind: Kind::Reads,
+        effect: Effect::ReadOnly,
         schema: schema_for_input::<args::ListNodes>,
-        run: |call| Box::pin(older::list_channels(call)),
+        run: |call| Box::pin(deprecated::list_channels(call)),
     },
-    Entry {
+    ToolSpec {
         name: "nerve_close_channel",
         title: "Stop a node (older name)",
         description: "Deprecated: use nerve_stop_node.",
-        kind: Kind::Changes,
+        effect: Effect::Destructive,
         schema: schema_for_input::<args::CloseChannel>,
-        run: |call| Box::pin(older::close_channel(call)),
+        run: |call| Box::pin(deprecated::close_channel(call)),
     },
 ];
 
-/// A tool by its name.
-pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+/// Finds a tool by its name.
+pub(crate) fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-impl Entry {
-    /// As the protocol lists it.
+impl ToolSpec {
+    /// Converts to the protocol's type.
     pub(crate) fn tool(&self) -> Tool {
-        let Entry { name, title, description, kind, schema, run: _ } = self;
-        // Arguments of all tools are objects: a test reads every schema.
+        let ToolSpec { name, title, description, effect, schema, run: _ } = self;
+        // Cannot fail: a test generates every schema.
         let schema = schema().unwrap_or_default();
-        let hints = ToolAnnotations::with_title(*title).read_only(*kind == Kind::Reads);
-        let hints = match kind {
-            Kind::Reads => hints.open_world(false),
-            Kind::Adds => hints.destructive(false),
-            Kind::Changes => hints.destructive(true),
+        let hints = ToolAnnotations::with_title(*title).read_only(*effect == Effect::ReadOnly);
+        let hints = match effect {
+            Effect::ReadOnly => hints.open_world(false),
+            Effect::Additive => hints.destructive(false),
+            Effect::Destructive => hints.destructive(true),
         };
         Tool::new(*name, *description, schema).with_title(*title).with_annotations(hints)
     }
 
-    /// Does what it is called for. What goes wrong is for the model to read.
+    /// Runs the tool. Failures become results that the model reads.
     pub(crate) async fn call(&self, call: Call) -> CallToolResult {
         match (self.run)(call).await {
             Ok(success) => success.result(),
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_argument_is_described_and_every_schema_is_an_object() {
+    fn schemas_are_objects_with_described_arguments() {
         for entry in TOOLS {
             let schema = (entry.schema)().unwrap();
             assert_eq!(schema["type"], "object", "{}", entry.name);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_older_ones_say_so() {
+    fn names_are_unique_and_old_ones_deprecated() {
         for (at, entry) in TOOLS.iter().enumerate() {
             assert!(TOOLS[at + 1..].iter().all(|other| other.name != entry.name), "{} twice", entry.name);
             assert_eq!(entry.title.contains("older"), entry.description.starts_with("Deprecated: use "));

@@ -1,4 +1,4 @@
-//! Tools that make, look at and end nodes.
+//! Tools that create, inspect and stop nodes.
 
 use nerve_proto::data::{ExplainData, NodeInfo};
 use nerve_proto::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::args;
 use crate::call::Call;
-use crate::outcome::{ANSWER_HINT, Failure, MAX_TEXT, Success, bounded, cut, listed};
+use crate::tool_result::{ANSWER_HINT, Failure, MAX_TEXT, Success, bound_value, format_choices, truncate};
 
-/// Lines that are read where nobody says how many.
-const LINES: usize = 100;
-/// The most lines.
+/// Default number of lines.
+const DEFAULT_LINES: usize = 100;
+/// Maximum number of lines.
 const MAX_LINES: usize = 5000;
-/// Entries of a history where nobody says how many.
-const ENTRIES: usize = 20;
-/// The most entries.
+/// Default number of history entries.
+const DEFAULT_ENTRIES: usize = 20;
+/// Maximum number of history entries.
 const MAX_ENTRIES: usize = 500;
 
-/// Seconds as the wire takes them.
+/// Converts seconds to the protocol's type.
 pub(super) fn seconds(name: &str, given: Option<f64>) -> Result<Option<Seconds>, Failure> {
     let Some(given) = given else { return Ok(None) };
     let wrong =
@@ -30,24 +30,24 @@ pub(super) async fn list(call: Call) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let nodes = client.list_nodes(given.session.as_deref()).await?;
     let line = |node: &NodeInfo| {
-        let command = fact(node, "command");
+        let command = metadata_text(node, "command");
         format!("{}  {}  {}  {}", node.id, node.state, node.kind, command).trim_end().to_string()
     };
     let text = match nodes.len() {
         0 => "There are no nodes. Start one with nerve_create_node.".to_string(),
         _ => nodes.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    let told = nodes.iter().map(|node| {
+    let rows = nodes.iter().map(|node| {
         json!({
-            "node_id": node.id, "type": node.kind, "state": node.state, "command": fact(node, "command"),
-            "cwd": fact(node, "cwd"), "profile": fact(node, "profile"),
+            "node_id": node.id, "type": node.kind, "state": node.state, "command": metadata_text(node, "command"),
+            "cwd": metadata_text(node, "cwd"), "profile": metadata_text(node, "profile"),
         })
     });
-    let told: Vec<Value> = told.collect();
-    Ok(Success::new(cut(&text, MAX_TEXT).0, json!({ "nodes": bounded(json!(told), MAX_TEXT) })))
+    let rows: Vec<Value> = rows.collect();
+    Ok(Success::new(truncate(&text, MAX_TEXT).0, json!({ "nodes": bound_value(json!(rows), MAX_TEXT) })))
 }
 
-fn fact(node: &NodeInfo, name: &str) -> String {
+fn metadata_text(node: &NodeInfo, name: &str) -> String {
     match node.metadata.get(name) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Null) | None => String::new(),
@@ -79,16 +79,16 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     if let Some(timeout) = ready_timeout {
         params.ready_timeout = timeout;
     }
-    let patience = params.ready_timeout.duration();
+    let timeout = params.ready_timeout.duration();
     let client = call.link.client().await?;
     let node = client.create_node(&params).await?;
     if given.wait {
-        // A node that is not ready in time is a node all the same: its state is told.
-        let _ = node.wait(&["ready", "blocked", "suspended", "stopped"], Some(patience)).await;
+        // A node that is not ready in time is still a node: its state is reported.
+        let _ = node.wait(&["ready", "blocked", "suspended", "stopped"], Some(timeout)).await;
     }
     let warnings = client.take_warnings();
     let Ok(now) = node.why().await else {
-        // Gone already, or of a kind without evidence.
+        // Already stopped, or a kind of node without evidence.
         let state = node.info().await.map(|info| info.state).unwrap_or_else(|_| "stopped".to_string());
         let text = format!("Node '{}' was started; its state is {state}.", node.id());
         return Ok(Success::new(text, json!({ "node_id": node.id(), "state": state })).warn(warnings));
@@ -96,22 +96,22 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
     let mut data = json!({ "node_id": node.id(), "state": now.state });
     let mut text = format!("Node '{}' was started; its state is {}.", node.id(), now.state);
     if now.state != "ready" {
-        text.push_str(&looks(&now));
+        text.push_str(&describe_state(&now));
         data["evidence"] = json!(now.evidence);
         if !now.choices.is_empty() {
             data["choices"] = json!(now.choices);
             data["hint"] = json!(ANSWER_HINT);
         }
-        data["screen"] = json!(cut(now.screen.trim_end(), MAX_TEXT).0);
+        data["screen"] = json!(truncate(now.screen.trim_end(), MAX_TEXT).0);
     }
     Ok(Success::new(text, data).warn(warnings))
 }
 
-/// Why it is in its state, what it shows, and what to do if it asks.
-fn looks(now: &ExplainData) -> String {
-    let screen = cut(now.screen.trim_end(), MAX_TEXT).0;
+/// Describes why a node is in its state, its screen, and how to answer its dialog.
+fn describe_state(now: &ExplainData) -> String {
+    let screen = truncate(now.screen.trim_end(), MAX_TEXT).0;
     let hint = if now.choices.is_empty() { String::new() } else { format!("\nHint: {ANSWER_HINT}") };
-    format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, listed(&now.choices))
+    format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
 }
 
 pub(super) async fn read(call: Call) -> Result<Success, Failure> {
@@ -122,11 +122,11 @@ pub(super) async fn read(call: Call) -> Result<Success, Failure> {
     let text = if given.screen {
         now.screen.trim_end().to_string()
     } else {
-        node.read(Some(given.lines.unwrap_or(LINES).clamp(1, MAX_LINES))).await?
+        node.read(Some(given.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES))).await?
     };
-    let (text, truncated) = cut(text.trim_end(), MAX_TEXT);
+    let (text, truncated) = truncate(text.trim_end(), MAX_TEXT);
     let mut shown = format!("{text}\n\n[node '{}' is {}: {}]", given.node_id, now.state, now.evidence);
-    shown.push_str(&listed(&now.choices));
+    shown.push_str(&format_choices(&now.choices));
     let data = json!({
         "node_id": given.node_id, "state": now.state, "evidence": now.evidence, "text": text, "truncated": truncated,
         "choices": now.choices,
@@ -158,7 +158,7 @@ pub(super) async fn fork(call: Call) -> Result<Success, Failure> {
         Some(turn) => source.fork_at(&given.target_id, turn).await?,
         None => source.fork(&given.target_id).await?,
     };
-    let text = format!("Node '{}' goes on from '{}'.", fork.id(), given.source_id);
+    let text = format!("Node '{}' was forked from '{}'.", fork.id(), given.source_id);
     Ok(Success::new(text, json!({ "node_id": fork.id(), "forked_from": given.source_id })))
 }
 
@@ -179,18 +179,18 @@ pub(super) async fn history(call: Call) -> Result<Success, Failure> {
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
     let filter = GetHistoryParams {
-        last: Some(given.last.unwrap_or(ENTRIES).clamp(1, MAX_ENTRIES)),
+        last: Some(given.last.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)),
         op: given.op,
         inputs_only: given.inputs_only,
         ..GetHistoryParams::default()
     };
     let history = node.history(&filter).await?;
-    let entries = bounded(json!(history.entries), MAX_TEXT);
+    let entries = bound_value(json!(history.entries), MAX_TEXT);
     let line = |entry: &Value| format!("{entry}\n");
     let text = match entries.as_array() {
         Some(entries) if entries.is_empty() => "The history has no such entries.".to_string(),
         Some(entries) => entries.iter().map(line).collect(),
-        None => "The entries are too long: ask for fewer with last.".to_string(),
+        None => "The entries are too long: request fewer with last.".to_string(),
     };
     let data = json!({ "node_id": given.node_id, "entries": entries, "total": history.total });
     Ok(Success::new(text, data).warn(history.note))

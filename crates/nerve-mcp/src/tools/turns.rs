@@ -10,25 +10,26 @@ use serde_json::{Map, Value, json};
 
 use super::args;
 use super::nodes::seconds;
-use crate::call::{Call, News, Waited, of_node};
-use crate::link::Listening;
-use crate::outcome::{Failure, MAX_TEXT, Success, cut};
+use crate::call::{Call, Progress, WaitOutcome, describe_node_event};
+use crate::link::Subscription;
+use crate::tool_result::{Failure, MAX_TEXT, Success, truncate};
 
-/// What is told of a turn while it runs.
-const NEWS: [EventType; 3] = [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];
-/// The session that is meant where none is named.
+/// Events that are reported as progress of a turn.
+const PROGRESS_EVENTS: [EventType; 3] =
+    [EventType::NodeActivity, EventType::OutputChunk, EventType::NodeBlocked];
+/// Session of nodes without an explicit one.
 const DEFAULT_SESSION: &str = "default";
-/// What is said of an answer that is cut.
-const CUT: &str = "the answer was too long and is cut: nerve_read has the rest";
-/// Taking a prompt back takes no time unless the server is stuck.
-const TAKE_BACK: Duration = Duration::from_secs(5);
+/// Note in an answer that was shortened.
+const TRUNCATED_NOTE: &str = "the answer was too long and is cut: nerve_read has the rest";
+/// Withdrawing a prompt is immediate unless the server is stuck.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
     let given = call.arguments()?;
-    take_turn(&call, given).await
+    run_turn(&call, given).await
 }
 
-pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Success, Failure> {
+pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Success, Failure> {
     let params = ExecuteInputParams {
         session_id: given.session.clone(),
         timeout: seconds("timeout", given.timeout)?,
@@ -37,39 +38,41 @@ pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Succe
         detach_on_timeout: given.detach_on_timeout,
         ..ExecuteInputParams::new(given.node_id.as_str(), given.text)
     };
-    let words = news_of(&given.node_id, given.session.as_deref());
-    let (client, news) = start(call, &given.node_id, &words).await?;
+    let describe = describe_events_of(&given.node_id, given.session.as_deref());
+    let (client, progress) = start(call, &given.node_id, &describe).await?;
     let done = if given.interrupt_on_cancel {
-        let asked = ExecuteInputParams { is_async: true, ..params };
-        let accepted: AcceptedData = client.call(CommandType::ExecuteInput, &asked).await?;
+        let params = ExecuteInputParams { is_async: true, ..params };
+        let accepted: AcceptedData = client.call(CommandType::ExecuteInput, &params).await?;
         let id = &accepted.result_id;
-        match call.follow(client.wait_for_result(id, None), news).await? {
-            Waited::Done(result) => finished(result)?,
-            Waited::Left => return Err(cancelled("its turn goes on")),
-            Waited::Cancelled => {
-                // That and no other turn: those of others may come before it on the same node.
-                let taken = tokio::time::timeout(TAKE_BACK, client.cancel_result(id)).await;
+        match call.follow(client.wait_for_result(id, None), progress).await? {
+            WaitOutcome::Done(result) => turn_result(result)?,
+            WaitOutcome::Disconnected => return Err(cancelled("its turn continues")),
+            WaitOutcome::Cancelled => {
+                // Cancels exactly this turn: turns of others may be queued before it.
+                let taken = tokio::time::timeout(CANCEL_TIMEOUT, client.cancel_result(id)).await;
                 let what = if matches!(taken, Ok(Ok(_))) {
                     "its turn was interrupted"
                 } else {
-                    "its turn may go on"
+                    "its turn may continue"
                 };
                 return Err(cancelled(what));
             }
         }
     } else {
-        match call.follow(client.call(CommandType::ExecuteInput, &params), news).await? {
-            Waited::Done(done) => done,
-            Waited::Cancelled | Waited::Left => return Err(cancelled("its turn goes on")),
+        match call.follow(client.call(CommandType::ExecuteInput, &params), progress).await? {
+            WaitOutcome::Done(done) => done,
+            WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
+                return Err(cancelled("its turn continues"));
+            }
         }
     };
-    Ok(answered(done).warn(client.take_warnings()))
+    Ok(turn_success(done).warn(client.take_warnings()))
 }
 
 pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
     let given: args::Answer = call.arguments()?;
     if given.choice.is_some() == given.cancel {
-        let failure = Failure::new("invalid_arguments", "give a choice, or cancel, and not both");
+        let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
     }
     let params = AnswerNodeParams {
@@ -82,49 +85,52 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
     };
     let params =
         serde_json::to_value(params).map_err(|error| Failure::new("internal_error", error.to_string()))?;
-    let words = news_of(&given.node_id, given.session.as_deref());
-    let (client, news) = start(&call, &given.node_id, &words).await?;
-    match call.follow(client.request(CommandType::AnswerNode, params), news).await? {
-        Waited::Done(data) if data.get("response").is_some_and(|response| !response.is_null()) => {
+    let describe = describe_events_of(&given.node_id, given.session.as_deref());
+    let (client, progress) = start(&call, &given.node_id, &describe).await?;
+    match call.follow(client.request(CommandType::AnswerNode, params), progress).await? {
+        WaitOutcome::Done(data) if data.get("response").is_some_and(|response| !response.is_null()) => {
             let done = serde_json::from_value(data)
                 .map_err(|error| Failure::from(ClientError::Protocol(error.to_string())))?;
-            Ok(answered(done).warn(client.take_warnings()))
+            Ok(turn_success(done).warn(client.take_warnings()))
         }
-        Waited::Done(_) => {
+        WaitOutcome::Done(_) => {
             let text = format!("The dialog of node '{}' is answered.", given.node_id);
             Ok(Success::new(text, json!({ "node_id": given.node_id, "answered": true })))
         }
-        Waited::Cancelled | Waited::Left => {
-            Err(cancelled("the dialog may be answered, and the turn goes on"))
+        WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
+            Err(cancelled("the dialog may be answered, and the turn continues"))
         }
     }
 }
 
-/// A connection, with the node's events if the client wants to be told.
+/// Connects, and subscribes to the node's events if the client requested progress.
 async fn start<'a>(
     call: &Call,
     node: &str,
-    words: &'a (impl Fn(&EventMessage) -> Option<String> + Send + Sync),
-) -> Result<(NerveClient, Option<News<'a>>), Failure> {
+    describe: &'a (impl Fn(&EventMessage) -> Option<String> + Send + Sync),
+) -> Result<(NerveClient, Option<Progress<'a>>), Failure> {
     if !call.wants_progress() {
         return Ok((call.link.client().await?, None));
     }
-    let Listening { client, events } = call.link.listening(&NEWS, Some(node), None).await?;
-    Ok((client, Some(News { events, words })))
+    let Subscription { client, events } = call.link.subscribe(&PROGRESS_EVENTS, Some(node), None).await?;
+    Ok((client, Some(Progress { events, describe })))
 }
 
-/// What is told of a node's events, and of no other's.
-fn news_of(node: &str, session: Option<&str>) -> impl Fn(&EventMessage) -> Option<String> + Send + Sync {
+/// Returns a function that describes the events of one node.
+fn describe_events_of(
+    node: &str,
+    session: Option<&str>,
+) -> impl Fn(&EventMessage) -> Option<String> + Send + Sync {
     let (node, session) = (node.to_string(), session.unwrap_or(DEFAULT_SESSION).to_string());
     move |event| {
         let ours = event.node_id.as_deref() == Some(node.as_str())
             && event.session_id.as_deref().is_none_or(|of| of == session);
-        if ours { of_node(event) } else { None }
+        if ours { describe_node_event(event) } else { None }
     }
 }
 
-/// The turn of a result that has ended; one that did not come to an answer is a failure.
-fn finished(result: ResultData) -> Result<ExecuteData, Failure> {
+/// Extracts the turn from a result; one without an answer is a failure.
+fn turn_result(result: ResultData) -> Result<ExecuteData, Failure> {
     let ResultData {
         node_id,
         turn,
@@ -145,29 +151,29 @@ fn finished(result: ResultData) -> Result<ExecuteData, Failure> {
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
     let error_type = error_type.unwrap_or_else(|| "internal_error".to_string());
     let screen = screen.map(Into::into);
-    Err(Failure { message, error_type, hint, screen, choices, more: Box::new(Map::from_iter(more)) })
+    Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
 }
 
-fn answered(done: ExecuteData) -> Success {
+fn turn_success(done: ExecuteData) -> Success {
     let ExecuteData { response, node_id, turn } = done;
-    let (text, truncated) = cut(response.text.trim_end(), MAX_TEXT);
+    let (text, truncated) = truncate(response.text.trim_end(), MAX_TEXT);
     let mut shown = if text.is_empty() { "(no text)".to_string() } else { text.clone() };
     if truncated {
-        shown.push_str(&format!("\n[{CUT}]"));
+        shown.push_str(&format!("\n[{TRUNCATED_NOTE}]"));
     }
     if !response.success {
-        let why = response.error.as_deref().unwrap_or("the node did not do what it was asked");
+        let why = response.error.as_deref().unwrap_or("the node did not complete the request");
         shown.push_str(&format!("\n[failed: {why}]"));
     }
     if !response.is_complete {
-        shown.push_str("\n[the end of the answer was not seen]");
+        shown.push_str("\n[the answer may be incomplete]");
     }
     let mut data = Map::new();
-    let facts = [
+    let fields = [
         ("node_id", json!(node_id)),
         ("turn", json!(turn)),
         ("text", json!(text)),
-        ("truncated", json!(truncated.then_some(CUT))),
+        ("truncated", json!(truncated.then_some(TRUNCATED_NOTE))),
         ("success", json!(response.success)),
         ("is_complete", json!(response.is_complete)),
         ("is_ready", json!(response.is_ready)),
@@ -178,19 +184,22 @@ fn answered(done: ExecuteData) -> Success {
         ("error_type", json!(response.error_type)),
     ];
     data.extend(
-        facts.into_iter().filter(|(_, fact)| !fact.is_null()).map(|(name, fact)| (name.to_string(), fact)),
+        fields
+            .into_iter()
+            .filter(|(_, field)| !field.is_null())
+            .map(|(name, field)| (name.to_string(), field)),
     );
-    data.extend(extras(&response));
+    data.extend(extra_attributes(&response));
     Success { failed: !response.success, ..Success::new(shown, Value::Object(data)) }
 }
 
-/// Facts that only some nodes have.
-fn extras(response: &ResponseData) -> impl Iterator<Item = (String, Value)> + '_ {
+/// Attributes that only some nodes have.
+fn extra_attributes(response: &ResponseData) -> impl Iterator<Item = (String, Value)> + '_ {
     let names = ["exit_code", "interrupted"];
     names.into_iter().filter_map(|name| Some((name.to_string(), response.attributes.get(name)?.clone())))
 }
 
-/// Nobody hears it: the answer of a cancelled request is not sent.
+/// Creates the failure of a cancelled call, which is never sent to the client.
 fn cancelled(what: &str) -> Failure {
     Failure::new("cancelled", format!("the call was cancelled; {what}"))
 }

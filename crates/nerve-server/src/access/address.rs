@@ -1,13 +1,14 @@
-//! Which addresses a server may listen on without TLS.
+//! Decides which addresses a server may listen on without TLS.
 
 use std::net::SocketAddr;
 
 use crate::error::ServerError;
 
-/// Loopback may do without TLS: nobody else's machine sees what is said. Any other address needs it, or the express wish to do without.
+/// Checks that `address` may be listened on. Only loopback addresses may do without TLS, unless `insecure` is
+/// set.
 ///
 /// # Errors
-/// [`ServerError::NeedsTls`].
+/// Returns [`ServerError::NeedsTls`] if the address is not loopback and neither `tls` nor `insecure` is set.
 pub fn check(address: SocketAddr, tls: bool, insecure: bool) -> Result<(), ServerError> {
     match tls || insecure || address.ip().to_canonical().is_loopback() {
         true => Ok(()),
@@ -20,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_does_without_tls() {
+    fn only_loopback_works_without_tls() {
         for address in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert!(check(address.parse().unwrap(), false, false).is_ok(), "{address}");
         }

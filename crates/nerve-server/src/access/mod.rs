@@ -1,23 +1,23 @@
-//! Who may come in over a network: a token that a client must know, and TLS where the way to it is not this machine's own.
+//! Access over a network: authentication by token, TLS, and limits for unauthenticated clients.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`token`] | the secret file, and the comparison |
+//! | [`token`] | the token file, and the comparison in constant time |
 //! | [`tls`] | certificate and key of a server |
 //! | [`address`] | which addresses need TLS |
-//! | `door` | who knows the token comes in; who does not is held off |
-//! | `strangers` | who has not shown it yet; few, and the oldest goes first |
-//! | `origin` | from which network a client comes |
-//! | `notices` | what of all that is logged |
+//! | `auth` | authentication, with delayed answers to wrong tokens |
+//! | `preauth_limit` | limits connections that are not authenticated yet |
+//! | `subnet` | the network that a client counts for |
+//! | `log_limit` | rate limit for log lines |
 
 pub mod address;
-mod door;
-mod notices;
-mod origin;
-pub(crate) mod strangers;
+mod auth;
+mod log_limit;
+pub(crate) mod preauth_limit;
+mod subnet;
 pub mod tls;
 pub mod token;
 
-pub(crate) use door::{Door, Pass};
-pub(crate) use notices::Notices;
-pub(crate) use strangers::{Stranger, Strangers};
+pub(crate) use auth::{Authenticator, Credential};
+pub(crate) use log_limit::LogLimiter;
+pub(crate) use preauth_limit::{PreauthLimiter, PreauthSlot};

@@ -1,4 +1,4 @@
-//! The certificate and the key with which a server shows who it is.
+//! Certificate and private key of a server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,24 +10,25 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::ServerError;
 
-/// Where the certificate and its key are, both in PEM.
+/// Paths of a certificate and its key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those that lead from it to an authority.
+    /// The certificate chain, the server's own certificate first.
     pub cert: PathBuf,
-    /// Its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
+    /// The private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// Reads both: what a server needs for TLS 1.2 and 1.3. `alpn`: the protocols it speaks inside.
+    /// Loads both files into a configuration for TLS 1.2 and 1.3. `alpn`: the offered protocols.
     ///
     /// # Errors
-    /// A file cannot be read or holds no such thing, everybody may read the key, or it is not the certificate's.
+    /// Returns [`ServerError::BadTls`] if a file cannot be read or parsed, the key is readable by every user,
+    /// or key and certificate do not match.
     pub fn load(&self, alpn: &[&[u8]]) -> Result<Arc<rustls::ServerConfig>, ServerError> {
         let certs = self.certs()?;
         if fs::metadata(&self.key).is_ok_and(|meta| meta.mode() & 0o007 != 0) {
-            return Err(bad(&self.key, "private key", &"every user of this machine may read it"));
+            return Err(bad(&self.key, "private key", &"it is readable by every user"));
         }
         let key =
             PrivateKeyDer::from_pem_file(&self.key).map_err(|error| bad(&self.key, "private key", &error))?;
@@ -44,7 +45,7 @@ impl TlsFiles {
         let read = CertificateDer::pem_file_iter(&self.cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let certs = read.map_err(|error| bad(&self.cert, "certificate", &error))?;
         match certs.is_empty() {
-            true => Err(bad(&self.cert, "certificate", &"there is none in it")),
+            true => Err(bad(&self.cert, "certificate", &"the file contains none")),
             false => Ok(certs),
         }
     }

@@ -1,4 +1,4 @@
-//! The token that clients over TCP and HTTP must know: one line in a file that only its owner can read.
+//! The token that clients must send over TCP and HTTP: one line in a file that only its owner can read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -12,16 +12,17 @@ use tempfile::NamedTempFile;
 use crate::error::ServerError;
 use crate::paths::private_directory;
 
-/// A pipe in the file's place holds nobody up.
+/// Opening a FIFO in the file's place must not block.
 const NO_WAITING: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-/// Random bytes in a token that is made here.
+/// Random bytes in a generated token.
 const RANDOM: usize = 32;
-/// The shortest token a file may hold, in bytes: shorter ones can be guessed, for nothing slows down who guesses over many connections.
+/// Minimum length of a token in bytes. Guessing over many connections is not slowed down, so shorter ones are
+/// not safe.
 pub const MIN: usize = 32;
-/// The longest one.
+/// Maximum length of a token in bytes.
 pub const MAX: usize = 256;
 
-/// A token. Its text is shown by [`Token::reveal`] alone: not by `{:?}`, and there is no `{}`.
+/// A secret token. Only [`Token::reveal`] returns its text; `Debug` hides it.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -32,10 +33,10 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token nobody has seen: 64 hexadecimal digits of the system's randomness.
+    /// Generates a token: 64 hexadecimal digits from the system's random source.
     ///
     /// # Errors
-    /// The system has none to give.
+    /// Returns an error if the system provides no random bytes.
     fn random(path: &Path) -> Result<Token, ServerError> {
         let mut bytes = [0; RANDOM];
         let no_random = |_| std::io::Error::other("the system gives no random bytes");
@@ -43,38 +44,38 @@ impl Token {
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The text that a client must give.
+    /// Returns the text that a client must send.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether `given` is this token. Takes as long whatever the bytes are; only their number can be told from it.
+    /// Returns true if `given` equals the token. Compares in constant time; only the length can leak.
     pub fn is(&self, given: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(given).into()
     }
 }
 
-/// Where a token is kept. It is read each time it is needed, so that a new one counts at once.
+/// A file with a token. It is read on every use, so that a changed token is valid at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFile {
     path: PathBuf,
 }
 
 impl TokenFile {
-    /// A token in this file, which need not be there yet.
+    /// Creates a handle to the file, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> TokenFile {
         TokenFile { path: path.into() }
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The token; made now if there is none.
+    /// Reads the token. Creates the file with a new token if it does not exist.
     ///
     /// # Errors
-    /// See [`TokenFile::read`]; it cannot be made.
+    /// See [`TokenFile::read`]; also if the file cannot be created.
     pub fn obtain(&self) -> Result<Token, ServerError> {
         match self.read() {
             Err(ServerError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
@@ -84,7 +85,7 @@ impl TokenFile {
         let file = self.written(&token)?;
         match file.persist_noclobber(&self.path) {
             Ok(_) => Ok(token),
-            // Somebody else has just made it.
+            // Another process has created it in the meantime.
             Err(failed) if failed.error.kind() == std::io::ErrorKind::AlreadyExists => self.read(),
             Err(failed) => {
                 Err(ServerError::Io { what: "create", path: self.path.clone(), source: failed.error })
@@ -92,10 +93,11 @@ impl TokenFile {
         }
     }
 
-    /// The token in the file.
+    /// Reads the token.
     ///
     /// # Errors
-    /// There is no such file; it is not this user's alone; it holds no token: one line of 32–256 printable characters without blanks.
+    /// Returns an error if the file does not exist, other users can access it, or it does not hold exactly
+    /// one line of 32–256 printable characters without blanks.
     pub fn read(&self) -> Result<Token, ServerError> {
         let file = OpenOptions::new()
             .read(true)
@@ -106,7 +108,7 @@ impl TokenFile {
         self.content(file)
     }
 
-    /// The token that `file` holds, whoever may read it.
+    /// Reads the token in `file` without checking the file's permissions.
     fn content(&self, file: File) -> Result<Token, ServerError> {
         let mut bytes = Vec::new();
         file.take(MAX as u64 + 2).read_to_end(&mut bytes).map_err(ServerError::io("read", &self.path))?;
@@ -121,11 +123,12 @@ impl TokenFile {
         Ok(Token(token.to_string()))
     }
 
-    /// Puts a new token in the place of the old one, whole or not at all. Servers take it from now on, and only it. A link is followed: the
-    /// file that servers read is the one that changes.
+    /// Replaces the token atomically. Servers accept only the new one from now on. Follows a symbolic link
+    /// and replaces its target.
     ///
     /// # Errors
-    /// It cannot be written; or what is there is no token, and somebody else's file would be lost.
+    /// Returns an error if the file cannot be written, or if it holds something other than a token, which
+    /// would be lost.
     pub fn rotate(&self) -> Result<Token, ServerError> {
         let place = match self.path.canonicalize() {
             Ok(path) => TokenFile { path },
@@ -133,7 +136,7 @@ impl TokenFile {
             Err(source) => return Err(ServerError::Io { what: "find", path: self.path.clone(), source }),
         };
         match OpenOptions::new().read(true).custom_flags(NO_WAITING).open(&place.path) {
-            // One that others could read is a good reason for a new one.
+            // Wrong permissions are no obstacle: they are a good reason for a new token.
             Ok(file) if file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0) => {}
             Ok(file) => drop(place.content(file)?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -147,7 +150,8 @@ impl TokenFile {
         Ok(token)
     }
 
-    /// A file that holds a token, on the disk, with mode 0600, and not yet in its place: whoever reads there finds a whole token or none.
+    /// Writes the token to a temporary file with mode 0600 and syncs it. Readers see a complete token or
+    /// none.
     fn written(&self, token: &Token) -> Result<NamedTempFile, ServerError> {
         let folder = self.folder()?;
         let write = || -> std::io::Result<NamedTempFile> {
@@ -159,7 +163,7 @@ impl TokenFile {
         write().map_err(ServerError::io("write", &self.path))
     }
 
-    /// The folder it is in, made if it is not there.
+    /// Returns the file's directory, which is created if it does not exist.
     fn folder(&self) -> Result<PathBuf, ServerError> {
         let folder = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
@@ -199,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_and_is_for_its_owner_alone() {
+    fn token_is_created_once_with_private_mode() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("new/token"));
         let token = file.obtain().unwrap();
@@ -210,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_a_missing_and_a_truncated_token_are_none() {
+    fn wrong_and_truncated_tokens_do_not_match() {
         let dir = tempfile::tempdir().unwrap();
         let token = TokenFile::new(dir.path().join("token")).obtain().unwrap();
         let text = token.reveal().as_bytes();
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_token_takes_the_place_of_the_old_one() {
+    fn rotate_replaces_token() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("token"));
         let old = file.obtain().unwrap();
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_token_is_put_behind_a_link_and_over_nothing_but_a_token() {
+    fn rotate_follows_link_and_spares_other_files() {
         let dir = tempfile::tempdir().unwrap();
         let (kept, link) = (dir.path().join("kept"), dir.path().join("link"));
         let old = TokenFile::new(&kept).obtain().unwrap();
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_make_one_at_the_same_time_all_get_the_same() {
+    fn concurrent_creation_yields_one_token() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::new(dir.path().join("token"));
         let tokens: Vec<Token> = std::thread::scope(|scope| {
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_or_that_holds_no_token_is_refused() {
+    fn readable_or_malformed_file_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let file = TokenFile::new(&path);

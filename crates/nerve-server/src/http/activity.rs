@@ -1,4 +1,4 @@
-//! What is under way on a connection that carries many requests at a time, and since when nothing is.
+//! Tracks the open requests of an HTTP/2 connection, to close it when it is idle or stalled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::gate::Guest;
-use super::holding::Watch;
-use super::patience;
+use super::body_guard::BodyObserver;
+use super::gate::ConnectionAuth;
+use super::idle_timeout;
 
-/// An answer of which a client takes nothing for so long is given up, as TCP does it with one over HTTP/1.1; the client with it, if it takes
-/// nothing of any.
-const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// Time after which a response that the client does not read is aborted, as TCP does with one over HTTP/1.1.
+/// If all responses stall, the connection is closed.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests of one connection, from their head to the end of their answer.
+/// The open requests of one connection, from the head to the end of the response.
 #[derive(Debug, Clone)]
 pub(super) struct Activity(Arc<Inner>);
 
@@ -28,41 +28,44 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
-    begun: u64,
-    /// By number. Few, for a connection has few at a time.
-    open: BTreeMap<u64, Open>,
-    /// When the last request came.
-    asked: Instant,
-    /// When the last one ended.
-    ended: Instant,
+    started: u64,
+    /// Open requests by number. There are few: the number of streams is limited.
+    active: BTreeMap<u64, RequestState>,
+    /// When the last request began.
+    last_started: Instant,
+    /// When the last request ended.
+    last_ended: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    /// A piece of its answer was given then, and none wanted since.
-    given: Option<Instant>,
-    /// What to tell when it is given up.
-    given_up: CancellationToken,
+struct RequestState {
+    /// When a chunk of the response was handed out and not followed by a request for another.
+    sent_at: Option<Instant>,
+    /// Cancelled when the response is aborted.
+    abort: CancellationToken,
 }
 
 impl State {
-    /// Gives up the answers of which nothing was taken for too long. When to look again; `None`: those are all there are.
-    fn give_up(&mut self, now: Instant) -> Option<Option<Instant>> {
-        let late = |open: &Open| open.given.is_some_and(|given| given + TAKEN_WITHIN <= now);
-        if self.open.values().all(late) {
+    /// Aborts the stalled responses. Returns when to check again, or `None` if all open responses have
+    /// stalled.
+    fn abort_stalled(&mut self, now: Instant) -> Option<Option<Instant>> {
+        let late =
+            |active: &RequestState| active.sent_at.is_some_and(|sent_at| sent_at + STALL_TIMEOUT <= now);
+        if self.active.values().all(late) {
             return None;
         }
-        for open in self.open.values().filter(|open| late(open)) {
-            open.given_up.cancel();
+        for active in self.active.values().filter(|active| late(active)) {
+            active.abort.cancel();
         }
-        let waited_for = self.open.values().filter(|open| !late(open)).filter_map(|open| open.given);
-        Some(waited_for.min().map(|given| given + TAKEN_WITHIN))
+        let waited_for =
+            self.active.values().filter(|active| !late(active)).filter_map(|active| active.sent_at);
+        Some(waited_for.min().map(|sent_at| sent_at + STALL_TIMEOUT))
     }
 }
 
-/// One request that is under way until this is dropped.
+/// An open request. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct ActiveRequest {
     activity: Activity,
     number: u64,
 }
@@ -70,33 +73,35 @@ pub(super) struct UnderWay {
 impl Activity {
     pub(super) fn new() -> Activity {
         let now = Instant::now();
-        let state = Mutex::new(State { begun: 0, open: BTreeMap::new(), asked: now, ended: now });
+        let state =
+            Mutex::new(State { started: 0, active: BTreeMap::new(), last_started: now, last_ended: now });
         Activity(Arc::new(Inner { state, changed: Notify::new() }))
     }
 
-    /// A request has come.
-    pub(super) fn begin(&self) -> UnderWay {
+    /// Records the start of a request.
+    pub(super) fn begin(&self) -> ActiveRequest {
         let mut state = self.lock();
-        state.begun += 1;
-        state.asked = Instant::now();
-        let number = state.begun;
-        state.open.insert(number, Open::default());
+        state.started += 1;
+        state.last_started = Instant::now();
+        let number = state.started;
+        state.active.insert(number, RequestState::default());
         drop(state);
         self.0.changed.notify_one();
-        UnderWay { activity: self.clone(), number }
+        ActiveRequest { activity: self.clone(), number }
     }
 
-    /// Ends when the client has been silent for too long, or takes nothing of its answers: one that has shown the token, from the end of its last request on; a stranger from the
-    /// beginning of it, for who takes an answer slowly would keep its place.
-    pub(super) async fn silence(&self, guest: &Guest) {
+    /// Completes when the connection should be closed. An authenticated client may be idle for a while after
+    /// its last response, and must read its responses. An unauthenticated one is measured from the start of
+    /// its last request: reading slowly must not keep its slot.
+    pub(super) async fn idle(&self, auth: &ConnectionAuth) {
         loop {
             let changed = self.0.changed.notified();
             let until = {
                 let mut state = self.lock();
-                match (guest.is_in(), state.open.is_empty()) {
-                    (false, _) => Some(state.asked + patience::STRANGERS),
-                    (true, true) => Some(state.ended + patience::GUESTS),
-                    (true, false) => match state.give_up(Instant::now()) {
+                match (auth.is_authenticated(), state.active.is_empty()) {
+                    (false, _) => Some(state.last_started + idle_timeout::PREAUTH),
+                    (true, true) => Some(state.last_ended + idle_timeout::AUTHENTICATED),
+                    (true, false) => match state.abort_stalled(Instant::now()) {
                         Some(next) => next,
                         None => return,
                     },
@@ -121,39 +126,39 @@ impl Activity {
     }
 }
 
-impl UnderWay {
-    /// What is told when its answer is given up.
-    pub(super) fn given_up_with(self, given_up: &CancellationToken) -> UnderWay {
-        if let Some(open) = self.activity.lock().open.get_mut(&self.number) {
-            open.given_up = given_up.clone();
+impl ActiveRequest {
+    /// Sets the token that is cancelled when the response is aborted.
+    pub(super) fn with_abort_token(self, abort: &CancellationToken) -> ActiveRequest {
+        if let Some(active) = self.activity.lock().active.get_mut(&self.number) {
+            active.abort = abort.clone();
         }
         self
     }
 
-    /// Notes when a piece was given; what was noted before.
-    fn note(&self, given: Option<Instant>) -> Option<Instant> {
+    /// Sets when the last chunk was handed out, and returns the previous value.
+    fn set_sent_at(&self, sent_at: Option<Instant>) -> Option<Instant> {
         let mut state = self.activity.lock();
-        state.open.get_mut(&self.number).and_then(|open| std::mem::replace(&mut open.given, given))
+        state.active.get_mut(&self.number).and_then(|active| std::mem::replace(&mut active.sent_at, sent_at))
     }
 }
 
-impl Watch for UnderWay {
-    fn wanted(&self) {
-        self.note(None);
+impl BodyObserver for ActiveRequest {
+    fn on_poll(&self) {
+        self.set_sent_at(None);
     }
 
-    fn given(&self) {
-        if self.note(Some(Instant::now())).is_none() {
+    fn on_chunk(&self) {
+        if self.set_sent_at(Some(Instant::now())).is_none() {
             self.activity.0.changed.notify_one();
         }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut state = self.activity.lock();
-        state.open.remove(&self.number);
-        state.ended = Instant::now();
+        state.active.remove(&self.number);
+        state.last_ended = Instant::now();
         drop(state);
         self.activity.0.changed.notify_one();
     }
@@ -167,51 +172,51 @@ mod tests {
     use crate::server::Clients;
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_is_measured_from_its_last_question_and_a_guest_from_the_end_of_its_last_answer() {
+    async fn idle_time_depends_on_authentication() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (stranger, _) = clients.strangers.take(peer);
-        let guest = Guest::new(peer, stranger);
+        let (slot, _) = clients.preauth.acquire(peer);
+        let auth = ConnectionAuth::new(peer, slot);
         let activity = Activity::new();
         let slow = activity.begin();
         let started = Instant::now();
-        activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), patience::STRANGERS);
+        activity.idle(&auth).await;
+        assert_eq!(started.elapsed(), idle_timeout::PREAUTH);
 
-        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
-        let still_there = tokio::time::timeout(Duration::from_secs(3600), activity.silence(&guest)).await;
-        assert!(still_there.is_err(), "it was given up in the middle of an answer");
-        slow.given();
+        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
+        let still_there = tokio::time::timeout(Duration::from_secs(3600), activity.idle(&auth)).await;
+        assert!(still_there.is_err(), "the request was aborted in the middle of an answer");
+        slow.on_chunk();
         let started = Instant::now();
-        activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), TAKEN_WITHIN);
+        activity.idle(&auth).await;
+        assert_eq!(started.elapsed(), STALL_TIMEOUT);
         drop(slow);
         let started = Instant::now();
-        activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), patience::GUESTS);
+        activity.idle(&auth).await;
+        assert_eq!(started.elapsed(), idle_timeout::AUTHENTICATED);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_ends_alone_and_the_last_with_the_connection() {
+    async fn stalled_response_is_aborted_alone() {
         let clients = Clients::new(1);
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let guest = Guest::new(peer, clients.strangers.take(peer).0);
-        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
+        let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
+        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
         let activity = Activity::new();
         let tokens = [CancellationToken::new(), CancellationToken::new()];
-        let [stalled, taken] = tokens.each_ref().map(|token| activity.begin().given_up_with(token));
-        stalled.given();
+        let [stalled, taken] = tokens.each_ref().map(|token| activity.begin().with_abort_token(token));
+        stalled.on_chunk();
         let started = Instant::now();
         tokio::select! {
-            () = activity.silence(&guest) => panic!("all of it was given up"),
+            () = activity.idle(&auth) => panic!("the whole connection was closed"),
             () = tokens[0].cancelled() => {}
         }
-        assert_eq!(started.elapsed(), TAKEN_WITHIN);
+        assert_eq!(started.elapsed(), STALL_TIMEOUT);
         assert!(!tokens[1].is_cancelled());
         drop(stalled);
-        taken.given();
+        taken.on_chunk();
         let started = Instant::now();
-        activity.silence(&guest).await;
-        assert_eq!(started.elapsed(), TAKEN_WITHIN);
+        activity.idle(&auth).await;
+        assert_eq!(started.elapsed(), STALL_TIMEOUT);
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a request: read within bounds of size and time, after its sender was let in.
+//! Reads request bodies with limits of size and time.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use tokio::time::Instant;
 use super::budget::{Budget, SMALL, Share};
 use super::problem::Problem;
 
-/// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How long it may pause.
-const PAUSE: Duration = Duration::from_secs(20);
+/// Time that a whole body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Time that may pass between two chunks.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// All that was sent, and the memory that was given for it.
+/// A request body, and the memory reserved for it.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct ReceivedBody {
     pub(crate) bytes: Vec<u8>,
     pub(crate) share: Share,
 }
 
-/// All of a body, at most as long as a line of the wire.
+/// Reads a whole body, at most as long as a line of the protocol.
 ///
 /// # Errors
-/// It is too long, comes too slowly, or breaks off; others have the memory that it takes.
-pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<Sent, Problem> {
+/// Returns a problem if the body is too long, too slow or incomplete, or if no memory is available.
+pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<ReceivedBody, Problem> {
     let too_long = || {
         let detail = format!("a body holds at most {MAX_LINE_BYTES} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
@@ -38,20 +38,20 @@ pub(crate) async fn read(mut body: Body, budget: &Budget) -> Result<Sent, Proble
     }
     let (mut share, mut paid) = match hyper::body::Body::size_hint(&body).exact() {
         Some(0) => (Share::default(), 0),
-        // It is not longer than it says: hyper sees to that.
+        // hyper ensures that a body is not longer than announced.
         Some(_) => (budget.body(usize::try_from(announced).unwrap_or(MAX_LINE_BYTES)).await?, MAX_LINE_BYTES),
         None => (budget.body(SMALL).await?, SMALL),
     };
     let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time");
-    let deadline = Instant::now() + PATIENCE;
-    // Grown with what comes, not with what is announced.
+    let deadline = Instant::now() + BODY_TIMEOUT;
+    // Grows with the received data, not with the announced length.
     let mut bytes = Vec::new();
     loop {
-        let until = deadline.min(Instant::now() + PAUSE);
+        let until = deadline.min(Instant::now() + CHUNK_TIMEOUT);
         let frame = tokio::time::timeout_at(until, body.frame()).await.map_err(|_| late())?;
         let Some(frame) = frame else {
             share.shrink(bytes.len());
-            return Ok(Sent { bytes, share });
+            return Ok(ReceivedBody { bytes, share });
         };
         let frame = frame.map_err(|error| Problem::invalid(format!("the body broke off: {error}")))?;
         let Some(data) = frame.data_ref() else { continue };
@@ -84,7 +84,7 @@ mod tests {
         }))
     }
 
-    /// How long it took, and what was said.
+    /// Returns how long reading took, and the error.
     async fn refused(body: Body) -> (Duration, String) {
         let started = Instant::now();
         let problem = read(body, &Budget::new()).await.unwrap_err();
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stands_still_trickles_or_does_not_end_is_given_up() {
+    async fn stalled_slow_and_endless_bodies_are_rejected() {
         let (time, still) = refused(chunks(Duration::from_secs(3600), 1)).await;
-        assert!(still.contains("in time") && time.abs_diff(PAUSE) < SOON, "{time:?} {still}");
-        let (time, trickles) = refused(chunks(PAUSE / 2, 1)).await;
-        assert!(trickles.contains("in time") && time.abs_diff(PATIENCE) < SOON, "{time:?} {trickles}");
+        assert!(still.contains("in time") && time.abs_diff(CHUNK_TIMEOUT) < SOON, "{time:?} {still}");
+        let (time, trickles) = refused(chunks(CHUNK_TIMEOUT / 2, 1)).await;
+        assert!(trickles.contains("in time") && time.abs_diff(BODY_TIMEOUT) < SOON, "{time:?} {trickles}");
         let (_, endless) = refused(chunks(Duration::ZERO, 1 << 20)).await;
         assert!(endless.contains("at most"), "{endless}");
         assert_eq!(read(Body::from("{}"), &Budget::new()).await.unwrap().bytes, b"{}");

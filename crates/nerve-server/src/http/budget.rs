@@ -1,7 +1,8 @@
-//! How much memory all bodies may take together, whoever sends them.
+//! Limits the memory of all request and response bodies together.
 //!
-//! A body is paid for before it is kept: the first [`SMALL`] bytes from what is there for small ones, a longer one as a whole. So what is
-//! long never waits for more while it holds something, and what is short never waits for what is long.
+//! Memory is reserved before a body is read: up to [`SMALL`] bytes from a pool for small bodies, more as one
+//! reservation from another pool. A large body therefore never waits for more memory while it holds some, and
+//! small bodies never wait for large ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +14,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::problem::Problem;
 
-/// A body of so many bytes is a small one.
+/// Maximum size of a small body in bytes.
 pub(super) const SMALL: usize = 64 * KIB;
-/// Bytes of all longer bodies at a time.
+/// Size of the pool for large request bodies in bytes.
 const LARGE_BODIES: usize = 64 * MIB;
-/// Bytes of all small ones.
+/// Size of the pool for small request bodies in bytes.
 const SMALL_BODIES: usize = 16 * MIB;
-/// Bytes of all answers that are long: those of histories, buffers and lists.
+/// Size of the pool for large responses in bytes: histories, buffers and lists.
 const ANSWERS: usize = 128 * MIB;
-/// How long somebody waits for memory; it is shorter than a body may pause.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time to wait for memory; shorter than the allowed pause of a body.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// The memory for bodies, counted in KiB.
+/// The memory pools, counted in KiB.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     small: Arc<Semaphore>,
@@ -34,7 +35,7 @@ pub(crate) struct Budget {
     answers: Arc<Semaphore>,
 }
 
-/// Memory that is somebody's until this is dropped.
+/// Reserved memory. Dropping it releases the reservation.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
     permits: Vec<OwnedSemaphorePermit>,
@@ -46,34 +47,36 @@ impl Budget {
         Budget { small: of(SMALL_BODIES), large: of(LARGE_BODIES), answers: of(ANSWERS) }
     }
 
-    /// Memory for a body of so many bytes. Beyond [`SMALL`] it is asked for once, for all of a body.
+    /// Reserves memory for a request body. More than [`SMALL`] bytes are reserved at once, for the whole
+    /// body.
     ///
     /// # Errors
-    /// Others have it, and give nothing back in time.
+    /// Returns a `busy` problem if not enough memory is released in time.
     pub(super) async fn body(&self, bytes: usize) -> Result<Share, Problem> {
         let from = if bytes <= SMALL { &self.small } else { &self.large };
         take(from, bytes).await
     }
 
-    /// Memory for an answer, however long it will be.
+    /// Reserves memory for a response of unknown length.
     ///
     /// # Errors
-    /// As for a body.
+    /// As for [`Budget::body`].
     pub(super) async fn answer(&self) -> Result<Share, Problem> {
         take(&self.answers, MAX_LINE_BYTES).await
     }
 
-    /// The same for what has been done: to ask for it again would do it again, so this waits for as long as somebody wants the answer. `None`:
-    /// nobody does any more.
-    pub(super) async fn answer_of_what_is_done(&self, gone: &CancellationToken) -> Option<Share> {
+    /// Reserves memory for the response to a command that has already been executed. It must not be rejected,
+    /// because a retry would execute it twice; so this waits until `gone` is cancelled, and then returns
+    /// `None`.
+    pub(super) async fn answer_for_completed(&self, gone: &CancellationToken) -> Option<Share> {
         let memory = self.answers.clone().acquire_many_owned(kib(MAX_LINE_BYTES)?);
         let permit = gone.run_until_cancelled(memory).await?;
-        // It is never closed.
+        // The semaphore is never closed.
         permit.ok().map(|permit| Share { permits: vec![permit] })
     }
 
     #[cfg(test)]
-    pub(super) fn taken_for_answers(&self) -> usize {
+    pub(super) fn answers_in_use(&self) -> usize {
         ANSWERS - self.answers.available_permits() * KIB
     }
 }
@@ -84,23 +87,23 @@ fn kib(bytes: usize) -> Option<u32> {
 
 async fn take(from: &Arc<Semaphore>, bytes: usize) -> Result<Share, Problem> {
     let busy = || {
-        let detail = "the server has no memory left for this: others send or take as much as it holds";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("try again in some seconds")
+        let detail = "server busy: no memory left for request and response bodies";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).hint("retry in a few seconds")
     };
     let count = kib(bytes).ok_or_else(busy)?;
-    let permit = tokio::time::timeout(PATIENCE, from.clone().acquire_many_owned(count)).await;
-    // It is never closed.
+    let permit = tokio::time::timeout(MEMORY_TIMEOUT, from.clone().acquire_many_owned(count)).await;
+    // The semaphore is never closed.
     let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
     Ok(Share { permits: vec![permit] })
 }
 
 impl Share {
-    /// Takes over what another one holds.
+    /// Takes over another reservation.
     pub(super) fn join(&mut self, other: Share) {
         self.permits.extend(other.permits);
     }
 
-    /// Keeps so many bytes at most and gives back the rest.
+    /// Keeps at most `bytes` bytes and releases the rest.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let mut left = bytes.div_ceil(KIB);
         for permit in &mut self.permits {
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_no_memory_waits_for_a_while_and_small_bodies_do_not_wait_for_large_ones() {
+    async fn waits_for_memory_but_small_does_not_wait_for_large() {
         let budget = Budget::new();
         let mut held = Vec::new();
         for _ in 0..4 {
@@ -131,10 +134,10 @@ mod tests {
         }
         let started = Instant::now();
         assert!(budget.body(SMALL + 1).await.unwrap_err().detail.contains("memory"));
-        assert_eq!(started.elapsed(), PATIENCE);
+        assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
         assert_eq!(budget.body(SMALL).await.unwrap().bytes(), SMALL);
-        assert_eq!(started.elapsed(), PATIENCE);
-        // What is given back goes to who waits.
+        assert_eq!(started.elapsed(), MEMORY_TIMEOUT);
+        // Released memory goes to the next waiter.
         let waiting = tokio::spawn({
             let budget = budget.clone();
             async move { budget.body(10 * MIB).await.map(|share| share.bytes()) }
@@ -145,25 +148,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_has_been_done_waits_for_memory_as_long_as_somebody_waits_for_it() {
+    async fn completed_command_waits_for_memory_until_client_leaves() {
         let (budget, gone) = (Budget::new(), CancellationToken::new());
         let mut held = Vec::new();
         for _ in 0..ANSWERS / MAX_LINE_BYTES {
             held.push(budget.answer().await.unwrap());
         }
         assert!(budget.answer().await.is_err());
-        let waiting = budget.answer_of_what_is_done(&gone);
+        let waiting = budget.answer_for_completed(&gone);
         tokio::pin!(waiting);
-        assert!(tokio::time::timeout(PATIENCE * 10, waiting.as_mut()).await.is_err());
+        assert!(tokio::time::timeout(MEMORY_TIMEOUT * 10, waiting.as_mut()).await.is_err());
         held.pop();
         assert_eq!(waiting.await.unwrap().bytes(), MAX_LINE_BYTES);
         held.push(budget.answer().await.unwrap());
         gone.cancel();
-        assert!(budget.answer_of_what_is_done(&gone).await.is_none());
+        assert!(budget.answer_for_completed(&gone).await.is_none());
     }
 
     #[tokio::test]
-    async fn what_is_not_needed_is_given_back() {
+    async fn shrink_releases_unused_memory() {
         let budget = Budget::new();
         let mut share = budget.body(SMALL).await.unwrap();
         share.join(budget.body(MIB).await.unwrap());

@@ -1,4 +1,4 @@
-//! One connection: HTTP/1.1 or HTTP/2, as its client begins.
+//! Serves one HTTP connection, over HTTP/1.1 or HTTP/2.
 
 use std::time::Duration;
 
@@ -15,73 +15,73 @@ use tokio_util::task::TaskTracker;
 
 use super::Site;
 use super::activity::Activity;
-use super::gate::{self, Guest};
-use super::holding::Holding;
-use super::patience::{self, Patience};
+use super::body_guard::GuardedBody;
+use super::gate::{self, ConnectionAuth};
+use super::idle_timeout::{self, IdleTimer};
 use super::stream::{Stream, Version};
 use crate::connection::{HungUp, Link};
 use crate::metrics::Transport;
-use crate::tcp::Visitor;
+use crate::tcp::PendingClient;
 
-/// The longest head, in bytes.
-const HEAD: usize = 64 * 1024;
-/// How long the rest of an answer may take when the server goes down.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// How long answers that are under way may take when a stranger is to leave.
-const LEAVING: Duration = Duration::from_secs(10);
-/// Requests at a time over one connection of HTTP/2.
-const STREAMS: u32 = 100;
-/// What a client may send of a body before it is read, in bytes.
-const WINDOW: u32 = 64 * 1024;
-/// The same of all bodies of a connection: one that waits does not hold up the others. Nobody reads those of strangers, so this is what
-/// one costs until it is answered.
-const ALL_WINDOWS: u32 = 4 * WINDOW;
-/// Bytes of an answer that wait for the client to take them.
-const SEND_BUFFER: usize = 128 * 1024;
-/// How often a client of HTTP/2 is asked whether it is still there, and how long it may take to say so.
-const PING: Duration = Duration::from_secs(30);
-/// Requests that a client takes back before they are looked at; more end the connection (CVE-2023-44487).
-const TAKEN_BACK: usize = 20;
-/// Errors in single requests of a connection; more end it.
-const ERRORS: usize = 100;
+/// Maximum size of a request head in bytes.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Time that a response may take to finish when the server shuts down.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time that open responses may take when an unauthenticated connection is to be closed.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of concurrent HTTP/2 streams.
+const MAX_STREAMS: u32 = 100;
+/// Flow-control window of a request body in bytes.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// Flow-control window of all request bodies of a connection: a body that waits does not block others. Bodies
+/// of unauthenticated clients are not read, so this bounds their memory.
+const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
+/// Bytes of a response that are buffered for the client.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+/// Interval of HTTP/2 pings, and time that a client may take to answer.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Maximum number of streams that a client may reset before they are accepted (CVE-2023-44487).
+const MAX_PENDING_RESETS: usize = 20;
+/// Maximum number of stream errors per connection.
+const MAX_STREAM_ERRORS: usize = 100;
 
-/// Why a connection ends.
+/// Why a connection ended.
 enum End {
-    /// We have ended it, or the client has sent its last.
-    Over,
-    /// Nobody is there any more.
-    Gone,
-    /// The server goes down.
+    /// The server ended it, or the client finished sending.
+    Finished,
+    /// The client is gone.
+    HungUp,
+    /// The server shuts down.
     Closing,
 }
 
-/// Serves one connection until it is closed, or until the server closes.
-pub(crate) async fn serve(visitor: Visitor, site: Site) {
-    let Visitor { link, peer, stranger } = visitor;
+/// Serves one connection until it is closed or the server closes.
+pub(crate) async fn serve(client: PendingClient, site: Site) {
+    let PendingClient { link, peer, slot } = client;
     let Link { read, write, mut hung_up } = link;
-    let guest = Guest::new(peer.ip(), stranger);
+    let auth = ConnectionAuth::new(peer.ip(), slot);
     let _connected = site.metrics.as_ref().map(|metrics| metrics.connected(Transport::Http));
     let closing = site.closing.clone();
     let mut stream = Stream::new(read, write);
     let version = tokio::select! {
-        version = tokio::time::timeout(patience::STRANGERS, stream.version()) => version,
+        version = tokio::time::timeout(idle_timeout::PREAUTH, stream.detect_version()) => version,
         () = closing.cancelled() => return,
     };
     let Ok(Ok(Some(version))) = version else { return };
     let client =
-        Client { guest: guest.clone(), router: site.router, closing: closing.clone(), hung_up: &mut hung_up };
+        Client { auth: auth.clone(), router: site.router, closing: closing.clone(), hung_up: &mut hung_up };
     let served = match version {
         Version::Http1 => client.over_http1(stream.clone()).await,
-        // In a place of its own: most connections are not of this kind, and none is to be larger for it.
+        // Boxed: HTTP/2 is rarer, and its larger future must not enlarge all connections.
         Version::Http2 => Box::pin(client.over_http2(stream.clone())).await,
     };
     let end = served.unwrap_or_else(|error| {
         tracing::debug!(%peer, %error, "a connection broke");
-        End::Over
+        End::Finished
     });
-    guest.tasks.close();
-    guest.tasks.wait().await;
-    if matches!(end, End::Over) {
+    auth.tasks.close();
+    auth.tasks.wait().await;
+    if matches!(end, End::Finished) {
         tokio::select! {
             () = stream.linger() => {}
             () = hung_up => {}
@@ -91,7 +91,7 @@ pub(crate) async fn serve(visitor: Visitor, site: Site) {
 }
 
 struct Client<'a> {
-    guest: Guest,
+    auth: ConnectionAuth,
     router: Router,
     closing: CancellationToken,
     hung_up: &'a mut HungUp,
@@ -99,115 +99,117 @@ struct Client<'a> {
 
 impl Client<'_> {
     async fn over_http1(self, stream: Stream) -> hyper::Result<End> {
-        let Client { guest, router, closing, hung_up } = self;
-        let patience = Patience::new(guest.clone());
+        let Client { auth, router, closing, hung_up } = self;
+        let timeout = IdleTimer::new(auth.clone());
         let router = TowerToHyperService::new(router);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(guest.clone());
+            request.extensions_mut().insert(auth.clone());
             router.call(request)
         });
         let connection = http1::Builder::new()
-            .timer(patience)
-            .header_read_timeout(patience::STRANGERS)
-            // Who sends no more may still wait for the answer: curl does not, `nc -N` and many a library do.
+            .timer(timeout)
+            .header_read_timeout(idle_timeout::PREAUTH)
+            // A client that has finished sending may still wait for the response: `nc -N` and many libraries
+            // do.
             .half_close(true)
-            .max_buf_size(HEAD)
-            .max_headers(gate::HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(gate::MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         tokio::pin!(connection);
         tokio::select! {
             biased;
-            served = connection.as_mut() => served.map(|()| End::Over),
-            () = hung_up => Ok(End::Gone),
+            served = connection.as_mut() => served.map(|()| End::Finished),
+            () = hung_up => Ok(End::HungUp),
             () = closing.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                let last = tokio::time::timeout(LAST_PATIENCE, connection).await;
+                let last = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
                 last.unwrap_or(Ok(())).map(|()| End::Closing)
             }
         }
     }
 
     async fn over_http2(self, stream: Stream) -> hyper::Result<End> {
-        let Client { guest, router, closing, hung_up } = self;
+        let Client { auth, router, closing, hung_up } = self;
         let activity = Activity::new();
         let service = {
-            let (guest, activity) = (guest.clone(), activity.clone());
+            let (auth, activity) = (auth.clone(), activity.clone());
             let router = TowerToHyperService::new(router);
             service_fn(move |mut request: Request<Incoming>| {
-                request.extensions_mut().insert(guest.clone());
-                let under_way = activity.begin();
+                request.extensions_mut().insert(auth.clone());
+                let active = activity.begin();
                 let answered = router.call(request);
                 async move {
                     let answer: Result<Response<axum::body::Body>, _> = answered.await;
-                    let under_way = under_way.given_up_with(&Tasks::given_up());
-                    answer.map(|answer| answer.map(|body| Holding::new(body, under_way)))
+                    let active = active.with_abort_token(&TaskExecutor::abort_token());
+                    answer.map(|answer| answer.map(|body| GuardedBody::new(body, active)))
                 }
             })
         };
-        let connection = http2::Builder::new(Tasks(guest.tasks.clone()))
+        let connection = http2::Builder::new(TaskExecutor(auth.tasks.clone()))
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(ALL_WINDOWS)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_header_list_size(HEAD as u32)
-            .max_pending_accept_reset_streams(TAKEN_BACK)
-            .max_local_error_reset_streams(ERRORS)
-            .keep_alive_interval(PING)
-            .keep_alive_timeout(PING)
+            .max_concurrent_streams(MAX_STREAMS)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .max_header_list_size(MAX_HEAD_BYTES as u32)
+            .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+            .max_local_error_reset_streams(MAX_STREAM_ERRORS)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_INTERVAL)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
-        let mut leaves = false;
-        let (patience, end) = loop {
+        let mut is_draining = false;
+        let (timeout, end) = loop {
             tokio::select! {
                 biased;
-                served = connection.as_mut() => return served.map(|()| End::Over),
-                () = &mut *hung_up => return Ok(End::Gone),
-                () = closing.cancelled() => break (LAST_PATIENCE, End::Closing),
-                () = guest.leaves(), if !leaves => {
-                    if !guest.is_in() {
-                        break (LEAVING, End::Over);
+                served = connection.as_mut() => return served.map(|()| End::Finished),
+                () = &mut *hung_up => return Ok(End::HungUp),
+                () = closing.cancelled() => break (CLOSE_TIMEOUT, End::Closing),
+                () = auth.closing(), if !is_draining => {
+                    if !auth.is_authenticated() {
+                        break (DRAIN_TIMEOUT, End::Finished);
                     }
-                    // It asks for nothing more, and what it has asked for with the token it gets, however long that takes.
+                    // No new requests are accepted, but those made with the old token are answered, however
+                    // long that takes.
                     connection.as_mut().graceful_shutdown();
-                    leaves = true;
+                    is_draining = true;
                 }
-                () = activity.silence(&guest) => break (LAST_PATIENCE, End::Over),
+                () = activity.idle(&auth) => break (CLOSE_TIMEOUT, End::Finished),
             }
         };
         connection.as_mut().graceful_shutdown();
-        tokio::time::timeout(patience, connection).await.unwrap_or(Ok(())).map(|()| end)
+        tokio::time::timeout(timeout, connection).await.unwrap_or(Ok(())).map(|()| end)
     }
 }
 
-/// Where requests of HTTP/2 are worked on: they are waited for when the connection ends.
+/// Runs the requests of an HTTP/2 connection, which are awaited when it ends.
 #[derive(Debug, Clone)]
-struct Tasks(TaskTracker);
+struct TaskExecutor(TaskTracker);
 
 tokio::task_local! {
-    /// Of the request that a task works on: ends it before its answer was taken.
-    static GIVEN_UP: CancellationToken;
+    /// Aborts the request that the current task works on.
+    static ABORT: CancellationToken;
 }
 
-impl Tasks {
-    /// What ends the one that this is called in.
-    fn given_up() -> CancellationToken {
-        GIVEN_UP.try_with(CancellationToken::clone).unwrap_or_default()
+impl TaskExecutor {
+    /// Returns the token that aborts the current task's request.
+    fn abort_token() -> CancellationToken {
+        ABORT.try_with(CancellationToken::clone).unwrap_or_default()
     }
 }
 
-impl<F> Executor<F> for Tasks
+impl<F> Executor<F> for TaskExecutor
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     fn execute(&self, task: F) {
-        let given_up = CancellationToken::new();
-        let task = GIVEN_UP.scope(given_up.clone(), task);
-        // hyper asks a body for nothing while its client takes nothing, so the body cannot end itself. Whose task is dropped is reset
-        // (RST_STREAM), and the others of its connection go on.
-        self.0.spawn(given_up.run_until_cancelled_owned(task));
+        let abort_token = CancellationToken::new();
+        let task = ABORT.scope(abort_token.clone(), task);
+        // While a client does not read, hyper does not poll the body, so the body cannot end itself. Dropping
+        // the task resets the stream (RST_STREAM); other streams of the connection are not affected.
+        self.0.spawn(abort_token.run_until_cancelled_owned(task));
     }
 }
 
@@ -232,21 +234,21 @@ mod tests {
 
     type Send = client::SendRequest<Empty<Bytes>>;
 
-    /// A client that is in, with a window of 64 KiB for each answer.
-    async fn let_in(router: Router) -> Send {
+    /// Connects an authenticated client, with a window of 64 KiB for each response.
+    async fn authenticated_client(router: Router) -> Send {
         let (clients, peer) = (Clients::new(1), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let guest = Guest::new(peer, clients.strangers.take(peer).0);
-        assert!(guest.come_in(&clients, crate::access::Pass::of_test()).is_ok());
+        let auth = ConnectionAuth::new(peer, clients.preauth.acquire(peer).0);
+        assert!(auth.set_authenticated(&clients, crate::access::Credential::for_test()).is_ok());
         let (theirs, ours) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(ours);
         let stream = Stream::new(Box::new(read), Box::new(write));
         tokio::spawn(async move {
             let (closing, mut hung_up): (_, HungUp) =
                 (CancellationToken::new(), Box::pin(std::future::pending()));
-            Client { guest, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
+            Client { auth, router, closing, hung_up: &mut hung_up }.over_http2(stream).await
         });
         let mut builder = client::Builder::new(TokioExecutor::new());
-        builder.initial_stream_window_size(WINDOW);
+        builder.initial_stream_window_size(STREAM_WINDOW);
         let (send, connection) = builder.handshake(TokioIo::new(theirs)).await.unwrap();
         tokio::spawn(connection);
         send
@@ -261,7 +263,7 @@ mod tests {
         answer.into_body().collect().await.unwrap().to_bytes()
     }
 
-    /// An answer that is begun, and given when it is told to be.
+    /// A response that starts and is completed on command.
     #[derive(Debug, Clone, Default)]
     struct Late {
         begun: Arc<Notify>,
@@ -281,13 +283,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wrong_token_of_one_who_is_in_takes_no_answer_of_those_before_it() {
-        let wrong = async |Extension(guest): Extension<Guest>| {
-            guest.send_away();
+    async fn wrong_token_does_not_abort_earlier_requests() {
+        let wrong = async |Extension(auth): Extension<ConnectionAuth>| {
+            auth.close();
             StatusCode::UNAUTHORIZED
         };
         let late = Late::default();
-        let send = let_in(late.router().route("/wrong", get(wrong))).await;
+        let send = authenticated_client(late.router().route("/wrong", get(wrong))).await;
         let mut before = pin!(async { text(ask(&send, "/late").await).await });
         let is_begun = tokio::select! {
             biased;
@@ -296,11 +298,11 @@ mod tests {
         };
         assert!(is_begun);
         assert_eq!(ask(&send, "/wrong").await.status(), StatusCode::UNAUTHORIZED);
-        // Longer than one who is sent away has.
-        assert!(timeout(LEAVING * 30, before.as_mut()).await.is_err());
+        // Longer than an unauthenticated client would get.
+        assert!(timeout(DRAIN_TIMEOUT * 30, before.as_mut()).await.is_err());
         late.given.notify_one();
         assert_eq!(before.await, Bytes::from("late"));
-        // And it is the last.
+        // The connection accepts no further requests.
         tokio::time::timeout(Duration::from_secs(1), async {
             while !send.is_closed() {
                 tokio::task::yield_now().await
@@ -310,7 +312,7 @@ mod tests {
         .unwrap();
     }
 
-    /// A piece of an answer that tells when nobody has it any more.
+    /// A chunk that signals when it is dropped.
     struct Piece(Vec<u8>, Arc<Notify>);
 
     impl AsRef<[u8]> for Piece {
@@ -326,14 +328,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_is_given_up_and_no_other_with_it() {
+    async fn stalled_stream_is_reset_alone() {
         let late = Late::default();
-        // The other one is answered when this one was given up.
+        // The other response completes when this one was aborted.
         let given = late.given.clone();
         let long = async move || Body::from(Bytes::from_owner(Piece(vec![b'x'; 1 << 20], given)));
-        let send = let_in(late.router().route("/long", get(long))).await;
+        let send = authenticated_client(late.router().route("/long", get(long))).await;
         let (other, started) = (async { text(ask(&send, "/late").await).await }, Instant::now());
-        // Nothing of it is taken until it is too late.
+        // Nothing is read from it until it is aborted.
         let stalled = ask(&send, "/long");
         let (other, stalled) = tokio::join!(other, stalled);
         assert_eq!(other, Bytes::from("late"));

@@ -1,4 +1,4 @@
-//! Who may come in: looked at before any route, and before the body is read.
+//! The middleware in front of all routes: checks Host, Origin and token before the body is read.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,105 +19,116 @@ use super::hosts;
 use super::operations;
 use super::problem::Problem;
 use super::request_id::{self, RequestId};
-use crate::access::{Door, Pass, Stranger};
-use crate::clients::{Clients, Place};
+use crate::access::{Authenticator, Credential, PreauthSlot};
+use crate::clients::{ClientSlot, Clients};
 
-/// The longest path, query and headers together, in bytes. What is not even read of a longer one is hyper's to say.
-const HEAD: usize = 32 * 1024;
-/// The most headers.
-pub(super) const HEADERS: usize = 64;
-/// What a WebSocket speaks here.
+/// Maximum size of path, query and headers together in bytes. hyper rejects heads that are even longer.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+/// Maximum number of headers.
+pub(super) const MAX_HEADERS: usize = 64;
+/// The WebSocket subprotocol of the server.
 const PROTOCOL: &str = "nerve";
-/// What a page may name as a protocol of its WebSocket to show the token: browsers let it set no header.
+/// Prefix of the WebSocket subprotocol that carries the token: browsers cannot set headers on a WebSocket.
 const TOKEN_PROTOCOL: &str = "nerve.token.";
 
-/// What it takes to know who may come in.
+/// The state of the middleware.
 #[derive(Debug, Clone)]
-pub(crate) struct Gatekeeper {
+pub(crate) struct Gate {
     pub(super) clients: Clients,
-    pub(super) door: Arc<Door>,
-    pub(super) hosts: Arc<hosts::Hosts>,
-    pub(super) ids: Arc<request_id::Ids>,
+    pub(super) authenticator: Arc<Authenticator>,
+    pub(super) hosts: Arc<hosts::AllowedHosts>,
+    pub(super) ids: Arc<request_id::IdGenerator>,
 }
 
-impl Gatekeeper {
-    /// `names`: those of the server at `address`, beside those of loopback.
-    pub(crate) fn new(clients: Clients, door: Arc<Door>, names: &[String], address: IpAddr) -> Gatekeeper {
-        let hosts = Arc::new(hosts::Hosts::new(names, address));
-        Gatekeeper { clients, door, hosts, ids: Arc::new(request_id::Ids::new()) }
+impl Gate {
+    /// Creates the gate. `names`: host names of the server at `address`, in addition to those of loopback.
+    pub(crate) fn new(
+        clients: Clients,
+        authenticator: Arc<Authenticator>,
+        names: &[String],
+        address: IpAddr,
+    ) -> Gate {
+        let hosts = Arc::new(hosts::AllowedHosts::new(names, address));
+        Gate { clients, authenticator, hosts, ids: Arc::new(request_id::IdGenerator::new()) }
     }
 }
 
-/// Where a connection counts.
+/// The authentication state, with the slot that the connection occupies.
 #[derive(Debug)]
-enum Standing {
-    Outside(#[expect(dead_code, reason = "held until it comes in")] Stranger),
-    In(#[expect(dead_code, reason = "held until it leaves")] Place, Pass),
+enum AuthState {
+    Unauthenticated(#[expect(dead_code, reason = "held until the client authenticates")] PreauthSlot),
+    Authenticated(#[expect(dead_code, reason = "held until the connection ends")] ClientSlot, Credential),
 }
 
-/// One connection.
+/// A connection and its authentication, shared by all requests on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Guest {
+pub(crate) struct ConnectionAuth {
     pub(crate) peer: IpAddr,
-    standing: Arc<Mutex<Standing>>,
-    /// WebSockets outlive the connection that they were made of, and requests over HTTP/2 have a task each.
+    auth_state: Arc<Mutex<AuthState>>,
+    /// Tracks WebSockets, which outlive their HTTP connection, and the tasks of HTTP/2 requests.
     pub(crate) tasks: TaskTracker,
-    leave: CancellationToken,
+    close_requested: CancellationToken,
 }
 
-impl Guest {
-    pub(crate) fn new(peer: IpAddr, stranger: Stranger) -> Guest {
-        let (tasks, leave) = (TaskTracker::new(), CancellationToken::new());
-        Guest { peer, standing: Arc::new(Mutex::new(Standing::Outside(stranger))), tasks, leave }
+impl ConnectionAuth {
+    pub(crate) fn new(peer: IpAddr, slot: PreauthSlot) -> ConnectionAuth {
+        let (tasks, close_requested) = (TaskTracker::new(), CancellationToken::new());
+        ConnectionAuth {
+            peer,
+            auth_state: Arc::new(Mutex::new(AuthState::Unauthenticated(slot))),
+            tasks,
+            close_requested,
+        }
     }
 
-    /// It has shown the token.
-    pub(crate) fn is_in(&self) -> bool {
-        let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*standing, Standing::In(..))
+    /// Returns true if a request on this connection has authenticated.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        let auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*auth_state, AuthState::Authenticated(..))
     }
 
-    /// Ends when it is to make no further requests over its connection.
-    pub(super) async fn leaves(&self) {
-        self.leave.cancelled().await;
+    /// Completes when the connection should accept no further requests.
+    pub(super) async fn closing(&self) {
+        self.close_requested.cancelled().await;
     }
 
-    /// It is to make no further requests over its connection.
-    pub(super) fn send_away(&self) {
-        self.leave.cancel();
+    /// Makes the connection accept no further requests.
+    pub(super) fn close(&self) {
+        self.close_requested.cancel();
     }
 
-    /// It has shown the token: from now on it counts among the clients, if they are not too many.
-    pub(super) fn come_in(&self, clients: &Clients, pass: Pass) -> Result<(), Problem> {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *standing {
-            Standing::In(_, shown) => *shown = pass,
-            Standing::Outside(_) => {
-                let too_many = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.too_many());
-                *standing = Standing::In(clients.place().ok_or_else(too_many)?, pass);
+    /// Records a successful authentication. The first one takes a client slot, and fails if none is free.
+    pub(super) fn set_authenticated(&self, clients: &Clients, credential: Credential) -> Result<(), Problem> {
+        let mut auth_state = self.auth_state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *auth_state {
+            AuthState::Authenticated(_, shown) => *shown = credential,
+            AuthState::Unauthenticated(_) => {
+                let too_many = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", clients.reject());
+                *auth_state =
+                    AuthState::Authenticated(clients.try_acquire().ok_or_else(too_many)?, credential);
             }
         }
         Ok(())
     }
 
-    /// With what it came in, if it has.
-    pub(super) fn pass(&self) -> Option<Pass> {
-        match &*self.standing.lock().unwrap_or_else(PoisonError::into_inner) {
-            Standing::In(_, pass) => Some(pass.clone()),
-            Standing::Outside(_) => None,
+    /// Returns the credential of the connection, if it has authenticated.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        match &*self.auth_state.lock().unwrap_or_else(PoisonError::into_inner) {
+            AuthState::Authenticated(_, credential) => Some(credential.clone()),
+            AuthState::Unauthenticated(_) => None,
         }
     }
 }
 
-/// Lets a request in or refuses it, and gives the answer what all answers have.
-pub(crate) async fn gate(State(keeper): State<Gatekeeper>, request: Request, next: Next) -> Response {
+/// Checks a request, runs it, and sets the common headers of the response.
+pub(crate) async fn gate(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let id = keeper.ids.of(&parts.headers);
+    let id = gate.ids.assign(&parts.headers);
     let (method, path, version) = (parts.method.clone(), parts.uri.path().to_string(), parts.version);
-    let guest = parts.extensions.get::<Guest>().cloned();
-    let admitted = match &guest {
-        Some(guest) => admit(&keeper, guest, &parts).await,
-        None => Err(Problem::internal("a request came from nowhere")),
+    let auth = parts.extensions.get::<ConnectionAuth>().cloned();
+    let admitted = match &auth {
+        Some(auth) => admit(&gate, auth, &parts).await,
+        None => Err(Problem::internal("request without a connection: this is a bug in nerve")),
     };
     let response = match admitted {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
@@ -125,56 +136,60 @@ pub(crate) async fn gate(State(keeper): State<Gatekeeper>, request: Request, nex
     };
     let is_head = method == Method::HEAD;
     let mut response = finish(response, &id, is_head);
-    if let Some(pass) = guest.as_ref().and_then(Guest::pass) {
-        response = until_changed(response, pass);
+    if let Some(credential) = auth.as_ref().and_then(ConnectionAuth::credential) {
+        response = end_when_revoked(response, credential);
     }
     if version >= Version::HTTP_2 {
-        // There it is no header that ends a connection.
+        // HTTP/2 has no Connection header.
         response.headers_mut().remove(header::CONNECTION);
-        // Many can be asked at a time there. Who guesses is to make a new connection for as many more.
+        // HTTP/2 allows many requests at a time. A client that guesses tokens has to reconnect for each
+        // batch.
         let refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
-        if let (true, Some(guest)) = (refused, guest) {
-            guest.send_away();
+        if let (true, Some(auth)) = (refused, auth) {
+            auth.close();
         }
     }
     tracing::debug!(%id, %method, path, status = response.status().as_u16(), "answered");
     response
 }
 
-/// A stream of events goes on for as long as its client likes, but not longer than what it came in with counts.
-fn until_changed(response: Response, pass: Pass) -> Response {
+/// Ends an event stream when the credential is revoked.
+fn end_when_revoked(response: Response, credential: Credential) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
         return response;
     }
     response.map(|body| {
         let last = async || {
-            let told = serde_json::json!({ "type": "error", "error": Pass::CHANGED, "request_id": null });
-            Ok(Bytes::from(format!("event: error\ndata: {told}\n\n")))
+            let message =
+                serde_json::json!({ "type": "error", "error": Credential::REVOKED, "request_id": null });
+            Ok(Bytes::from(format!("event: error\ndata: {message}\n\n")))
         };
         let ended = CancellationToken::new();
-        let (tell, changed) = (ended.clone(), pass.changed());
+        let (notify, revoked) = (ended.clone(), credential.revoked());
         let stream = body.into_data_stream().take_until(async move {
-            changed.await;
-            tell.cancel();
+            revoked.await;
+            notify.cancel();
         });
-        let farewell = once(last()).filter(move |_| std::future::ready(ended.is_cancelled()));
-        axum::body::Body::from_stream(stream.chain(farewell))
+        let notice = once(last()).filter(move |_| std::future::ready(ended.is_cancelled()));
+        axum::body::Body::from_stream(stream.chain(notice))
     })
 }
 
-async fn admit(keeper: &Gatekeeper, guest: &Guest, request: &Parts) -> Result<(), Problem> {
+async fn admit(gate: &Gate, auth: &ConnectionAuth, request: &Parts) -> Result<(), Problem> {
     let lines = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
-    if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len()) > HEAD {
-        let detail = format!("path and headers hold at most {HEAD} bytes");
+    if lines.sum::<usize>() + request.uri.path_and_query().map_or(0, |path| path.as_str().len())
+        > MAX_HEAD_BYTES
+    {
+        let detail = format!("path and headers hold at most {MAX_HEAD_BYTES} bytes");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
     }
-    if request.headers.len() > HEADERS {
-        let detail = format!("a request has at most {HEADERS} headers");
+    if request.headers.len() > MAX_HEADERS {
+        let detail = format!("a request has at most {MAX_HEADERS} headers");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_large", detail));
     }
     let host = host(request)?;
-    if !keeper.hosts.takes(&host) {
+    if !gate.hosts.allows(&host) {
         return Err(Problem::forbidden(format!(
             "{:?} is no name of this server",
             super::query::short(host.as_str())
@@ -182,20 +197,20 @@ async fn admit(keeper: &Gatekeeper, guest: &Guest, request: &Parts) -> Result<()
         .hint("call it localhost or by an address, or start it with --http-name"));
     }
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
-    if !origins.all(|origin| hosts::is_own(origin.as_bytes(), &host)) {
+    if !origins.all(|origin| hosts::is_same_origin(origin.as_bytes(), &host)) {
         return Err(Problem::forbidden("requests of pages of other servers are refused"));
     }
     if operations::is_open(&request.method, request.uri.path()) {
         return Ok(());
     }
-    let for_a_socket = operations::is_socket(&request.method, request.uri.path());
-    let given = token(&request.headers, for_a_socket);
-    let pass = keeper.door.knock(given.as_deref(), guest.peer).await;
-    guest.come_in(&keeper.clients, pass.map_err(|error| Problem::not_let_in(&error))?)
+    let is_websocket = operations::is_socket(&request.method, request.uri.path());
+    let given = token(&request.headers, is_websocket);
+    let credential = gate.authenticator.authenticate(given.as_deref(), auth.peer).await;
+    auth.set_authenticated(&gate.clients, credential.map_err(|error| Problem::not_let_in(&error))?)
 }
 
-/// Whom the request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie. Over HTTP/2
-/// that one is `:authority`, and it is enough (RFC 9113 §8.3.1).
+/// Returns the host that a request addresses. An absolute URL in HTTP/1.1 takes precedence (RFC 9112 §3.2.2),
+/// but must match the Host header. In HTTP/2, `:authority` is sufficient (RFC 9113 §8.3.1).
 fn host(request: &Parts) -> Result<Authority, Problem> {
     let mut all = request.headers.get_all(header::HOST).iter();
     if let (Version::HTTP_2, Some(named), false) =
@@ -213,34 +228,34 @@ fn host(request: &Parts) -> Result<Authority, Problem> {
     }
 }
 
-/// What is shown as a token. Of two none counts. As a protocol it counts where a WebSocket is asked for, and nowhere else.
-fn token(headers: &HeaderMap, for_a_socket: bool) -> Option<Vec<u8>> {
+/// Extracts the token: from exactly one Authorization header, or from the subprotocol of a WebSocket upgrade.
+fn token(headers: &HeaderMap, is_websocket: bool) -> Option<Vec<u8>> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
         (Some(given), None) => {
             let (scheme, token) = given.as_bytes().split_at_checked("Bearer ".len())?;
             scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii().to_vec())
         }
-        (None, _) if for_a_socket && wants_a_socket(headers) => protocols(headers)
+        (None, _) if is_websocket && is_websocket_upgrade(headers) => protocols(headers)
             .find_map(|protocol| protocol.strip_prefix(TOKEN_PROTOCOL))
             .map(|token| token.into()),
         _ => None,
     }
 }
 
-fn wants_a_socket(headers: &HeaderMap) -> bool {
+fn is_websocket_upgrade(headers: &HeaderMap) -> bool {
     let mut wanted = headers.get_all(header::UPGRADE).iter();
     wanted.any(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// What a client of a WebSocket would speak.
+/// Returns the subprotocols that a WebSocket client offers.
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// The protocol to answer with: a browser that named some gives up if none is taken. One with the token in it is not sent back: what is
-/// between might log it.
+/// Returns the subprotocol to accept: browsers fail if they offered some and none is accepted. The one with
+/// the token is never echoed, since a proxy might log it.
 pub(crate) fn protocol(headers: &HeaderMap) -> Option<&'static str> {
     protocols(headers).any(|protocol| protocol == PROTOCOL).then_some(PROTOCOL)
 }
@@ -271,13 +286,13 @@ fn finish(mut response: Response, id: &RequestId, is_head: bool) -> Response {
     response
 }
 
-/// Of a path that leads nowhere.
+/// Handles an unknown path.
 pub(crate) async fn not_found(request: Request) -> Problem {
     let path = super::query::short(request.uri().path());
     Problem::new(StatusCode::NOT_FOUND, "not_found_error", format!("there is no {path}")).hint("see /docs")
 }
 
-/// Of a path that takes other methods.
+/// Handles a known path with the wrong method.
 pub(crate) async fn wrong_method(request: Request) -> Problem {
     let detail = format!("{} is not for this path", request.method());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", detail).hint("see /docs")
@@ -292,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_shown_in_one_header_or_to_a_websocket_as_a_protocol() {
+    fn token_comes_from_header_or_websocket_protocol() {
         let bearer = headers(&[(header::AUTHORIZATION, "bearer abc")]);
         assert_eq!(token(&bearer, false).unwrap(), b"abc");
         for none in ["Basic abc", "Bearer", "abc", ""] {

@@ -1,37 +1,38 @@
-//! Under which names this server may be called, and from which pages.
+//! Checks the Host and Origin headers.
 //!
-//! A page somewhere can make the name of its own server mean 127.0.0.1 (DNS rebinding), and then its scripts count as ours for the
-//! browser. But the browser sends that name as `Host`. So only names are taken that nobody else can give out.
+//! With DNS rebinding, a web page makes its own domain resolve to 127.0.0.1, and the browser then treats its
+//! requests to this server as same-origin. The browser still sends that domain as `Host`. Only names that
+//! nobody else can assign are therefore allowed.
 
 use std::net::IpAddr;
 
 use http::uri::{Authority, Scheme, Uri};
 
-/// The names that are taken.
+/// The host names that requests may use.
 #[derive(Debug, Clone)]
-pub(crate) struct Hosts {
+pub(crate) struct AllowedHosts {
     /// In lower case.
     names: Vec<String>,
-    /// It listens on loopback only: other addresses are not its own.
+    /// The server listens on loopback only, so other addresses cannot be its own.
     loopback: bool,
 }
 
-impl Hosts {
-    /// `names`: those beside loopback's own.
-    pub(crate) fn new(names: &[String], address: IpAddr) -> Hosts {
-        Hosts {
+impl AllowedHosts {
+    /// Creates the set. `names`: those in addition to loopback's.
+    pub(crate) fn new(names: &[String], address: IpAddr) -> AllowedHosts {
+        AllowedHosts {
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             loopback: address.to_canonical().is_loopback(),
         }
     }
 
-    /// Whether a request may name its host so. The port does not count: it may have been forwarded.
-    pub(crate) fn takes(&self, host: &Authority) -> bool {
+    /// Returns true if a request may use this host. The port is ignored, because it may have been forwarded.
+    pub(crate) fn allows(&self, host: &Authority) -> bool {
         if host.as_str().contains('@') {
             return false;
         }
         match ip(host.host()) {
-            // No name: there is nothing to rebind.
+            // An address cannot be rebound.
             Some(address) => !self.loopback || address.to_canonical().is_loopback(),
             None => {
                 let name = host.host().to_ascii_lowercase();
@@ -44,14 +45,14 @@ impl Hosts {
     }
 }
 
-/// An address where a name might stand.
+/// Parses a host that is an address.
 fn ip(host: &str) -> Option<IpAddr> {
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     inner.unwrap_or(host).parse().ok()
 }
 
-/// Whether a page of this origin is one of the server that is called `host`.
-pub(crate) fn is_own(origin: &[u8], host: &Authority) -> bool {
+/// Returns true if `origin` has the same host and port as `host`.
+pub(crate) fn is_same_origin(origin: &[u8], host: &Authority) -> bool {
     let Ok(origin) = Uri::try_from(origin) else { return false };
     let (Some(scheme), Some(authority)) = (origin.scheme(), origin.authority()) else { return false };
     let usual = match scheme {
@@ -72,8 +73,8 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_the_names_given_are_taken_and_nothing_else() {
-        let hosts = Hosts::new(&["nerve.example".to_string()], "127.0.0.1".parse().unwrap());
+    fn loopback_and_configured_names_are_allowed() {
+        let hosts = AllowedHosts::new(&["nerve.example".to_string()], "127.0.0.1".parse().unwrap());
         for good in [
             "localhost",
             "LOCALHOST:9",
@@ -84,7 +85,7 @@ mod tests {
             "a.localhost",
             "localhost.",
         ] {
-            assert!(hosts.takes(&authority(good)), "{good}");
+            assert!(hosts.allows(&authority(good)), "{good}");
         }
         for bad in [
             "evil.example",
@@ -97,18 +98,18 @@ mod tests {
             "user@localhost",
             "2130706433",
         ] {
-            assert!(!hosts.takes(&authority(bad)), "{bad}");
+            assert!(!hosts.allows(&authority(bad)), "{bad}");
         }
-        let open = Hosts::new(&[], "0.0.0.0".parse().unwrap());
-        assert!(open.takes(&authority("10.0.0.1:7")) && !open.takes(&authority("evil.example")));
+        let open = AllowedHosts::new(&[], "0.0.0.0".parse().unwrap());
+        assert!(open.allows(&authority("10.0.0.1:7")) && !open.allows(&authority("evil.example")));
     }
 
     #[test]
-    fn only_pages_of_the_same_host_and_port_are_its_own() {
+    fn origin_needs_same_host_and_port() {
         let host = authority("localhost:8080");
-        assert!(is_own(b"http://localhost:8080", &host));
-        assert!(is_own(b"https://LOCALHOST:8080", &host));
-        assert!(is_own(b"https://nerve.example", &authority("nerve.example")));
+        assert!(is_same_origin(b"http://localhost:8080", &host));
+        assert!(is_same_origin(b"https://LOCALHOST:8080", &host));
+        assert!(is_same_origin(b"https://nerve.example", &authority("nerve.example")));
         for foreign in [
             &b"http://localhost:3000"[..],
             b"http://localhost",
@@ -118,7 +119,7 @@ mod tests {
             b"file://localhost:8080",
             b"\xff\xfe",
         ] {
-            assert!(!is_own(foreign, &host), "{}", String::from_utf8_lossy(foreign));
+            assert!(!is_same_origin(foreign, &host), "{}", String::from_utf8_lossy(foreign));
         }
     }
 }

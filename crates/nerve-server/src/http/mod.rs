@@ -1,50 +1,50 @@
-//! HTTP: the wire's commands as resources, events as SSE and over a WebSocket.
+//! The HTTP interface: commands as resources, events over SSE, and the line protocol over a WebSocket.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `operation`, `operations` | all that can be asked for, as a table |
-//! | `gate` | who may come in: Host, Origin, token; what all answers have |
-//! | `hosts` | under which names the server may be called |
-//! | `resource` | commands of the wire as resources |
-//! | `own` | what is no single command |
-//! | `metrics` | numbers for Prometheus |
-//! | `agentapi` | a node as agentapi shows an agent |
-//! | [`mount`] | what other crates serve behind the same gate |
-//! | `query`, `body`, `page` | parts of requests and answers, within bounds |
-//! | `budget`, `holding` | the memory that bodies take, and how long they do |
-//! | `sse`, `socket` | events, and whole connections |
-//! | `connection` | one client: HTTP/1.1 or HTTP/2, the end of both |
-//! | `stream` | its bytes, before a protocol is chosen for them and after it |
-//! | `plain` | HTTP in the clear where TLS is spoken |
-//! | `patience`, `activity` | how long a connection may keep silent |
-//! | `problem`, `request_id` | errors, and how a request is called |
-//! | `document`, `readable` | the table as OpenAPI, and as a page |
+//! | `operation`, `operations` | the table of operations |
+//! | `gate` | the middleware: Host, Origin, token, common headers |
+//! | `hosts` | checks of Host and Origin |
+//! | `resource` | commands as resources |
+//! | `builtin` | operations that are not a single command |
+//! | `metrics` | the metrics page |
+//! | `agentapi` | the compatibility layer for agentapi |
+//! | [`mount`] | services of other crates behind the same gate |
+//! | `query`, `body`, `page` | query strings, request bodies, pagination |
+//! | `budget`, `body_guard` | limits the memory of bodies |
+//! | `sse`, `websocket` | events, and whole connections |
+//! | `connection` | one client over HTTP/1.1 or HTTP/2 |
+//! | `stream` | version detection and draining of a client's stream |
+//! | `plain` | plain HTTP on a TLS port |
+//! | `idle_timeout`, `activity` | closes idle and stalled connections |
+//! | `problem`, `request_id` | errors and request ids |
+//! | `document`, `docs_page` | the table as OpenAPI and as a page |
 
 mod activity;
 mod agentapi;
 mod body;
+mod body_guard;
 mod budget;
+mod builtin;
 mod connection;
+mod docs_page;
 mod document;
 mod gate;
-mod holding;
 mod hosts;
+mod idle_timeout;
 mod metrics;
 pub(crate) mod mount;
 mod operation;
 mod operations;
-mod own;
 mod page;
-mod patience;
 pub(crate) mod plain;
 mod problem;
 mod query;
-mod readable;
 mod request_id;
 mod resource;
-mod socket;
 mod sse;
 mod stream;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -61,85 +61,89 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::budget::Budget;
 pub(crate) use self::connection::serve;
 pub(crate) use self::document::document;
-pub(crate) use self::gate::Gatekeeper;
+pub(crate) use self::gate::Gate;
 pub(crate) use self::mount::{Closing, Mount};
 use self::operation::{Does, Operation, Own};
 use self::operations::OPERATIONS;
 use self::resource::PathParams;
-use crate::access::Door;
+use crate::access::Authenticator;
 use crate::metrics::Metrics;
 use crate::server::Clients;
-use crate::serving::Serving;
+use crate::state::ServerState;
 
-/// What is spoken inside TLS.
+/// Protocols offered to TLS clients.
 pub(crate) const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// What HTTP needs to know beside what all connections share.
+/// Configuration of the HTTP interface.
 #[derive(Debug, Clone)]
-pub(crate) struct Setup {
-    /// Names by which clients may call the server, beside those of loopback.
+pub(crate) struct HttpConfig {
+    /// Host names accepted in addition to those of loopback.
     pub(crate) names: Vec<String>,
-    /// The folder of the recordings.
+    /// Directory of the recordings.
     pub(crate) recordings: PathBuf,
-    /// What else is served.
+    /// Further services.
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug, Clone)]
 struct Shared {
-    serving: Arc<Serving>,
+    state: Arc<ServerState>,
     recordings: Arc<Path>,
-    /// Who looks through the recordings.
-    shelf: Arc<Semaphore>,
+    /// Held while the recordings are listed.
+    recordings_lock: Arc<Semaphore>,
     budget: Budget,
 }
 
-/// Everything that is served over HTTP.
+/// The router behind the gate.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     router: Router,
     closing: CancellationToken,
-    /// Where its clients are counted.
+    /// Counts connections, if there is a server.
     metrics: Option<Arc<Metrics>>,
 }
 
 impl Site {
     pub(crate) fn new(
-        serving: Arc<Serving>,
+        state: Arc<ServerState>,
         clients: Clients,
-        door: Arc<Door>,
+        authenticator: Arc<Authenticator>,
         address: SocketAddr,
-        setup: &Setup,
+        setup: &HttpConfig,
     ) -> Site {
-        let (closing, metrics) = (serving.closing.clone(), Some(serving.hub.metrics.clone()));
-        let end = Closing::new(closing.clone(), clients.tracker.clone());
-        let keeper = Gatekeeper::new(clients, door, &setup.names, address.ip());
+        let (closing, metrics) = (state.closing.clone(), Some(state.hub.metrics.clone()));
+        let closing_handle = Closing::new(closing.clone(), clients.tracker.clone());
+        let gate_state = Gate::new(clients, authenticator, &setup.names, address.ip());
         let recordings = setup.recordings.as_path().into();
         let budget = Budget::new();
-        let shared =
-            Shared { serving, recordings, shelf: Arc::new(Semaphore::new(1)), budget: budget.clone() };
+        let shared = Shared {
+            state,
+            recordings,
+            recordings_lock: Arc::new(Semaphore::new(1)),
+            budget: budget.clone(),
+        };
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));
         }
-        let router = mount::all(router.with_state(shared), &setup.mounts, &end, &budget);
-        Site { router: guarded(router, keeper), closing, metrics }
+        let router = mount::all(router.with_state(shared), &setup.mounts, &closing_handle, &budget);
+        Site { router: behind_gate(router, gate_state), closing, metrics }
     }
 
-    /// Of mounts alone.
-    pub(crate) fn of_mounts(keeper: Gatekeeper, mounts: &[Mount], end: &Closing) -> Site {
-        let router = mount::all(Router::new(), mounts, end, &Budget::new());
-        Site { router: guarded(router, keeper), closing: end.begun(), metrics: None }
+    /// Creates a site with mounts only.
+    pub(crate) fn of_mounts(gate_state: Gate, mounts: &[Mount], closing_handle: &Closing) -> Site {
+        let router = mount::all(Router::new(), mounts, closing_handle, &Budget::new());
+        Site { router: behind_gate(router, gate_state), closing: closing_handle.begun(), metrics: None }
     }
 }
 
-/// Nothing of it is reached but through the gate.
-fn guarded(router: Router, keeper: Gatekeeper) -> Router {
+/// Puts the gate in front of all routes.
+fn behind_gate(router: Router, gate_state: Gate) -> Router {
     router
         .fallback(gate::not_found)
         .method_not_allowed_fallback(gate::wrong_method)
-        .layer(from_fn_with_state(keeper, gate::gate))
+        .layer(from_fn_with_state(gate_state, gate::gate))
 }
 
 fn route(operation: &'static Operation) -> MethodRouter<Shared> {
@@ -156,12 +160,12 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
         }
         Does::Own(what, _) => match what {
             Own::Metrics => on(method, metrics::serve),
-            Own::Health => on(method, async || own::health()),
+            Own::Health => on(method, async || builtin::health()),
             Own::Document => on(method, async || resource::json_body(document())),
-            Own::Page => on(method, async || -> Response { readable::page() }),
-            Own::Line => on(method, own::any),
-            Own::Shutdown => on(method, own::shutdown),
-            Own::Socket => on(method, socket::serve),
+            Own::Page => on(method, async || -> Response { docs_page::page() }),
+            Own::Line => on(method, builtin::raw_command),
+            Own::Shutdown => on(method, builtin::shutdown),
+            Own::Socket => on(method, websocket::serve),
             Own::Events => on(method, move |state: State<Shared>, request: Request| {
                 sse::serve(operation, state, request)
             }),
@@ -171,7 +175,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
                 })
             }
             Own::Recordings => on(method, move |state: State<Shared>, request: Request| {
-                own::recordings(operation, state, request)
+                builtin::recordings(operation, state, request)
             }),
         },
     }
@@ -179,7 +183,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
 
 #[cfg(test)]
 impl Shared {
-    /// With an engine that keeps its files below `folder`.
+    /// Creates the state with an engine that keeps its files below `folder`.
     fn of_test(folder: &Path) -> Shared {
         use nerve_core::engine::{Engine, EngineConfig};
         use nerve_core::node::factory::FactoryConfig;
@@ -195,9 +199,9 @@ impl Shared {
         };
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
         Shared {
-            serving: Arc::new(Serving::new(engine)),
+            state: Arc::new(ServerState::new(engine)),
             recordings: folder.into(),
-            shelf: Arc::new(Semaphore::new(1)),
+            recordings_lock: Arc::new(Semaphore::new(1)),
             budget: Budget::new(),
         }
     }

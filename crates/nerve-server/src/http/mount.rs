@@ -1,4 +1,4 @@
-//! What other crates serve over HTTP behind this server's gate, each at a path of its own.
+//! Services of other crates behind this server's HTTP gate, each at its own path.
 
 use std::fmt;
 use std::future::Future;
@@ -15,24 +15,25 @@ use hyper::body::Bytes;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::body::{self, Sent};
+use super::body::{self, ReceivedBody};
 use super::budget::Budget;
 use super::problem::Problem;
 
-/// A request whose body is there: it came in time and is not too long.
+/// A request with its complete body, within the limits of size and time.
 pub type WholeRequest = http::Request<Full<Bytes>>;
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 type Service = Arc<dyn Fn(WholeRequest) -> Answering + Send + Sync>;
 
-/// A service at a path. Whoever asks it was let in: address, Host, Origin and token are right, and head and body within bounds.
+/// A service at a path. Its requests are authenticated and checked: host, origin, token, size of head and
+/// body.
 #[derive(Clone)]
 pub struct Mount {
     path: &'static str,
     make: Arc<dyn Fn(Closing) -> Service + Send + Sync>,
 }
 
-/// The end of a server, as its services see it.
+/// The shutdown of a server, as its services see it.
 #[derive(Debug, Clone)]
 pub struct Closing {
     begun: CancellationToken,
@@ -44,13 +45,13 @@ impl Closing {
         Closing { begun, waited_for }
     }
 
-    /// Cancelled when the server closes: answers that do not end by themselves must end then.
+    /// Returns a token that is cancelled when the server closes: streaming responses must end then.
     pub fn begun(&self) -> CancellationToken {
         self.begun.clone()
     }
 
-    /// The server waits for `last` when it closes, as long as for its clients. What a service does in tasks of its own has said its last
-    /// word then, before the runtime ends.
+    /// Makes the shutdown wait for `last`, no longer than for clients. Tasks of a service can finish before
+    /// the runtime ends.
     pub fn wait_for(&self, last: impl Future<Output = ()> + Send + 'static) {
         self.waited_for.spawn(last);
     }
@@ -63,8 +64,8 @@ impl fmt::Debug for Mount {
 }
 
 impl Mount {
-    /// A service at `path` (it begins with `/`), whatever the method. `make` is called once for each server, within its runtime, with
-    /// what tells that the server closes.
+    /// Mounts a service at `path`, which begins with `/`, for all methods. `make` is called once per server,
+    /// within its runtime, with a handle to the server's shutdown.
     pub fn new<S, F, B>(path: &'static str, make: impl Fn(Closing) -> S + Send + Sync + 'static) -> Mount
     where
         S: Fn(WholeRequest) -> F + Send + Sync + 'static,
@@ -84,7 +85,7 @@ impl Mount {
     }
 }
 
-/// A router that leads to them too.
+/// Adds the mounts to a router.
 pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &Closing, budget: &Budget) -> Router {
     for mount in mounts {
         let service = (mount.make)(closing.clone());
@@ -100,6 +101,6 @@ pub(super) fn all(mut router: Router, mounts: &[Mount], closing: &Closing, budge
 
 async fn serve(service: &Service, request: Request, budget: &Budget) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let Sent { bytes: whole, share: _share } = body::read(body, budget).await?;
+    let ReceivedBody { bytes: whole, share: _share } = body::read(body, budget).await?;
     Ok(service(http::Request::from_parts(parts, Full::from(whole))).await)
 }

@@ -1,36 +1,36 @@
-//! What stands behind the `?` of a request: checked against what an operation knows, so that a misspelt word is told and not passed over.
+//! Parses query strings. Unknown parameters are errors, so that typos are noticed.
 
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
 
-/// A parameter in the query.
+/// A query parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query {
-    /// In the query.
+    /// Name in the query.
     pub(crate) name: &'static str,
-    /// In the wire's params.
+    /// Name in the command's parameters.
     pub(crate) param: &'static str,
     pub(crate) kind: Kind,
-    /// In words.
+    /// Description for the documentation.
     pub(crate) about: &'static str,
 }
 
-/// What a parameter's text stands for.
+/// Type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
-    /// Whole, not negative.
+    /// A non-negative integer.
     Number,
-    /// `true` or `false`, `1` or `0`; nothing is true.
+    /// `true` or `false`, `1` or `0`; empty means true.
     Bool,
-    /// A number, fractions allowed.
+    /// A number of seconds, with fractions.
     Seconds,
-    /// Texts with commas between them.
+    /// Strings separated by commas.
     List,
 }
 
-/// Of `/events`.
+/// Parameters of `/events`.
 pub(crate) const EVENTS: &[Query] = &[
     Query::of("node", "node_id", Kind::Text, "Only of this node."),
     Query::of("session", "session_id", Kind::Text, "Only of this session."),
@@ -50,7 +50,7 @@ impl Query {
         Query { name, param, kind, about }
     }
 
-    /// One that has the same name on the wire.
+    /// Creates a parameter with the same name in query and command.
     pub(crate) const fn same(name: &'static str, kind: Kind, about: &'static str) -> Query {
         Query::of(name, name, kind, about)
     }
@@ -80,10 +80,10 @@ impl Query {
     }
 }
 
-/// Reads a query into the wire's params.
+/// Converts a query to a command's parameters.
 ///
 /// # Errors
-/// A parameter that is not known or there twice, or a value of the wrong kind.
+/// Returns a problem for unknown or repeated parameters, and for values of the wrong type.
 pub(crate) fn read(known: &[Query], given: &[(String, String)]) -> Result<Map<String, Value>, Problem> {
     let mut params = Map::new();
     for (name, text) in given {
@@ -91,7 +91,7 @@ pub(crate) fn read(known: &[Query], given: &[(String, String)]) -> Result<Map<St
             return Err(unknown(name, known));
         };
         if params.insert(query.param.to_string(), query.read(text)?).is_some() {
-            return Err(Problem::invalid(format!("query parameter {} is there twice", query.name)));
+            return Err(Problem::invalid(format!("query parameter {} is given twice", query.name)));
         }
     }
     Ok(params)
@@ -103,15 +103,15 @@ fn unknown(name: &str, known: &[Query]) -> Problem {
         return problem.hint("a token in a URL ends up in logs: send it as 'Authorization: Bearer …'");
     }
     match known.is_empty() {
-        true => problem.hint("there are none here"),
+        true => problem.hint("this path takes no query parameters"),
         false => {
             let names: Vec<&str> = known.iter().map(|query| query.name).collect();
-            problem.hint(format!("there are {}", names.join(", ")))
+            problem.hint(format!("known parameters: {}", names.join(", ")))
         }
     }
 }
 
-/// The beginning of a text: enough to tell it again.
+/// Returns the beginning of a text, for error messages.
 pub(crate) fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn values_get_the_types_of_the_wire() {
+    fn values_are_converted_to_their_types() {
         let pairs = given(&[("node", "a"), ("types", "NODE_READY,,ERROR"), ("since", "7"), ("aliases", "")]);
         let params = read(EVENTS, &pairs).unwrap();
         let wanted = json!({ "node_id": "a", "types": ["NODE_READY", "ERROR"], "since": 7, "aliases": true });
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_parameter() {
         for (pairs, word) in [
             (given(&[("since", "-1")]), "since"),
             (given(&[("aliases", "perhaps")]), "true or false"),

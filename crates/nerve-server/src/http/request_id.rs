@@ -1,4 +1,4 @@
-//! What a request is called, in its answer and in the log: what the client called it, or a name made up.
+//! Request ids, in responses and in the log: chosen by the client or generated.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,34 +6,34 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header, both ways.
+/// The header, in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest that is taken from a client, in bytes.
-const MAX: usize = 128;
+/// Maximum length of a client's id in bytes.
+const MAX_BYTES: usize = 128;
 
-/// Of one request: 1–128 printable characters of ASCII.
+/// The id of a request: 1–128 printable ASCII characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestId(String);
 
-/// Makes up ids that no other request of this machine has.
+/// Generates ids that are unique on this machine.
 #[derive(Debug)]
-pub(crate) struct Ids {
+pub(crate) struct IdGenerator {
     prefix: u64,
     next: AtomicU64,
 }
 
-impl Ids {
-    pub(crate) fn new() -> Ids {
+impl IdGenerator {
+    pub(crate) fn new() -> IdGenerator {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ids { prefix: u64::try_from(now.as_micros()).unwrap_or_default(), next: AtomicU64::new(1) }
+        IdGenerator { prefix: u64::try_from(now.as_micros()).unwrap_or_default(), next: AtomicU64::new(1) }
     }
 
-    /// The client's own id if it is fit to be repeated, else a new one.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> RequestId {
+    /// Returns the client's id if it is well-formed, otherwise a new one.
+    pub(crate) fn assign(&self, headers: &HeaderMap) -> RequestId {
         let given = headers.get(HEADER).and_then(|given| given.to_str().ok());
-        match given
-            .filter(|id| (1..=MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()))
-        {
+        match given.filter(|id| {
+            (1..=MAX_BYTES).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+        }) {
             Some(id) => RequestId(id.to_string()),
             None => RequestId(format!("{:x}-{:x}", self.prefix, self.next.fetch_add(1, Ordering::Relaxed))),
         }
@@ -61,17 +61,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clients_id_comes_back_if_it_is_fit_to() {
-        let ids = Ids::new();
-        let of = |id: &[u8]| {
+    fn well_formed_client_id_is_kept() {
+        let ids = IdGenerator::new();
+        let assign = |id: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(HEADER, HeaderValue::from_bytes(id).unwrap());
-            ids.of(&headers).as_str().to_string()
+            ids.assign(&headers).as_str().to_string()
         };
-        assert_eq!(of(b"build-7/a:b"), "build-7/a:b");
+        assert_eq!(assign(b"build-7/a:b"), "build-7/a:b");
         for unfit in [&b""[..], b"a b", b"\xff", "x".repeat(129).as_bytes()] {
-            assert_ne!(of(unfit).as_bytes(), unfit);
+            assert_ne!(assign(unfit).as_bytes(), unfit);
         }
-        assert_ne!(of(b""), of(b""));
+        assert_ne!(assign(b""), assign(b""));
     }
 }

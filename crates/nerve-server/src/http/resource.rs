@@ -9,14 +9,14 @@ use nerve_proto::{CommandType, Message, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::body::Sent;
+use super::body::ReceivedBody;
+use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
-use super::holding::{Holding, Watch};
 use super::operation::Mapped;
 use super::page::Page;
 use super::problem::Problem;
 use super::{Shared, body, query};
-use crate::serving::Serving;
+use crate::state::ServerState;
 use crate::{convert, requests};
 
 /// Names and texts behind the `?`, as they stand there.
@@ -45,13 +45,13 @@ pub(crate) async fn serve(
     let (parts, sent) = request.into_parts();
     let mut params = query::read(mapped.query, &raw_query(&parts.uri)?)?;
     let page = match mapped.list {
-        Some(list) => Some((list, Page::take(&mut params)?)),
+        Some(list) => Some((list, Page::from_params(&mut params)?)),
         None => None,
     };
     for (name, text) in &path {
         params.insert(name.to_string(), Value::from(text));
     }
-    let Sent { bytes: sent, share } = body::read(sent, &shared.budget).await?;
+    let ReceivedBody { bytes: sent, share } = body::read(sent, &shared.budget).await?;
     if mapped.body.is_some() {
         join(&mut params, object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
@@ -71,7 +71,7 @@ pub(crate) async fn serve(
         return Err(Problem::of(result));
     }
     if let (Some((list, page)), Value::Object(data)) = (page, &mut result.data) {
-        page.cut(list, data);
+        page.apply(list, data);
     }
     Ok(answer(mapped, later, &parts.uri, result, share))
 }
@@ -142,7 +142,7 @@ pub(crate) async fn command(
     request["params"] = Value::Object(params);
     let bytes = request.to_string().into_bytes();
     drop(request);
-    let Line { bytes, share } = line(Sent { bytes, share }, shared).await?;
+    let Line { bytes, share } = line(ReceivedBody { bytes, share }, shared).await?;
     match serde_json::from_slice(&bytes) {
         Ok(Message::Result(result)) => Ok((result, share)),
         Ok(Message::Error(error)) => Err(Problem::invalid(error.error)),
@@ -159,14 +159,14 @@ pub(crate) struct Line {
 }
 
 /// Gives a line to the engine as a connection would. If this is dropped, nobody waits any more.
-pub(crate) async fn line(line: Sent, shared: &Shared) -> Result<Line, Problem> {
+pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Problem> {
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
-    let (serving, budget): (std::sync::Arc<Serving>, Budget) =
-        (shared.serving.clone(), shared.budget.clone());
+    let (serving, budget): (std::sync::Arc<ServerState>, Budget) =
+        (shared.state.clone(), shared.budget.clone());
     // A task of its own: what is begun and changes something goes on when its client leaves.
     let task = tokio::spawn(async move {
-        let Sent { bytes, share } = line;
+        let ReceivedBody { bytes, share } = line;
         let request = convert::request(&bytes);
         // What the engine keeps of it is bounded by the engine.
         drop((bytes, share));
@@ -177,7 +177,7 @@ pub(crate) async fn line(line: Sent, shared: &Shared) -> Result<Line, Problem> {
             _ => Share::default(),
         };
         let room = async || {
-            if let Some(room) = budget.answer_of_what_is_done(&gone).await {
+            if let Some(room) = budget.answer_for_completed(&gone).await {
                 share = room;
             }
         };
@@ -222,10 +222,10 @@ fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage, share:
 /// A body that holds its memory until it is sent.
 pub(crate) fn held(bytes: Vec<u8>, mut share: Share) -> Body {
     share.shrink(bytes.len());
-    Body::new(Holding::new(Body::from(bytes), share))
+    Body::new(GuardedBody::new(Body::from(bytes), share))
 }
 
-impl Watch for Share {}
+impl BodyObserver for Share {}
 
 /// An answer that is JSON already.
 pub(crate) fn json_body(json: impl Into<Body>) -> Response {
@@ -262,9 +262,9 @@ mod tests {
             (CommandType::GetHistory, json!({ "node_id": "sh" })),
         ] {
             let (_, share) = ask(name, params).await;
-            assert_eq!(shared.budget.taken_for_answers(), MAX_LINE_BYTES, "{name:?}");
+            assert_eq!(shared.budget.answers_in_use(), MAX_LINE_BYTES, "{name:?}");
             drop(share);
-            assert_eq!(shared.budget.taken_for_answers(), 0);
+            assert_eq!(shared.budget.answers_in_use(), 0);
         }
     }
 

@@ -1,5 +1,6 @@
-//! Events as server-sent events: `data` is the wire's line, `id` names the server and the line's `seq`, so that a reader that comes again goes
-//! on where it was, and does not take another server's numbers for this one's.
+//! Server-sent events: `data` is the event's line in the protocol, `id` names the server and the event's
+//! `seq`. A client that reconnects resumes after the last event, and cannot mistake another server's numbers
+//! for this one's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +20,26 @@ use super::query;
 use super::resource::raw_query;
 use crate::convert::{self, Request as Understood};
 use crate::events::Queue;
-use crate::serving::Serving;
+use crate::state::ServerState;
 
-/// A comment is sent when nothing else was for so long, so that whoever is between does not hang up.
+/// Interval of comments on an otherwise silent stream, so that proxies do not close it.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What a browser waits before it comes again, in milliseconds.
+/// Time that a browser waits before it reconnects, in milliseconds.
 const RETRY: u64 = 2000;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Streams what is asked for until the client leaves or the server goes down.
+/// Streams events until the client leaves or the server shuts down.
 pub(crate) async fn serve(
     operation: &'static Operation,
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let mut asked = raw_query(request.uri())?;
-    // The whole id of an event is taken where its number is.
+    // `since` accepts the whole id of an event as well as its number.
     let whole = asked.iter().position(|(name, text)| name == "since" && text.contains('-'));
-    let mut seen = whole.map(|at| Seen::read("since", &asked.remove(at).1)).transpose()?;
+    let mut seen = whole.map(|at| LastEventId::read("since", &asked.remove(at).1)).transpose()?;
     let mut params = query::read(operation.query(), &asked)?;
-    // A browser that comes again asks for the same URL: what it has seen since is in the header.
+    // A browser reconnects to the same URL and sends its progress in this header.
     if let Some(last) = last_event_id(request.headers())? {
         seen = Some(last);
     }
@@ -46,13 +47,13 @@ pub(crate) async fn serve(
         params.insert("since".to_string(), Value::from(seen.seq));
     }
     let (filter, since) = subscription(params)?;
-    let Serving { hub, id: server, closing, .. } = &*shared.serving;
+    let ServerState { hub, id: server, closing, .. } = &*shared.state;
     hub.forward();
     let newest = hub.last_seq();
     let foreign = seen.and_then(|seen| seen.server).is_some_and(|other| other != *server);
     let mut head = format!("retry: {RETRY}\n");
     let since = match since {
-        // Its numbers are of a server that is gone: of this one it has seen nothing.
+        // The number belongs to an earlier server: nothing of this one has been received yet.
         Some(since) if foreign || since > newest => {
             head.push_str(&format!(
                 ": {since} is no event of this server, which has started anew; what it still has follows\nid: {server}-0\n"
@@ -62,7 +63,7 @@ pub(crate) async fn serve(
         Some(since) => Some(since),
         None => {
             head.push_str(&format!(": from here on\nid: {server}-{newest}\n"));
-            // Not `None`: nothing that happens between the two is to be lost.
+            // Not `None`: events between this point and the subscription must not be lost.
             Some(newest)
         }
     };
@@ -76,27 +77,27 @@ pub(crate) async fn serve(
     let mut response = Body::from_stream(stream).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // nginx would collect them.
+    // Prevents nginx from buffering the stream.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// The last event that a reader has had.
+/// The last event that a client has received.
 #[derive(Debug, PartialEq)]
-struct Seen {
-    /// Whose number it is; a number alone is taken for one of this server.
+struct LastEventId {
+    /// The server that counted; none is taken for this server.
     server: Option<String>,
     seq: u64,
 }
 
-impl Seen {
-    fn read(what: &str, id: &str) -> Result<Seen, Problem> {
+impl LastEventId {
+    fn read(what: &str, id: &str) -> Result<LastEventId, Problem> {
         let (server, seq) = match id.rsplit_once('-') {
             Some((server, seq)) => (Some(server), seq),
             None => (None, id),
         };
         match seq.parse() {
-            Ok(seq) if server != Some("") => Ok(Seen { server: server.map(str::to_string), seq }),
+            Ok(seq) if server != Some("") => Ok(LastEventId { server: server.map(str::to_string), seq }),
             _ => {
                 let detail =
                     format!("{what}: expected the id or the seq of an event, got {:?}", query::short(id));
@@ -106,15 +107,15 @@ impl Seen {
     }
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<Seen>, Problem> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     match id.to_str().unwrap_or("?").trim() {
         "" => Ok(None),
-        id => Seen::read("Last-Event-ID", id).map(Some),
+        id => LastEventId::read("Last-Event-ID", id).map(Some),
     }
 }
 
-/// Reads params as SUBSCRIBE does.
+/// Parses parameters like those of SUBSCRIBE.
 fn subscription(params: Map<String, Value>) -> Result<(crate::events::Filter, Option<u64>), Problem> {
     let line = json!({ "command_type": "SUBSCRIBE", "params": params }).to_string();
     match convert::request(line.as_bytes()) {
@@ -128,7 +129,7 @@ fn subscription(params: Map<String, Value>) -> Result<(crate::events::Filter, Op
 }
 
 struct Reader {
-    /// What comes before all events.
+    /// Sent before all events.
     head: Option<Bytes>,
     server: String,
     queue: Arc<Queue>,
@@ -136,8 +137,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next bytes to send; `None` at the end. Asked for only when the last ones have left, so a client that does not read fills its
-    /// own queue and nothing else.
+    /// Returns the next bytes to send, or `None` at the end. It is polled only when the previous bytes have
+    /// left, so a client that does not read fills only its own queue.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(head) = self.head.take() {
             return Some(head);
@@ -172,8 +173,8 @@ mod tests {
     use crate::events::{Filter, Hub};
 
     #[test]
-    fn an_id_is_a_server_and_a_number_or_a_number() {
-        let seen = |id| Seen::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
+    fn event_id_is_a_number_with_optional_server() {
+        let seen = |id| LastEventId::read("id", id).map(|seen| (seen.server, seen.seq)).ok();
         assert_eq!(seen("17"), Some((None, 17)));
         assert_eq!(seen("a1-b2-17"), Some((Some("a1-b2".to_string()), 17)));
         for bad in ["", "-1", "a-", "a", "a-b", "1-18446744073709551616", "a--"] {
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_filled_with_heartbeats_and_the_end_comes_after_the_last_event() {
+    async fn heartbeats_fill_silence_and_last_event_precedes_end() {
         let (events, receiver) = broadcast::channel(8);
         let hub = Hub::new(receiver);
         let closing = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! A client's bytes: looked at before a protocol is chosen for them, and read to a bounded end after it.
+//! A client's byte stream: detects the HTTP version, and drains input after the last response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,26 +10,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::connection::{ReadHalf, WriteHalf};
 
-/// What a client of HTTP/2 sends first (RFC 9113 §3.4).
+/// The connection preface of HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes that are still read of a client after the last answer, so that it gets to see that answer: a message that was too long is among
-/// them.
+/// Bytes that are still read after the last response, so that the client receives it. They may belong to a
+/// message that was too long.
 const LINGER_BYTES: u64 = 32 * 1024 * 1024;
-/// How long it may take for them.
-const LINGER: Duration = Duration::from_secs(2);
+/// Time to read them.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Both directions of a connection. What serves it has one handle, what comes after that another.
+/// Both directions of a connection. The server and the code that lingers have a handle each.
 #[derive(Clone)]
 pub(super) struct Stream(Arc<Mutex<Halves>>);
 
 struct Halves {
-    /// Read already, and not yet taken.
-    before: Vec<u8>,
+    /// Read for the detection, but not consumed.
+    buffered: Vec<u8>,
     read: ReadHalf,
     write: WriteHalf,
 }
 
-/// What a client speaks.
+/// HTTP version of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     Http1,
@@ -38,31 +38,32 @@ pub(super) enum Version {
 
 impl Stream {
     pub(super) fn new(read: ReadHalf, write: WriteHalf) -> Stream {
-        Stream(Arc::new(Mutex::new(Halves { before: Vec::new(), read, write })))
+        Stream(Arc::new(Mutex::new(Halves { buffered: Vec::new(), read, write })))
     }
 
-    /// Tells from the first bytes what the client speaks; they stay to be read. `None`: it left before it said so.
-    pub(super) async fn version(&mut self) -> io::Result<Option<Version>> {
+    /// Detects the version from the first bytes, which remain readable. Returns `None` if the client left.
+    pub(super) async fn detect_version(&mut self) -> io::Result<Option<Version>> {
         let mut first = Vec::with_capacity(PREFACE.len());
-        let version = loop {
+        let detect_version = loop {
             let left = PREFACE.len() - first.len();
             if left == 0 {
                 break Some(Version::Http2);
             }
             if self.take(left as u64).read_buf(&mut first).await? == 0 {
-                // A part of one is no preface; what else it is, hyper says.
+                // An incomplete preface: hyper reports the error.
                 break (!first.is_empty()).then_some(Version::Http1);
             }
             if !PREFACE.starts_with(&first) {
                 break Some(Version::Http1);
             }
         };
-        self.lock().before = first;
-        Ok(version)
+        self.lock().buffered = first;
+        Ok(detect_version)
     }
 
-    /// Says that nothing more comes and reads what is still being sent, within bounds: a connection that is closed with something unread in
-    /// it is reset, and the last answer lost. Nothing is done if somebody else has the stream, as a WebSocket has.
+    /// Shuts down the write half and reads what the client still sends, within limits: closing a socket with
+    /// unread data resets it, and the last response would be lost. Does nothing if the stream has another
+    /// owner, such as a WebSocket.
     pub(super) async fn linger(mut self) {
         if Arc::strong_count(&self.0) > 1 {
             return;
@@ -71,10 +72,10 @@ impl Stream {
             self.shutdown().await?;
             tokio::io::copy(&mut self.take(LINGER_BYTES), &mut tokio::io::sink()).await
         };
-        let _ = tokio::time::timeout(LINGER, closing).await;
+        let _ = tokio::time::timeout(LINGER_TIMEOUT, closing).await;
     }
 
-    /// Nobody waits for this lock: one task has the stream at a time.
+    /// Uncontended: one task uses the stream at a time.
     fn lock(&self) -> MutexGuard<'_, Halves> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,14 +88,14 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut halves = self.lock();
-        if !halves.before.is_empty() {
-            let count = halves.before.len().min(buffer.remaining());
-            buffer.put_slice(&halves.before[..count]);
-            halves.before.drain(..count);
-            if halves.before.is_empty() {
-                halves.before = Vec::new();
+        if !halves.buffered.is_empty() {
+            let count = halves.buffered.len().min(buffer.remaining());
+            buffer.put_slice(&halves.buffered[..count]);
+            halves.buffered.drain(..count);
+            if halves.buffered.is_empty() {
+                halves.buffered = Vec::new();
             }
-            // What has come with it goes with it: hyper doubles its buffer for a second read, and keeps it so.
+            // Fill the rest of the buffer: hyper would enlarge it for a second read, and keep it so.
             if buffer.remaining() > 0
                 && let read @ Poll::Ready(Err(_)) = Pin::new(&mut halves.read).poll_read(cx, buffer)
             {
@@ -141,8 +142,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_speaks_is_told_from_its_first_bytes_which_stay() {
-        for (bytes, version) in [
+    async fn version_is_detected_and_bytes_are_kept() {
+        for (bytes, detect_version) in [
             (PREFACE, Some(Version::Http2)),
             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more", Some(Version::Http2)),
             (b"POST / HTTP/1.1\r\n", Some(Version::Http1)),
@@ -152,16 +153,21 @@ mod tests {
             (b"", None),
         ] {
             let mut stream = stream(bytes);
-            assert_eq!(stream.version().await.unwrap(), version, "{:?}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                stream.detect_version().await.unwrap(),
+                detect_version,
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
             let mut all = Vec::with_capacity(100);
-            // In one go, with what came behind them.
+            // A single read returns the bytes with what followed them.
             stream.read_buf(&mut all).await.unwrap();
             assert_eq!(all, bytes);
         }
     }
 
     #[tokio::test]
-    async fn a_stream_that_somebody_else_has_is_left_alone() {
+    async fn shared_stream_is_not_drained() {
         let stream = stream(b"left");
         let mut other = stream.clone();
         stream.linger().await;

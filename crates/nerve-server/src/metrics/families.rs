@@ -1,4 +1,4 @@
-//! Numbers that are looked at when they are asked for.
+//! Metric families that are collected when they are scraped.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use nerve_core::command::NodeInfo;
 use nerve_core::metrics::{DURATION_BUCKETS, TurnDurations, Turns};
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-/// Which nerve it is.
+/// Returns the version of nerve as labels.
 pub(super) fn build() -> MetricFamily {
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     family(
@@ -18,13 +18,13 @@ pub(super) fn build() -> MetricFamily {
     )
 }
 
-/// How long the server runs.
+/// Returns the server's uptime.
 pub(super) fn uptime(started: SystemTime) -> MetricFamily {
     let seconds = started.elapsed().unwrap_or_default().as_secs_f64();
     family("nerve_uptime_seconds", "How long the server runs.", MetricType::GAUGE, vec![gauge(&[], seconds)])
 }
 
-/// Nodes by what they are and how they are.
+/// Counts nodes by backend and state.
 pub(super) fn nodes(nodes: &[NodeInfo]) -> MetricFamily {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for node in nodes {
@@ -36,7 +36,7 @@ pub(super) fn nodes(nodes: &[NodeInfo]) -> MetricFamily {
     family("nerve_nodes", "Nodes that there are, by backend and state.", MetricType::GAUGE, all.collect())
 }
 
-/// Turns: begun, ended, and how long they took.
+/// Returns counters of started turns and histograms of ended ones.
 pub(super) fn turns(turns: &BTreeMap<&'static str, Turns>) -> [MetricFamily; 2] {
     let started = turns.iter().map(|(kind, turns)| counter(&[("backend", *kind)], turns.started as f64));
     let ended = turns.iter().flat_map(|(kind, turns)| {
@@ -58,7 +58,7 @@ pub(super) fn turns(turns: &BTreeMap<&'static str, Turns>) -> [MetricFamily; 2] 
     ]
 }
 
-/// What programs have written.
+/// Returns the number of bytes that nodes' programs have written.
 pub(super) fn output(bytes: u64) -> MetricFamily {
     let about = "Bytes that programs of nodes have written since this server drives them.";
     family("nerve_node_output_bytes_total", about, MetricType::COUNTER, vec![counter(&[], bytes as f64)])

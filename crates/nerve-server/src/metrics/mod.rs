@@ -1,7 +1,8 @@
-//! What a server has done and does, in numbers for Prometheus.
+//! Metrics of the server for Prometheus.
 //!
-//! Events are counted where they are handed on, requests where they are answered, turns by the engine; what is there at a moment (nodes,
-//! memory) is looked at when somebody asks. Names of nodes, sessions and graphs are in no label: labels have few values, known before.
+//! Events are counted when they are forwarded, requests when they are answered, turns by the engine.
+//! Momentary values (nodes, memory) are read on each scrape. Names of nodes, sessions and graphs never become
+//! labels: labels have few values, all known in advance.
 
 mod families;
 mod process;
@@ -17,9 +18,9 @@ use prometheus::{
     TextEncoder,
 };
 
-/// What the page is, as Prometheus knows it.
+/// Content type of the metrics page.
 pub(crate) const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
-/// Bounds of the classes that runs are counted in, in seconds.
+/// Upper bounds of the histogram buckets for graph runs, in seconds.
 const RUN_SECONDS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4.0 * 3600.0];
 
 /// How a client is connected.
@@ -44,7 +45,7 @@ impl Transport {
     }
 }
 
-/// The numbers of one server.
+/// The metrics of one server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -61,11 +62,11 @@ pub(crate) struct Metrics {
     requests: IntCounterVec,
 }
 
-/// A client that is connected until this is dropped.
+/// Counts a client as connected until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Connected(IntGauge);
+pub(crate) struct ConnectionGuard(IntGauge);
 
-impl Drop for Connected {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -74,9 +75,9 @@ impl Drop for Connected {
 impl Metrics {
     pub(crate) fn new() -> Metrics {
         let counters = |name: &str, about: &str, labels: &[&str]| {
-            made(IntCounterVec::new(Opts::new(name, about), labels))
+            must(IntCounterVec::new(Opts::new(name, about), labels))
         };
-        let counter = |name: &str, about: &str| made(IntCounter::new(name, about));
+        let counter = |name: &str, about: &str| must(IntCounter::new(name, about));
         let runs = HistogramOpts::new(
             "nerve_graph_run_duration_seconds",
             "How long runs of graphs took, by how they ended.",
@@ -89,13 +90,13 @@ impl Metrics {
             registry: Registry::new(),
             started: SystemTime::now(),
             events: counters("nerve_events_published_total", "Events of the engine, by type.", &["type"]),
-            lost: made(IntCounter::with_opts(lost.clone().const_label("by", "server"))),
-            dropped: made(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
+            lost: must(IntCounter::with_opts(lost.clone().const_label("by", "server"))),
+            dropped: must(IntCounter::with_opts(lost.const_label("by", "subscriber"))),
             runs_started: counter(
                 "nerve_graph_runs_started_total",
                 "Runs of graphs that began; resumed ones count again.",
             ),
-            runs: made(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
+            runs: must(HistogramVec::new(runs.buckets(RUN_SECONDS.to_vec()), &["status"])),
             steps_started: counter(
                 "nerve_graph_steps_started_total",
                 "Attempts at steps of graphs that began.",
@@ -105,7 +106,7 @@ impl Metrics {
                 "Attempts at steps of graphs that ended, by how.",
                 &["status"],
             ),
-            connections: made(IntGaugeVec::new(
+            connections: must(IntGaugeVec::new(
                 Opts::new("nerve_connections", "Clients that are connected now, those without a token too."),
                 &["transport"],
             )),
@@ -134,9 +135,9 @@ impl Metrics {
             Box::new(self.requests.clone()),
         ];
         for one in all {
-            made(self.registry.register(one));
+            must(self.registry.register(one));
         }
-        // What has not happened yet is nought, and not unknown.
+        // A series that has not counted anything yet is zero, not missing.
         for transport in Transport::ALL {
             let _ = (
                 self.connections.with_label_values(&[transport.as_str()]),
@@ -145,13 +146,13 @@ impl Metrics {
         }
     }
 
-    /// An event is handed on, under its name on the wire.
+    /// Counts a forwarded event by its name in the protocol.
     pub(crate) fn published(&self, event_type: &str) {
         self.events.with_label_values(&[event_type]).inc();
     }
 
-    /// Something happened in the engine.
-    pub(crate) fn happened(&self, kind: &EventKind) {
+    /// Counts a graph event of the engine.
+    pub(crate) fn observe(&self, kind: &EventKind) {
         let EventKind::Graph(graph) = kind else { return };
         match &graph.kind {
             GraphEventKind::Started { .. } => self.runs_started.inc(),
@@ -168,36 +169,36 @@ impl Metrics {
         }
     }
 
-    /// Events did not come from the engine to the server.
+    /// Counts events that the server lost because it lagged behind the engine.
     pub(crate) fn events_lost(&self, count: u64) {
         self.lost.inc_by(count);
     }
 
-    /// Events did not fit into queues of subscribers.
+    /// Counts events that were dropped from subscribers' queues.
     pub(crate) fn events_dropped(&self, count: u64) {
         self.dropped.inc_by(count);
     }
 
-    /// A client has connected.
-    pub(crate) fn connected(&self, transport: Transport) -> Connected {
+    /// Counts a new client.
+    pub(crate) fn connected(&self, transport: Transport) -> ConnectionGuard {
         self.connected.with_label_values(&[transport.as_str()]).inc();
         let gauge = self.connections.with_label_values(&[transport.as_str()]);
         gauge.inc();
-        Connected(gauge)
+        ConnectionGuard(gauge)
     }
 
-    /// A command was answered.
+    /// Counts an answered command.
     pub(crate) fn answered(&self, command: CommandType, outcome: &Outcome) {
         let outcome = outcome.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
         self.requests.with_label_values(&[command.as_str(), outcome]).inc();
     }
 
-    /// Something was answered that is no command, or whose params are wrong.
+    /// Counts a request that was rejected before it became a command.
     pub(crate) fn refused(&self) {
         self.requests.with_label_values(&["unknown", "invalid_request_error"]).inc();
     }
 
-    /// The page: all numbers as they are now. `nodes`: those that there are.
+    /// Renders all metrics. `nodes`: the existing nodes.
     pub(crate) fn page(&self, engine: &Engine, nodes: &[NodeInfo]) -> Vec<u8> {
         let mut all = self.registry.gather();
         all.push(families::build());
@@ -207,7 +208,7 @@ impl Metrics {
         all.push(families::output(engine.metrics().output()));
         all.extend(process::families(self.started));
         all.sort_by(|one, other| one.name().cmp(other.name()));
-        // One without a single number is not written: the format has no place for it.
+        // The text format cannot express a family without samples.
         all.retain(|family| !family.get_metric().is_empty());
         let mut page = Vec::new();
         if let Err(error) = TextEncoder::new().encode(&all, &mut page) {
@@ -217,7 +218,8 @@ impl Metrics {
     }
 }
 
-/// Names and labels are the constants above, and each is registered once: it fails only where they are wrong, in the first test.
-fn made<T>(result: prometheus::Result<T>) -> T {
+/// Unwraps a registration. Names and labels are constants, so it can fail only in development, in the first
+/// test.
+fn must<T>(result: prometheus::Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("a number that cannot be: {error}"))
 }

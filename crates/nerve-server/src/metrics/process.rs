@@ -1,4 +1,4 @@
-//! What the process takes of the machine, under the names that all programs have for it (Prometheus, "process metrics").
+//! The standard process metrics of Prometheus.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use prometheus::proto::{MetricFamily, MetricType};
 
 use super::families::{family, gauge};
 
-/// What the system tells of this process; what it does not tell is left out.
+/// Collects the process metrics that the system provides.
 pub(super) fn families(started: SystemTime) -> Vec<MetricFamily> {
     let began = started.duration_since(UNIX_EPOCH).map(|since| since.as_secs_f64()).ok();
     let all = [
@@ -22,7 +22,7 @@ pub(super) fn families(started: SystemTime) -> Vec<MetricFamily> {
         .collect()
 }
 
-/// In `/proc/self/status` it is in kibibytes (proc(5)).
+/// Reads the resident set size from `/proc/self/status`, where it is in kibibytes (proc(5)).
 fn resident() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -31,7 +31,7 @@ fn resident() -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // The folder itself is open while it is read.
+    // The directory itself is open while it is read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 

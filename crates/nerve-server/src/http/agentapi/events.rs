@@ -1,4 +1,4 @@
-//! Messages and states as agentapi's events: first all there are, then what changes.
+//! The event stream of agentapi: all messages and the status, then changes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,26 +18,26 @@ use crate::events::{Filter, Queue};
 use crate::http::budget::Share;
 use crate::http::problem::Problem;
 
-/// A comment is sent when nothing else was for so long.
+/// Interval of comments on an otherwise silent stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Streams until the client leaves, the node is gone or the server goes down.
+/// Streams until the client leaves, the node is gone or the server shuts down.
 pub(super) async fn stream(agent: Agent) -> Result<Response, Problem> {
     let node = agent.node.get("node_id").and_then(Value::as_str).map(str::to_string);
-    // Before the first look: what happens after it is not to be missed.
-    let queue = agent.shared.serving.hub.subscribe(Filter { node, ..Filter::default() }, None);
-    let closing = agent.shared.serving.closing.clone();
+    // Subscribe before the first poll, so that nothing after it is missed.
+    let queue = agent.shared.state.hub.subscribe(Filter { node, ..Filter::default() }, None);
+    let closing = agent.shared.state.closing.clone();
     let mut reader = Reader {
         agent,
         queue,
         closing,
-        waiting: VecDeque::new(),
+        pending: VecDeque::new(),
         share: Share::default(),
-        told: 0,
+        last_sent: 0,
         status: Value::Null,
         ended: false,
     };
-    reader.look(true).await?;
+    reader.poll(true).await?;
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let chunk = reader.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -51,11 +51,11 @@ struct Reader {
     agent: Agent,
     queue: Arc<Queue>,
     closing: CancellationToken,
-    waiting: VecDeque<Bytes>,
-    /// The memory of what waits.
+    pending: VecDeque<Bytes>,
+    /// The memory of `pending`.
     share: Share,
-    /// Messages up to this id have been told.
-    told: u64,
+    /// Id of the last message that was sent.
+    last_sent: u64,
     status: Value,
     ended: bool,
 }
@@ -63,7 +63,7 @@ struct Reader {
 impl Reader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(chunk) = self.waiting.pop_front() {
+            if let Some(chunk) = self.pending.pop_front() {
                 return Some(chunk);
             }
             self.share = Share::default();
@@ -74,45 +74,45 @@ impl Reader {
                 events = self.queue.next_events() => events.iter().any(may_end_a_turn),
                 () = self.closing.cancelled() => return None,
                 () = tokio::time::sleep(HEARTBEAT) => {
-                    self.waiting.push_back(Bytes::from_static(b": heartbeat\n\n"));
-                    // A turn that failed is in the history too, and told by no event of its own.
+                    self.pending.push_back(Bytes::from_static(b": heartbeat\n\n"));
+                    // A turn that failed is in the history too, but causes no event of its own.
                     true
                 }
             };
-            // One look for all that has happened.
+            // One poll covers all events so far.
             while let Some(events) = self.queue.try_next_events() {
                 ended_turn |= events.iter().any(may_end_a_turn);
             }
-            self.ended = self.look(ended_turn).await.is_err();
+            self.ended = self.poll(ended_turn).await.is_err();
         }
     }
 
-    /// Compares what is with what was told. The history is a file that grows, and output is many events: it is read when a turn may have
-    /// ended, and only its end.
-    async fn look(&mut self, ended_turn: bool) -> Result<(), Problem> {
+    /// Sends what has changed. The history is a growing file and output causes many events, so it is read
+    /// only when a turn may have ended, and only its end.
+    async fn poll(&mut self, ended_turn: bool) -> Result<(), Problem> {
         let status = self.agent.status().await?;
         if ended_turn {
-            let (messages, share) = self.agent.messages_after(self.told).await?;
+            let (messages, share) = self.agent.messages_after(self.last_sent).await?;
             self.share = share;
             for message in messages {
-                self.told = message.id;
+                self.last_sent = message.id;
                 let update = json!({ "id": message.id, "message": message.content, "role": message.role, "time": message.time });
-                self.waiting.push_back(event("message_update", &update));
+                self.pending.push_back(event("message_update", &update));
             }
         }
         if status != self.status {
-            self.waiting.push_back(event("status_change", &status));
+            self.pending.push_back(event("status_change", &status));
             self.status = status;
         }
-        self.share.shrink(self.waiting.iter().map(Bytes::len).sum());
+        self.share.shrink(self.pending.iter().map(Bytes::len).sum());
         Ok(())
     }
 }
 
-/// Whether there may be messages after this event: the first that follows a turn's entry in the history, or one that says that events
-/// were lost.
+/// Returns true if the history may contain new messages after this event: one that follows the end of a turn,
+/// or a notice about dropped events.
 fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
-    /// All that is looked at: what a node says may be long.
+    /// Parses only the type: events can be long.
     #[derive(Deserialize)]
     struct Kind<'a> {
         event_type: Cow<'a, str>,
@@ -125,7 +125,7 @@ fn may_end_a_turn((_, line): &(u64, Vec<u8>)) -> bool {
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {
     let mut text = format!("event: {name}\ndata: ");
-    // Values have no way to fail.
+    // Serialization of these values cannot fail.
     let _ = write!(text, "{}\n\n", serde_json::to_string(data).unwrap_or_default());
     text.into()
 }

@@ -1,12 +1,12 @@
-//! What was said, as agentapi has it, from entries of a node's history.
+//! Converts a node's history to messages of agentapi.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// One thing that one of the two said.
+/// A message of the user or the agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Message {
-    /// Rises with time, with gaps.
+    /// Increases with time, with gaps.
     pub(super) id: u64,
     pub(super) content: String,
     /// `user` or `agent`.
@@ -16,7 +16,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The prompt and the answer of a turn. What was only typed is no message.
+    /// Returns the prompt and the answer of a turn. Raw input is no message.
     pub(super) fn of(entry: &Value) -> Vec<Message> {
         if !["send", "send_stream"].iter().any(|op| entry["op"] == *op) {
             return Vec::new();
@@ -34,10 +34,11 @@ impl Message {
     }
 }
 
-/// Whether the last entries of a history, of which `asked` were asked for, are all that came after the message with the id `told`.
-pub(super) fn reaches(entries: &[Value], asked: usize, told: u64) -> bool {
+/// Returns true if `entries`, the last ones of a history of which `asked` were requested, contain everything
+/// after the message `last_sent`.
+pub(super) fn covers(entries: &[Value], asked: usize, last_sent: u64) -> bool {
     entries.len() < asked
-        || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= told)
+        || entries.first().and_then(|entry| entry["seq"].as_u64()).is_some_and(|seq| 2 * seq <= last_sent)
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_two_messages_and_what_is_typed_is_none() {
+    fn turn_becomes_two_messages() {
         let entry = json!({
             "seq": 3, "op": "send", "ts_start": "a", "ts_end": "b", "input": "hi",
             "response": { "sections": [{ "type": "thinking", "content": "x" }, { "type": "text", "content": "yes" }] },
@@ -63,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entries_are_enough_when_they_begin_with_what_was_told_or_are_all() {
+    fn entries_cover_messages_after_last_sent() {
         let entries: Vec<Value> = [5, 7, 8].map(|seq| json!({ "seq": seq })).into();
-        // The answer of the turn with the number 5.
-        assert!(reaches(&entries, 3, 11));
-        assert!(reaches(&entries, 3, 15));
-        assert!(!reaches(&entries, 3, 9));
-        assert!(reaches(&entries, 4, 9));
-        assert!(reaches(&[], 3, 9));
+        // 11 is the answer of turn 5.
+        assert!(covers(&entries, 3, 11));
+        assert!(covers(&entries, 3, 15));
+        assert!(!covers(&entries, 3, 9));
+        assert!(covers(&entries, 4, 9));
+        assert!(covers(&[], 3, 9));
     }
 }

@@ -1,4 +1,4 @@
-//! A node as agentapi shows an agent (<https://github.com/coder/agentapi>), so that its clients can talk to one of nerve's by another URL.
+//! A compatibility layer that shows a node as agentapi shows an agent (<https://github.com/coder/agentapi>).
 
 mod events;
 mod message;
@@ -19,14 +19,14 @@ use super::resource::{PathParams, command, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
-/// Turns of which the messages are shown: the last ones.
-const TURNS: usize = 500;
-/// Entries of the history that are asked for where only what is new is wanted.
-const FEW: usize = 8;
-/// How long an agent may take to begin with a message.
-const BEGIN: std::time::Duration = std::time::Duration::from_secs(30);
+/// Number of turns whose messages are listed.
+const MAX_TURNS: usize = 500;
+/// Number of history entries read first when only new ones are wanted.
+const RECENT_TURNS: usize = 8;
+/// Time that an agent may take to start working on a message.
+const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Answers as agentapi does.
+/// Answers a request of agentapi's interface.
 pub(crate) async fn serve(
     operation: &'static Operation,
     what: Own,
@@ -48,17 +48,17 @@ pub(crate) async fn serve(
     }
 }
 
-/// A node that is spoken to in agentapi's words.
+/// A node that is addressed through agentapi's interface.
 #[derive(Debug, Clone)]
 struct Agent {
     shared: Shared,
-    /// Its id, and its session if one was named.
+    /// The node's id, and its session if given.
     node: Map<String, Value>,
 }
 
-/// What is said to it.
+/// The body of a message request.
 #[derive(Deserialize)]
-struct Said {
+struct MessageRequest {
     content: String,
     #[serde(rename = "type")]
     kind: String,
@@ -71,13 +71,13 @@ impl Agent {
         Ok(Agent { shared, node })
     }
 
-    /// Gives the engine a command about the node.
+    /// Runs a command about the node.
     async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
-        self.ask_much(name, more).await.map(|(data, _)| data)
+        self.ask_with_memory(name, more).await.map(|(data, _)| data)
     }
 
-    /// The same for one with a long answer, which comes with the memory that it has.
-    async fn ask_much(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
+    /// Like [`Agent::ask`] for large replies, with the memory reserved for the reply.
+    async fn ask_with_memory(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
             params.extend(more);
@@ -86,7 +86,7 @@ impl Agent {
         if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
     }
 
-    /// `stable`: it waits for somebody; a dialog too.
+    /// Returns the status. `stable`: the agent waits for input, possibly in a dialog.
     async fn status(&self) -> Result<Value, Problem> {
         let node = self.ask(CommandType::GetNode, Value::Null).await?;
         let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
@@ -95,35 +95,34 @@ impl Agent {
         Ok(json!({ "agent_type": kind, "status": status, "transport": "pty" }))
     }
 
-    /// What was said by both, from the node's history.
+    /// Returns the messages of both sides from the node's history.
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
-        // A node that keeps none has said nothing; one that is not there is an error.
+        // Fails if the node does not exist; one without a history just has no messages.
         self.ask(CommandType::GetNode, Value::Null).await?;
-        let (entries, share) = self.entries(TURNS).await?;
+        let (entries, share) = self.entries(MAX_TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
 
-    /// What was said after the message with the id `told`. The history is read from its end, and no further back than it takes.
-    async fn messages_after(&self, told: u64) -> Result<(Vec<Message>, Share), Problem> {
-        let few = match told {
+    /// Returns the messages after `last_sent`. Reads no more of the history's end than necessary.
+    async fn messages_after(&self, last_sent: u64) -> Result<(Vec<Message>, Share), Problem> {
+        let few = match last_sent {
             0 => None,
-            told => {
-                Some(self.entries(FEW).await?).filter(|(entries, _)| message::reaches(entries, FEW, told))
-            }
+            last_sent => Some(self.entries(RECENT_TURNS).await?)
+                .filter(|(entries, _)| message::covers(entries, RECENT_TURNS, last_sent)),
         };
         let (entries, share) = match few {
             Some(few) => few,
-            // Their memory has been given back: who holds some does not wait for more.
-            None => self.entries(TURNS).await?,
+            // The memory of the first try is released: holding some while waiting for more could deadlock.
+            None => self.entries(MAX_TURNS).await?,
         };
         let messages = entries.iter().flat_map(Message::of);
-        Ok((messages.filter(|message| message.id > told).collect(), share))
+        Ok((messages.filter(|message| message.id > last_sent).collect(), share))
     }
 
-    /// The last so many inputs in the history, oldest first.
+    /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_much(CommandType::GetHistory, asked).await?;
+        let (mut history, share) = self.ask_with_memory(CommandType::GetHistory, asked).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -131,7 +130,7 @@ impl Agent {
     }
 
     async fn send(&self, sent: &[u8]) -> Result<Response, Problem> {
-        let said: Said = serde_json::from_slice(sent).map_err(|error| {
+        let said: MessageRequest = serde_json::from_slice(sent).map_err(|error| {
             Problem::invalid(format!("body: {}", query::short(&error.to_string())))
                 .hint("{\"content\":\"…\",\"type\":\"user\"}")
         })?;
@@ -146,7 +145,7 @@ impl Agent {
         Ok(json_body(json!({ "ok": true }).to_string()))
     }
 
-    /// Sends a prompt and waits until the agent has begun with it.
+    /// Sends a prompt and waits until the agent has started to work on it.
     async fn prompt(&self, text: &str) -> Result<(), Problem> {
         let state = self.ask(CommandType::GetNode, Value::Null).await?["state"].take();
         if state != "ready" {
@@ -157,13 +156,13 @@ impl Agent {
         let node = self.node.get("node_id").and_then(Value::as_str).map(str::to_string);
         let session = self.node.get("session_id").and_then(Value::as_str);
         let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
-        let events = self.shared.serving.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
+        let events = self.shared.state.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
         let begun =
             self.ask(CommandType::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
         let result = begun.await?["result_id"].take();
-        let deadline = Instant::now() + BEGIN;
+        let deadline = Instant::now() + START_TIMEOUT;
         let late =
-            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent has not begun in time");
+            |_| Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the agent did not start in time");
         loop {
             for (_, line) in tokio::time::timeout_at(deadline, events.next_events()).await.map_err(late)? {
                 let event: Value = serde_json::from_slice(&line).unwrap_or_default();
@@ -178,7 +177,7 @@ impl Agent {
         }
     }
 
-    /// A prompt that has ended before it was seen to begin: there was an answer, or it could not be sent.
+    /// Handles a prompt that ended before it was seen to start: it was answered or not delivered.
     async fn ended(&self, result: &Value) -> Result<(), Problem> {
         let ended = command(
             CommandType::GetResult,
@@ -206,7 +205,7 @@ mod tests {
     use crate::http::{OPERATIONS, route};
 
     #[tokio::test]
-    async fn messages_have_the_memory_of_long_answers_until_they_are_sent() {
+    async fn messages_hold_memory_until_sent() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
         let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
@@ -221,14 +220,14 @@ mod tests {
             let request = Request::get(format!("/compat/agentapi/sh/{what}")).body(Body::empty()).unwrap();
             let mut answer = service.call(request).await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
-            assert!((1..20_000).contains(&shared.budget.taken_for_answers()), "{what}");
-            let mut told = String::new();
-            while !told.contains("1000") {
+            assert!((1..20_000).contains(&shared.budget.answers_in_use()), "{what}");
+            let mut last_sent = String::new();
+            while !last_sent.contains("1000") {
                 let frame = answer.body_mut().frame().await.unwrap().unwrap();
-                told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+                last_sent.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
             }
             drop(answer);
-            assert_eq!(shared.budget.taken_for_answers(), 0, "{what}");
+            assert_eq!(shared.budget.answers_in_use(), 0, "{what}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The server over HTTP, spoken to in raw bytes where it matters what they are.
 
 mod agentapi;
+mod auth;
 mod client;
-mod door;
 mod events;
 mod http2;
 mod limits;

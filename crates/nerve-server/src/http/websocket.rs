@@ -1,4 +1,4 @@
-//! The WebSocket: each message is a line of the wire, and a connection over it does what one over a socket does.
+//! The WebSocket: each message is a line of the protocol, served like a line on a socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::gate::{self, Guest};
+use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
-use crate::access::Pass;
+use crate::access::Credential;
 use crate::connection::{self, Link, SentAway};
 use crate::metrics::Transport;
-use crate::serving::Serving;
+use crate::state::ServerState;
 
-/// Bytes that wait between the WebSocket and the connection behind it, each way.
-const PIPE: usize = 64 * 1024;
-/// How often a client is asked whether it is still there.
-const PING: Duration = Duration::from_secs(30);
-/// A client that says nothing for so long, no answer to a ping either, is gone.
-const SILENCE: Duration = Duration::from_secs(90);
-/// How long a client may take for what is said last.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Size of the pipe between the WebSocket and the connection behind it, each way, in bytes.
+const PIPE_BYTES: usize = 64 * 1024;
+/// Interval of pings.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Time after which a client that sends nothing, not even pongs, is gone.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Time that a client may take to read the close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes a WebSocket of the connection.
+/// Upgrades a connection to a WebSocket.
 pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (mut parts, _) = request.into_parts();
-    let Some(guest) = parts.extensions.get::<Guest>().cloned() else {
-        return Err(Problem::internal("a request came from nowhere"));
+    let Some(auth) = parts.extensions.get::<ConnectionAuth>().cloned() else {
+        return Err(Problem::internal("request without a connection: this is a bug in nerve"));
     };
     if parts.version != Version::HTTP_11 {
         let detail =
@@ -50,47 +50,47 @@ pub(crate) async fn serve(State(shared): State<Shared>, request: Request) -> Res
         Some(protocol) => upgrade.protocols([protocol]),
         None => upgrade,
     };
-    let serving = shared.serving.clone();
-    let token = guest.tasks.token();
+    let state = shared.state.clone();
+    let token = auth.tasks.token();
     Ok(upgrade.max_message_size(MAX_LINE_BYTES).max_frame_size(MAX_LINE_BYTES).on_upgrade(
         async move |socket| {
-            let _connected = serving.hub.metrics.connected(Transport::WebSocket);
-            talk(socket, guest.pass(), serving).await;
+            let _connected = state.hub.metrics.connected(Transport::WebSocket);
+            run(socket, auth.credential(), state).await;
             drop(token);
         },
     ))
 }
 
 /// Serves a client until it leaves or the server closes.
-async fn talk(socket: WebSocket, pass: Option<Pass>, serving: Arc<Serving>) {
-    let (ours, theirs) = tokio::io::duplex(PIPE);
+async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<ServerState>) {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (read, write) = tokio::io::split(theirs);
     let left = CancellationToken::new();
     let hung_up = Box::pin(left.clone().cancelled_owned());
     let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
     let (sink, stream) = socket.split();
     let (lines, requests) = tokio::io::split(ours);
-    // However it ends, also when sending fails first and nobody waits for what comes in any more: the connection behind hears of it.
+    // Notifies the connection behind the pipe however this ends, also if sending fails first.
     let gone = left.drop_guard();
     let incoming = async move {
         let _gone = gone;
         Incoming { stream, requests }.run().await
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
-    // The connection ends when its pipe does, and the pipe when the connection does.
-    let sent_away: SentAway = match pass {
-        Some(pass) => connection::sent_away(pass),
+    // The connection and the pipe end together.
+    let sent_away: SentAway = match credential {
+        Some(credential) => connection::sent_away(credential),
         None => Box::pin(std::future::pending()),
     };
     let Link { read, write, hung_up } = link;
-    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, serving), outgoing);
+    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, state), outgoing);
 }
 
-/// Why nothing more comes in.
+/// Why the incoming side ended.
 enum End {
-    /// The client has closed, or is gone.
+    /// The client has closed or is gone.
     Left,
-    /// It has sent what is not taken.
+    /// The client sent an invalid message.
     Refused(u16, &'static str),
 }
 
@@ -100,16 +100,17 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Hands messages on as lines.
+    /// Forwards messages as lines.
     async fn run(mut self) -> End {
-        let mut heard = Instant::now();
+        let mut last_received = Instant::now();
         loop {
-            let message = match tokio::time::timeout_at(heard + SILENCE, self.stream.next()).await {
-                Ok(Some(Ok(message))) => message,
-                Ok(Some(Err(error))) => return refused(&error),
-                Ok(None) | Err(_) => return End::Left,
-            };
-            heard = Instant::now();
+            let message =
+                match tokio::time::timeout_at(last_received + SILENCE_TIMEOUT, self.stream.next()).await {
+                    Ok(Some(Ok(message))) => message,
+                    Ok(Some(Err(error))) => return refused(&error),
+                    Ok(None) | Err(_) => return End::Left,
+                };
+            last_received = Instant::now();
             let line = match message {
                 Message::Text(text) => text.as_bytes().to_vec(),
                 Message::Binary(bytes) => bytes.to_vec(),
@@ -119,13 +120,13 @@ impl Incoming {
             if self.hand_on(line).await.is_err() {
                 return End::Left;
             }
-            // Time spent waiting for the engine is no silence of the client's.
-            heard = Instant::now();
+            // Waiting for the engine does not count as silence of the client.
+            last_received = Instant::now();
         }
     }
 
     async fn hand_on(&mut self, mut line: Vec<u8>) -> std::io::Result<()> {
-        // A message is one line, however it is written: in JSON a line break is as good as a blank.
+        // A message becomes one line: in JSON, a line break is equivalent to a space.
         for byte in &mut line {
             if *byte == b'\n' {
                 *byte = b' ';
@@ -137,7 +138,7 @@ impl Incoming {
 }
 
 fn refused(error: &axum::Error) -> End {
-    // The error's own type is that of a library below axum; its words are all that is passed on.
+    // The error type belongs to a library below axum, and axum exposes only its text.
     match error.to_string() {
         text if text.contains("too long") || text.contains("too large") || text.contains("Space limit") => {
             End::Refused(close_code::SIZE, "a message holds at most 16 MiB")
@@ -155,19 +156,19 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends lines as messages until there are no more, or nothing comes in any more.
+    /// Sends lines as messages until either side ends.
     async fn run(mut self, incoming: impl Future<Output = End>) {
         tokio::pin!(incoming);
-        let mut farewell = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
-        // A client that only listens says nothing but its answers to these.
-        let mut ping = tokio::time::interval_at(Instant::now() + PING, PING);
+        let mut close_frame = CloseFrame { code: close_code::NORMAL, reason: Utf8Bytes::from_static("") };
+        // A client that only listens sends nothing but pongs.
+        let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         loop {
             let next = tokio::select! {
                 next = self.lines.next() => Some(next),
                 _ = ping.tick() => None,
                 end = &mut incoming => {
                     if let End::Refused(code, reason) = end {
-                        farewell = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+                        close_frame = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
                     }
                     break;
                 }
@@ -180,11 +181,11 @@ impl Outgoing {
                 },
                 Some(Ok(Frame::TooLong { .. })) => continue,
                 Some(Ok(Frame::Eof { .. }) | Err(_)) => {
-                    farewell.code = close_code::AWAY;
+                    close_frame.code = close_code::AWAY;
                     break;
                 }
             };
-            // What comes in is taken meanwhile: a client may send all before it reads.
+            // Keep reading while sending: a client may send everything before it reads.
             let sent = tokio::select! {
                 sent = self.sink.send(message) => sent,
                 _ = &mut incoming => return,
@@ -193,10 +194,10 @@ impl Outgoing {
                 return;
             }
         }
-        let bye = async {
-            let _ = self.sink.send(Message::Close(Some(farewell))).await;
+        let closing = async {
+            let _ = self.sink.send(Message::Close(Some(close_frame))).await;
             let _ = self.sink.close().await;
         };
-        let _ = tokio::time::timeout(FAREWELL, bye).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 }

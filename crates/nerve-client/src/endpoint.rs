@@ -1,4 +1,4 @@
-//! The ways to a server, each of which can be gone again.
+//! The address of a server, from which connections are made.
 
 use std::fmt;
 use std::io;
@@ -16,29 +16,29 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::connection::{Connection, Line};
 use crate::error::ClientError;
-use crate::inbox::Inbox;
-use crate::pending::{Extras, PendingReply};
-use crate::socket;
-use crate::tls::{Tls, split};
+use crate::event_router::EventRouter;
+use crate::pending::{PendingReply, ReplyHooks};
+use crate::tls::{Tls, split_host_port};
+use crate::websocket;
 
-/// A machine that is switched off does not say so: after this time of silence the kernel asks it, so often, at such intervals.
-const PROBE_AFTER: Duration = Duration::from_secs(60);
-const PROBES: u32 = 4;
-const PROBE_EVERY: Duration = Duration::from_secs(15);
+/// Keepalive settings, with which the kernel detects a vanished peer.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_PROBES: u32 = 4;
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How a server is reached.
+/// The address of a server.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
-    /// Its Unix socket.
+pub(crate) enum Endpoint {
+    /// Path of a Unix socket.
     Unix(PathBuf),
-    /// Lines over TCP.
+    /// The line protocol over TCP.
     Tcp {
         /// `host:port`.
         address: String,
         token: Secret,
         tls: Tls,
     },
-    /// The WebSocket of its HTTP.
+    /// The WebSocket of the HTTP interface.
     Http {
         /// `http://host:port` or `https://host:port`.
         url: String,
@@ -47,7 +47,7 @@ pub(crate) enum Way {
     },
 }
 
-/// A token, which no log is to have.
+/// A token, hidden in `Debug` output.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) String);
 
@@ -57,11 +57,15 @@ impl fmt::Debug for Secret {
     }
 }
 
-impl Way {
-    /// Makes a connection that is let in.
-    pub(crate) async fn dial(&self, inbox: &Arc<Inbox>, muted: bool) -> Result<Connection, ClientError> {
+impl Endpoint {
+    /// Connects and authenticates.
+    pub(crate) async fn connect(
+        &self,
+        router: &Arc<EventRouter>,
+        muted: bool,
+    ) -> Result<Connection, ClientError> {
         match self {
-            Way::Unix(path) => {
+            Endpoint::Unix(path) => {
                 let socket = UnixStream::connect(path).await.map_err(|source| match source.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NotRunning {
                         path: path.clone(),
@@ -70,78 +74,84 @@ impl Way {
                     _ => ClientError::Io { action: format!("cannot connect to {}", path.display()), source },
                 })?;
                 let (reading, writing) = socket.into_split();
-                Ok(Connection::over(reading, writing, inbox, muted))
+                Ok(Connection::over(reading, writing, router, muted))
             }
-            Way::Tcp { address, token, tls } => {
-                let (host, port) = split(address)
+            Endpoint::Tcp { address, token, tls } => {
+                let (host, port) = split_host_port(address)
                     .ok_or_else(|| ClientError::Protocol(format!("{address:?} is not 'host:port'")))?;
-                let stream = tcp(host, port).await?;
+                let stream = connect_tcp(host, port).await?;
                 let connection = match tls {
                     Tls::Off => {
                         let (reading, writing) = stream.into_split();
-                        Connection::over(reading, writing, inbox, muted)
+                        Connection::over(reading, writing, router, muted)
                     }
-                    tls => over(tls.connect(stream, host).await?, inbox, muted),
+                    tls => wrap_stream(tls.connect(stream, host).await?, router, muted),
                 };
-                let shown = json!({ "token": token.0 });
-                let shown = shown.as_object().cloned().unwrap_or_default();
-                let mut reply =
-                    ask(&connection, inbox, CommandType::Authenticate, shown, Extras::default()).await?;
+                let params = json!({ "token": token.0 });
+                let params = params.as_object().cloned().unwrap_or_default();
+                let mut reply = send_request(
+                    &connection,
+                    router,
+                    CommandType::Authenticate,
+                    params,
+                    ReplyHooks::default(),
+                )
+                .await?;
                 reply.wait().await.outcome?;
                 Ok(connection)
             }
-            Way::Http { url, token, tls } => socket::open(url, &token.0, tls, inbox, muted).await,
+            Endpoint::Http { url, token, tls } => websocket::open(url, &token.0, tls, router, muted).await,
         }
     }
 }
 
-/// Over a stream that cannot be split for free.
-pub(crate) fn over(
+/// Creates a connection over a stream without native halves.
+pub(crate) fn wrap_stream(
     stream: impl AsyncRead + AsyncWrite + Send + 'static,
-    inbox: &Arc<Inbox>,
+    router: &Arc<EventRouter>,
     muted: bool,
 ) -> Connection {
     let (reading, writing) = tokio::io::split(stream);
-    Connection::over(reading, writing, inbox, muted)
+    Connection::over(reading, writing, router, muted)
 }
 
-/// Sends a request over this one connection.
-pub(crate) async fn ask(
+/// Sends a request over this connection only.
+pub(crate) async fn send_request(
     connection: &Connection,
-    inbox: &Inbox,
+    router: &EventRouter,
     command: CommandType,
     params: Map<String, Value>,
-    extras: Extras,
+    hooks: ReplyHooks,
 ) -> Result<PendingReply, ClientError> {
-    connection.send(line(inbox, command, params)?, extras).await
+    connection.send(encode_request(router, command, params)?, hooks).await
 }
 
-/// A request as a line, with an id of its own.
-pub(crate) fn line(
-    inbox: &Inbox,
+/// Encodes a request with a new id.
+pub(crate) fn encode_request(
+    router: &EventRouter,
     command: CommandType,
     params: Map<String, Value>,
 ) -> Result<Line, ClientError> {
-    let id = inbox.new_id();
+    let id = router.new_id();
     let bytes = encode(&Request::new(command, params, RequestId::Text(id.to_string())))
         .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
     Ok(Line { id, bytes: bytes.into() })
 }
 
-pub(crate) async fn tcp(host: &str, port: u16) -> Result<TcpStream, ClientError> {
+pub(crate) async fn connect_tcp(host: &str, port: u16) -> Result<TcpStream, ClientError> {
     let failed = |source| {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
         ClientError::Io { action: format!("cannot connect to {host}:{port}"), source }
     };
     let stream = TcpStream::connect((host, port)).await.map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
-    probe(&stream).map_err(|error| failed(error.into()))?;
+    set_keepalive(&stream).map_err(|error| failed(error.into()))?;
     Ok(stream)
 }
 
-fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
+fn set_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, PROBE_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, PROBE_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)
 }

@@ -1,8 +1,8 @@
-//! The tools of the first nerve, under their names: the same as today's, with a warning.
+//! The deprecated tools, which call today's and add a warning.
 
 use super::{args, nodes, turns};
 use crate::call::Call;
-use crate::outcome::{Failure, Success};
+use crate::tool_result::{Failure, Success};
 
 pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
     let args::CreateChannel { channel_id, command, cwd } = call.arguments()?;
@@ -20,7 +20,7 @@ pub(super) async fn create_channel(call: Call) -> Result<Success, Failure> {
         wait: true,
         ready_timeout: None,
     };
-    Ok(old(nodes::create_node(&call, given).await?, "nerve_create_channel", "nerve_create_node"))
+    Ok(with_deprecation(nodes::create_node(&call, given).await?, "nerve_create_channel", "nerve_create_node"))
 }
 
 pub(super) async fn send(call: Call) -> Result<Success, Failure> {
@@ -34,19 +34,19 @@ pub(super) async fn send(call: Call) -> Result<Success, Failure> {
         fail_if_busy: false,
         interrupt_on_cancel: false,
     };
-    Ok(old(turns::take_turn(&call, given).await?, "nerve_send", "nerve_execute"))
+    Ok(with_deprecation(turns::run_turn(&call, given).await?, "nerve_send", "nerve_execute"))
 }
 
 pub(super) async fn list_channels(call: Call) -> Result<Success, Failure> {
-    Ok(old(nodes::list(call).await?, "nerve_list_channels", "nerve_list_nodes"))
+    Ok(with_deprecation(nodes::list(call).await?, "nerve_list_channels", "nerve_list_nodes"))
 }
 
 pub(super) async fn close_channel(call: Call) -> Result<Success, Failure> {
     let args::CloseChannel { channel_id } = call.arguments()?;
     let given = args::Node { node_id: channel_id, session: None };
-    Ok(old(nodes::stop_node(&call, given).await?, "nerve_close_channel", "nerve_stop_node"))
+    Ok(with_deprecation(nodes::stop_node(&call, given).await?, "nerve_close_channel", "nerve_stop_node"))
 }
 
-fn old(done: Success, used: &str, instead: &str) -> Success {
+fn with_deprecation(done: Success, used: &str, instead: &str) -> Success {
     done.warn([format!("{used} is deprecated, use {instead}")])
 }

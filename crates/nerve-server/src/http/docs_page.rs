@@ -1,4 +1,4 @@
-//! The table of operations as a page for people: no scripts, nothing from elsewhere.
+//! Renders the table of operations as an HTML page without scripts or external resources.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ td:first-child{white-space:nowrap}small{color:#666}\
 <code>nerve token show</code> prints the token. Errors are <code>application/problem+json</code>. \
 For programs: <a href=\"/openapi.json\">openapi.json</a>.</p>";
 
-/// The page.
+/// Renders the page.
 pub(crate) fn page() -> Response {
     let mut page = HEAD.to_string();
     let mut tag = "";
@@ -28,7 +28,7 @@ pub(crate) fn page() -> Response {
         if operation.tag() != tag {
             let end = if tag.is_empty() { "" } else { "</table>" };
             tag = operation.tag();
-            // Writing to a String has no way to fail.
+            // Writing to a String cannot fail.
             let _ = write!(page, "{end}<h2>{tag}</h2><table>");
         }
         row(operation, &mut page);

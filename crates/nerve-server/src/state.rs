@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! State shared by all connections of a server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,35 +8,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::{Hub, Tag};
 
-/// The engine, its events, and how far the server is on its way down.
+/// The engine, its events and the progress of a shutdown.
 #[derive(Debug)]
-pub(crate) struct Serving {
+pub(crate) struct ServerState {
     pub(crate) engine: Engine,
     pub(crate) hub: Hub,
-    /// Set when the server was asked to go down.
+    /// Cancelled when a shutdown was requested.
     pub(crate) stopping: CancellationToken,
-    /// Set when all nodes are stopped: connections write what they have and close.
+    /// Cancelled when all nodes are stopped: connections send what is queued and close.
     pub(crate) closing: CancellationToken,
-    /// Another one each time a server is started: clients that connect again know by it whether events count anew.
+    /// Random per server start. Clients that reconnect learn from it that event numbers started over.
     pub(crate) id: String,
     keep_nodes: AtomicBool,
     tags: AtomicU64,
 }
 
-impl Serving {
-    pub(crate) fn new(engine: Engine) -> Serving {
+impl ServerState {
+    pub(crate) fn new(engine: Engine) -> ServerState {
         let hub = Hub::new(engine.subscribe());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let id = format!("{:016x}", RandomState::new().hash_one(0));
-        Serving { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
+        ServerState { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
     }
 
-    /// A tag for the chunks of a turn.
+    /// Returns a new tag for the output chunks of a turn.
     pub(crate) fn tag(&self) -> Tag {
         self.tags.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Asks the server to go down. The first caller decides about the nodes.
+    /// Requests a shutdown. The first caller decides whether nodes are kept.
     pub(crate) fn shut_down(&self, keep_nodes: bool) {
         if !self.stopping.is_cancelled() {
             self.keep_nodes.store(keep_nodes, Ordering::Release);

@@ -1,30 +1,32 @@
-//! What a tool answers: text, and the same as an object; failures with what to do about them. Some clients (Claude Code) show their
-//! model only the object of a result and only the text of a failure: each of the two says everything.
+//! Results of tools, as text and as an object.
+//!
+//! Some clients (Claude Code) show their model only the object of a success and only the text of a failure,
+//! so both are complete.
 
 use nerve_client::ClientError;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData};
 use serde_json::{Map, Value, json};
 
-/// Bytes of one text in an answer: models and clients choke on more.
+/// Maximum length of a text in a result, in bytes: models and clients cannot handle more.
 pub(crate) const MAX_TEXT: usize = 64 * 1024;
-/// Bytes of a terminal in an error.
+/// Maximum length of a screen in an error, in bytes.
 const MAX_SCREEN: usize = 8 * 1024;
 
-/// What a tool did.
+/// The result of a successful call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Success {
-    /// For a model.
+    /// The text for a model.
     pub(crate) text: String,
-    /// The same as an object.
+    /// The same content as an object.
     pub(crate) data: Map<String, Value>,
-    /// What the caller should know or change.
+    /// Warnings for the caller.
     pub(crate) warnings: Vec<String>,
-    /// It was done, and what was done failed: a command with exit code 1.
+    /// The tool succeeded, but what it ran failed: a command with exit code 1.
     pub(crate) failed: bool,
 }
 
 impl Success {
-    /// `data` is an object.
+    /// Creates a result; `data` should be an object.
     pub(crate) fn new(text: impl Into<String>, data: Value) -> Success {
         let data = match data {
             Value::Object(data) => data,
@@ -38,7 +40,7 @@ impl Success {
         self
     }
 
-    /// As the protocol has it.
+    /// Converts to the protocol's type.
     pub(crate) fn result(self) -> CallToolResult {
         let Success { mut text, mut data, warnings, failed } = self;
         for warning in &warnings {
@@ -51,17 +53,17 @@ impl Success {
     }
 }
 
-/// Why a tool did not do it.
+/// The result of a failed call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Failure {
     pub(crate) message: String,
-    /// As the server names it, or `not_running`, `invalid_arguments`, `cancelled`.
+    /// The server's error type, or `not_running`, `invalid_arguments`, `cancelled`.
     pub(crate) error_type: String,
     pub(crate) hint: Option<String>,
     pub(crate) screen: Option<Box<str>>,
     pub(crate) choices: Vec<String>,
-    /// More facts beside these.
-    pub(crate) more: Box<Map<String, Value>>,
+    /// Further fields of the object.
+    pub(crate) extra: Box<Map<String, Value>>,
 }
 
 impl Failure {
@@ -74,38 +76,38 @@ impl Failure {
         self
     }
 
-    /// What a client of MCP can do about a blocked node is a tool, not a command.
-    fn about_tools(mut self) -> Failure {
+    /// Replaces the hint for a blocked node: an MCP client needs a tool, not a command.
+    fn with_tool_hint(mut self) -> Failure {
         if self.error_type == "blocked" && !self.choices.is_empty() {
             self.hint = Some(ANSWER_HINT.to_string());
         }
         self
     }
 
-    /// As the protocol has it: a result that a model reads.
+    /// Converts to the protocol's type, as a result that the model reads.
     pub(crate) fn result(self) -> CallToolResult {
-        let Failure { message, error_type, hint, screen, choices, more } = self.about_tools();
+        let Failure { message, error_type, hint, screen, choices, extra } = self.with_tool_hint();
         let mut text = format!("Error: {message}");
         let screen = screen.filter(|screen| !screen.trim().is_empty());
-        let screen = screen.map(|screen| cut(screen.trim_end(), MAX_SCREEN).0);
+        let screen = screen.map(|screen| truncate(screen.trim_end(), MAX_SCREEN).0);
         if let Some(screen) = &screen {
             text.push_str(&format!("\n\nThe terminal shows:\n{screen}\n"));
         }
-        text.push_str(&listed(&choices));
+        text.push_str(&format_choices(&choices));
         if let Some(hint) = &hint {
             text.push_str(&format!("\nHint: {hint}"));
         }
-        let mut data = *more;
+        let mut data = *extra;
         data.insert("error".to_string(), json!(message));
         data.insert("error_type".to_string(), json!(error_type));
-        let facts = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
-        let told = facts.into_iter().filter(|(_, fact)| !fact.is_null() && *fact != json!([]));
-        data.extend(told.map(|(name, fact)| (name.to_string(), fact)));
+        let fields = [("hint", json!(hint)), ("screen", json!(screen)), ("choices", json!(choices))];
+        let present = fields.into_iter().filter(|(_, field)| !field.is_null() && *field != json!([]));
+        data.extend(present.map(|(name, field)| (name.to_string(), field)));
         result(text, data, true)
     }
 
-    /// As an error of a request that is no call of a tool.
-    pub(crate) fn protocol(self) -> ErrorData {
+    /// Converts to a protocol error, for requests that are not tool calls.
+    pub(crate) fn into_error_data(self) -> ErrorData {
         let Failure { message, error_type, hint, .. } = self;
         let data = json!({ "error_type": error_type, "hint": hint });
         let message = match hint {
@@ -120,12 +122,12 @@ impl Failure {
     }
 }
 
-/// What to do with a node that asks something.
+/// Hint for a node that is blocked by a dialog.
 pub(crate) const ANSWER_HINT: &str =
     "choose with the tool nerve_answer: {\"node_id\": …, \"choice\": <number or part of a label>}";
 
-/// Choices of a dialog, each with its number.
-pub(crate) fn listed(choices: &[String]) -> String {
+/// Formats the choices of a dialog as a numbered list.
+pub(crate) fn format_choices(choices: &[String]) -> String {
     let lines = choices.iter().enumerate().map(|(at, choice)| format!("\n  {}. {choice}", at + 1));
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("\nChoices:{lines}") }
@@ -134,18 +136,18 @@ pub(crate) fn listed(choices: &[String]) -> String {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         let Some(error) = error.server() else {
-            let hint = "look at it with nerve_list_nodes; 'nerve server start' takes nodes back that went on";
+            let hint = "check with nerve_list_nodes; 'nerve server start' restarts the server and resumes surviving nodes";
             let failure = Failure::new("connection_error", error.to_string());
             return if matches!(error, ClientError::Closed(_)) { failure.hint(hint) } else { failure };
         };
-        let mut more = Map::new();
+        let mut extra = Map::new();
         if let Some(delivery) = &error.delivery {
-            more.insert("delivery".to_string(), json!(delivery));
+            extra.insert("delivery".to_string(), json!(delivery));
         }
         if let Some(run) = &error.run {
-            more.insert("run_id".to_string(), json!(run.run_id));
-            more.insert("status".to_string(), json!(run.status));
-            more.insert("results".to_string(), bounded(Value::Object(run.results.clone()), MAX_TEXT));
+            extra.insert("run_id".to_string(), json!(run.run_id));
+            extra.insert("status".to_string(), json!(run.status));
+            extra.insert("results".to_string(), bound_value(Value::Object(run.results.clone()), MAX_TEXT));
         }
         Failure {
             message: error.message.clone(),
@@ -153,7 +155,7 @@ impl From<ClientError> for Failure {
             hint: error.hint.clone(),
             screen: error.screen.as_deref().map(Into::into),
             choices: error.choices.clone(),
-            more: Box::new(more),
+            extra: Box::new(extra),
         }
     }
 }
@@ -165,9 +167,10 @@ fn result(text: String, data: Map<String, Value>, failed: bool) -> CallToolResul
     result
 }
 
-/// The text, or where it is longer than `most` bytes its beginning and its end; says whether it was cut.
-pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
-    if text.len() <= most {
+/// Returns the text, shortened to its beginning and end if it exceeds `max` bytes, and whether it was
+/// shortened.
+pub(crate) fn truncate(text: &str, max: usize) -> (String, bool) {
+    if text.len() <= max {
         return (text.to_string(), false);
     }
     let boundary = |mut at: usize| {
@@ -176,32 +179,33 @@ pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
         }
         at
     };
-    let (head, tail) = (boundary(most / 4), boundary(text.len() - (most - most / 4)));
-    let note = format!("\n[… {} bytes are left out here …]\n", tail - head);
+    let (head, tail) = (boundary(max / 4), boundary(text.len() - (max - max / 4)));
+    let note = format!("\n[… {} bytes omitted …]\n", tail - head);
     (format!("{}{note}{}", &text[..head], &text[tail..]), true)
 }
 
-/// The value with its texts cut, so that it takes about `most` bytes; one that is too long all the same becomes a note.
-pub(crate) fn bounded(mut value: Value, most: usize) -> Value {
+/// Shortens the texts in a value until it takes about `max` bytes. A value that is still too long is replaced
+/// with a note.
+pub(crate) fn bound_value(mut value: Value, max: usize) -> Value {
     let bytes = |value: &Value| value.to_string().len();
     for text in [16 * 1024, 2 * 1024, 256] {
-        if bytes(&value) <= most {
+        if bytes(&value) <= max {
             return value;
         }
-        shorten(&mut value, text);
+        truncate_texts(&mut value, text);
     }
-    if bytes(&value) <= most { value } else { json!("[left out: too long]") }
+    if bytes(&value) <= max { value } else { json!("[left out: too long]") }
 }
 
-fn shorten(value: &mut Value, most: usize) {
+fn truncate_texts(value: &mut Value, max: usize) {
     match value {
         Value::String(text) => {
-            if let (short, true) = cut(text, most) {
+            if let (short, true) = truncate(text, max) {
                 *text = short;
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
-        Value::Object(object) => object.values_mut().for_each(|value| shorten(value, most)),
+        Value::Array(list) => list.iter_mut().for_each(|value| truncate_texts(value, max)),
+        Value::Object(object) => object.values_mut().for_each(|value| truncate_texts(value, max)),
         _ => {}
     }
 }
@@ -211,24 +215,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_keeps_its_ends_and_whole_characters() {
-        assert_eq!(cut("short", 10), ("short".to_string(), false));
-        let (short, was_cut) = cut(&"äöü".repeat(1000), 101);
-        assert!(was_cut && short.len() < 200, "{short}");
+    fn truncated_text_keeps_both_ends_and_whole_chars() {
+        assert_eq!(truncate("short", 10), ("short".to_string(), false));
+        let (short, truncated) = truncate(&"äöü".repeat(1000), 101);
+        assert!(truncated && short.len() < 200, "{short}");
         assert!(short.starts_with("äöü") && short.ends_with("äöü"), "{short}");
     }
 
     #[test]
-    fn a_value_is_bounded_whatever_is_in_it() {
+    fn value_is_bounded() {
         let value = json!({ "a": "x".repeat(100_000), "b": 1 });
-        let short = bounded(value, 40_000);
+        let short = bound_value(value, 40_000);
         assert!(short.to_string().len() <= 40_000);
         assert_eq!(short["b"], 1);
-        assert_eq!(bounded(json!(vec![1; 100_000]), 1000), json!("[left out: too long]"));
+        assert_eq!(bound_value(json!(vec![1; 100_000]), 1000), json!("[left out: too long]"));
     }
 
     #[test]
-    fn a_blocked_agent_is_told_with_its_choices() {
+    fn blocked_failure_lists_choices() {
         let failure = Failure {
             choices: vec!["Yes".to_string(), "No".to_string()],
             screen: Some("Proceed?".into()),

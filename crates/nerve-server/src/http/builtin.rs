@@ -1,4 +1,4 @@
-//! What is no single command of the wire: lines, going down, health, recordings.
+//! Operations that are not a single command of the protocol: raw commands, shutdown, health, recordings.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -9,24 +9,24 @@ use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
 use serde_json::{Map, Value, json};
 
-use super::body::Sent;
+use super::body::ReceivedBody;
 use super::operation::Operation;
 use super::page::{Page, RECORDINGS};
 use super::problem::Problem;
 use super::resource::{Line, command, held, json_body, line, raw_query};
 use super::{Shared, body, query};
 
-/// Says that somebody is there, to anybody.
+/// Answers that the server is alive, without authentication.
 pub(crate) fn health() -> Response {
     json_body(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }).to_string())
 }
 
-/// Any command of the wire.
-pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
+/// Executes any command of the protocol.
+pub(crate) async fn raw_command(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let sent = body::read(request.into_body(), &shared.budget).await?;
     let Line { bytes: mut answer, share } = line(sent, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
-    // A command that failed was answered; what is no command was not.
+    // A failed command is a valid response; a request that is no command is not.
     let understood = !answer.starts_with(b"{\"type\":\"error\"");
     let mut response = json_body(held(answer, share));
     if !understood {
@@ -35,9 +35,9 @@ pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Resul
     Ok(response)
 }
 
-/// Stops the server.
+/// Shuts the server down.
 pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
-    let Sent { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
+    let ReceivedBody { bytes: sent, share } = body::read(request.into_body(), &shared.budget).await?;
     let params: Map<String, Value> = match sent.trim_ascii() {
         b"" => Map::new(),
         sent => serde_json::from_slice(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
@@ -49,22 +49,23 @@ pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> 
     }
 }
 
-/// The recordings of this machine, whichever server made them.
+/// Lists the recordings on this machine, whichever server made them.
 pub(crate) async fn recordings(
     operation: &'static Operation,
     State(shared): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let mut params = query::read(operation.query(), &raw_query(request.uri())?)?;
-    let page = Page::take(&mut params)?;
+    let page = Page::from_params(&mut params)?;
     let store = Store::new(shared.recordings.as_ref());
-    // One folder is walked at a time: it may have thousands of files.
-    let _turn = shared.shelf.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
+    // One listing at a time: the directory may contain thousands of files.
+    let _turn =
+        shared.recordings_lock.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
     let looked = tokio::task::spawn_blocking(move || shelf::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
     let items: Vec<Value> = all.iter().filter(|shelved| !shelved.empty).map(recording).collect();
     let mut data = Map::from_iter([("recordings".to_string(), Value::from(items))]);
-    page.cut(RECORDINGS, &mut data);
+    page.apply(RECORDINGS, &mut data);
     Ok(json_body(Value::Object(data).to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! A server over HTTP: its WebSocket, each message of which is a line of the wire.
+//! Connects to a server's WebSocket, each message of which is a line of the protocol.
 
 use std::io;
 use std::sync::Arc;
@@ -18,67 +18,68 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::connection::{Connection, Incoming, Outgoing};
+use crate::connection::{Connection, LineSink, LineSource};
+use crate::endpoint::connect_tcp;
 use crate::error::{ClientError, ServerError};
-use crate::inbox::Inbox;
+use crate::event_router::EventRouter;
 use crate::pending::Closed;
 use crate::tls::Tls;
-use crate::way::tcp;
 
-/// Where the WebSocket is.
+/// Path of the WebSocket.
 const PATH: &str = "/api/events";
-/// A server asks every 30 seconds whether its client is there: one that says nothing for so long is gone.
-const SILENCE: Duration = Duration::from_secs(90);
-/// What is quoted of an answer that is no problem of a nerve server's, in characters.
-const QUOTED: usize = 200;
+/// Time after which a silent server is gone: it sends a ping every 30 seconds.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Maximum number of characters quoted from an unexpected response.
+const MAX_QUOTED_CHARS: usize = 200;
 
 /// Opens the WebSocket of the server at `url`.
 ///
 /// # Errors
-/// [`ClientError::Io`] when nobody listens there or its certificate is not believed; a [`ServerError`] when it refuses;
-/// [`ClientError::Protocol`] when what answers is no nerve server, or `url` is none of one.
+/// Returns [`ClientError::Io`] if the server cannot be reached or its certificate is not trusted, a
+/// [`ServerError`] if it refuses, and [`ClientError::Protocol`] if the URL is invalid or the response does
+/// not come from a nerve server.
 pub(crate) async fn open(
     url: &str,
     token: &str,
     tls: &Tls,
-    inbox: &Arc<Inbox>,
+    router: &Arc<EventRouter>,
     muted: bool,
 ) -> Result<Connection, ClientError> {
-    let site = Site::parse(url, tls)?;
-    let stream = tcp(site.host, site.port).await?;
-    match site.tls {
-        None => upgrade(&site, stream, token, inbox, muted).await,
-        Some(tls) => upgrade(&site, tls.connect(stream, site.host).await?, token, inbox, muted).await,
+    let server = ServerUrl::parse(url, tls)?;
+    let stream = connect_tcp(server.host, server.port).await?;
+    match server.tls {
+        None => upgrade(&server, stream, token, router, muted).await,
+        Some(tls) => upgrade(&server, tls.connect(stream, server.host).await?, token, router, muted).await,
     }
 }
 
-/// What a URL says of a server.
+/// The components of a server's URL.
 #[derive(Debug, PartialEq, Eq)]
-struct Site<'a> {
+struct ServerUrl<'a> {
     url: &'a str,
     /// Without the brackets of an IPv6 address.
     host: &'a str,
     port: u16,
-    /// As the header Host has it.
+    /// As in the Host header.
     authority: &'a str,
     tls: Option<&'a Tls>,
 }
 
-impl<'a> Site<'a> {
-    fn parse(url: &'a str, tls: &'a Tls) -> Result<Site<'a>, ClientError> {
+impl<'a> ServerUrl<'a> {
+    fn parse(url: &'a str, tls: &'a Tls) -> Result<ServerUrl<'a>, ClientError> {
         let wrong = |why: &str| ClientError::Protocol(format!("{url:?}: {why}"));
         let form = "expected http://host:port or https://host:port";
         let (scheme, authority) = url.split_once("://").ok_or_else(|| wrong(form))?;
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains('@') {
-            // Not repeated: there is a password in it.
-            let problem = "a URL with a user name or a password: the token is given beside it";
+            // Not quoted, since it contains a password.
+            let problem = "the URL must not contain a user name or password: pass the token separately";
             return Err(ClientError::Protocol(problem.to_string()));
         }
         if authority.is_empty() || authority.contains(['/', '?', '#']) {
             return Err(wrong(form));
         }
-        let (tls, usual) = match (scheme.to_ascii_lowercase().as_str(), tls) {
+        let (tls, default_port) = match (scheme.to_ascii_lowercase().as_str(), tls) {
             ("http", Tls::Off) => (None, 80),
             ("http", _) => return Err(wrong("TLS needs https://")),
             ("https", Tls::Off) => return Err(wrong("https:// needs Tls::Public or Tls::Authorities")),
@@ -90,31 +91,31 @@ impl<'a> Site<'a> {
         let port = match parsed.port() {
             Some(_) => parsed.port_u16().ok_or_else(|| wrong(form))?,
             None if authority.len() > host => return Err(wrong(form)),
-            None => usual,
+            None => default_port,
         };
         let host = &authority[..host];
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        Ok(Site { url, host, port, authority, tls })
+        Ok(ServerUrl { url, host, port, authority, tls })
     }
 }
 
 async fn upgrade<S>(
-    site: &Site<'_>,
+    server: &ServerUrl<'_>,
     stream: S,
     token: &str,
-    inbox: &Arc<Inbox>,
+    router: &Arc<EventRouter>,
     muted: bool,
 ) -> Result<Connection, ClientError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |source| ClientError::Io { action: format!("no WebSocket at {}", site.url), source };
-    let wrong = |what: &str| ClientError::Protocol(format!("{}: {what}", site.url));
-    let mut request = format!("ws://{}{PATH}", site.authority)
+    let broken = |source| ClientError::Io { action: format!("no WebSocket at {}", server.url), source };
+    let wrong = |what: &str| ClientError::Protocol(format!("{}: {what}", server.url));
+    let mut request = format!("ws://{}{PATH}", server.authority)
         .into_client_request()
         .map_err(|error| wrong(&error.to_string()))?;
     let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| ClientError::Protocol("the token has characters that no token has".to_string()))?;
+        .map_err(|_| ClientError::Protocol("the token contains invalid characters".to_string()))?;
     bearer.set_sensitive(true);
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
     let config = WebSocketConfig::default()
@@ -123,9 +124,9 @@ where
     match client_async_with_config(request, stream, Some(config)).await {
         Ok((socket, _)) => {
             let (sink, stream) = socket.split();
-            Ok(Connection::new(Messages(stream), Sending(sink), inbox, muted))
+            Ok(Connection::new(MessageSource(stream), MessageSink(sink), router, muted))
         }
-        Err(Error::Http(response)) => Err(refused(site, &response)),
+        Err(Error::Http(response)) => Err(rejection(server, &response)),
         Err(Error::Io(source)) => Err(broken(source)),
         // The connection ended first.
         Err(Error::Protocol(ProtocolError::HandshakeIncomplete) | Error::ConnectionClosed) => {
@@ -135,11 +136,12 @@ where
     }
 }
 
-/// The server's own words, where the answer has them; its status says which kind of error it is in any case.
-fn refused(site: &Site<'_>, response: &Response) -> ClientError {
+/// Converts a rejected upgrade to an error. The status determines its type, and the body the message if it is
+/// a problem document.
+fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
     let body = response.body().as_deref().unwrap_or_default();
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
-    let said = |name: &str| problem.get(name).and_then(Value::as_str).map(str::to_string);
+    let field = |name: &str| problem.get(name).and_then(Value::as_str).map(str::to_string);
     let status = response.status();
     let kind = match status {
         StatusCode::UNAUTHORIZED => "authentication_error",
@@ -147,60 +149,61 @@ fn refused(site: &Site<'_>, response: &Response) -> ClientError {
         StatusCode::NOT_FOUND => "not_found_error",
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => "busy",
         _ => {
-            let said = said("detail")
-                .unwrap_or_else(|| String::from_utf8_lossy(body).trim().chars().take(QUOTED).collect());
-            let colon = if said.is_empty() { "" } else { ": " };
+            let detail = field("detail").unwrap_or_else(|| {
+                String::from_utf8_lossy(body).trim().chars().take(MAX_QUOTED_CHARS).collect()
+            });
+            let colon = if detail.is_empty() { "" } else { ": " };
             return ClientError::Protocol(format!(
-                "{}{PATH} answers HTTP {} and no WebSocket{colon}{said}",
-                site.url,
+                "{}{PATH} answers HTTP {} and no WebSocket{colon}{detail}",
+                server.url,
                 status.as_u16()
             ));
         }
     };
     let plain = || match status {
         StatusCode::UNAUTHORIZED => "the token is wrong".to_string(),
-        StatusCode::NOT_FOUND => format!("there is no {PATH} at {}: is it a nerve server?", site.url),
-        _ => format!("{}{PATH} answers HTTP {}", site.url, status.as_u16()),
+        StatusCode::NOT_FOUND => format!("there is no {PATH} at {}: is it a nerve server?", server.url),
+        _ => format!("{}{PATH} answers HTTP {}", server.url, status.as_u16()),
     };
-    let message = said("detail").unwrap_or_else(plain);
-    let data = ErrorData { hint: said("hint"), ..ErrorData::of(kind) };
+    let message = field("detail").unwrap_or_else(plain);
+    let data = ErrorData { hint: field("hint"), ..ErrorData::of(kind) };
     ClientError::Server(Box::new(ServerError::new(Some(message), data)))
 }
 
-struct Messages<S>(SplitStream<WebSocketStream<S>>);
+struct MessageSource<S>(SplitStream<WebSocketStream<S>>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Incoming for Messages<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LineSource for MessageSource<S> {
     async fn next(&mut self) -> Result<Vec<u8>, Closed> {
         loop {
-            let silent = |_| Closed::Broken(format!("nothing came for {} s", SILENCE.as_secs()));
-            // Also answers the server's pings.
-            match tokio::time::timeout(SILENCE, self.0.next()).await.map_err(silent)? {
+            let silent = |_| Closed::Broken(format!("nothing came for {} s", SILENCE_TIMEOUT.as_secs()));
+            // This also answers the server's pings.
+            match tokio::time::timeout(SILENCE_TIMEOUT, self.0.next()).await.map_err(silent)? {
                 Some(Ok(Message::Text(text))) => return Ok(Bytes::from(text).into()),
                 Some(Ok(Message::Binary(bytes))) => return Ok(bytes.into()),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Close(_))) | None => return Err(Closed::ByServer),
-                Some(Err(error)) => return Err(why(error)),
+                Some(Err(error)) => return Err(close_reason(error)),
             }
         }
     }
 }
 
-fn why(error: Error) -> Closed {
+fn close_reason(error: Error) -> Closed {
     match error {
         Error::Io(error) => Closed::broken(&error),
         Error::Capacity(_) => {
-            Closed::Garbled(format!("the server sent a message of over {MAX_LINE_BYTES} bytes"))
+            Closed::InvalidData(format!("the server sent a message of over {MAX_LINE_BYTES} bytes"))
         }
-        // One that is killed says no farewell.
+        // A server that was killed sends no close frame.
         Error::ConnectionClosed | Error::AlreadyClosed => Closed::ByServer,
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Closed::ByServer,
-        error => Closed::Garbled(format!("the server broke the rules of WebSockets: {error}")),
+        error => Closed::InvalidData(format!("the server broke the rules of WebSockets: {error}")),
     }
 }
 
-struct Sending<S>(SplitSink<WebSocketStream<S>, Message>);
+struct MessageSink<S>(SplitSink<WebSocketStream<S>, Message>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Outgoing for Sending<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LineSink for MessageSink<S> {
     async fn send(&mut self, line: &[u8]) -> io::Result<()> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let text = Utf8Bytes::try_from(Bytes::copy_from_slice(line)).map_err(io::Error::other)?;
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_is_a_scheme_a_host_and_a_port() {
+    fn url_is_split_into_host_and_port() {
         let public = Tls::Public;
         for (url, tls, host, port, authority) in [
             ("http://localhost:7070", &Tls::Off, "localhost", 7070, "localhost:7070"),
@@ -226,20 +229,20 @@ mod tests {
             ("https://example.com", &public, "example.com", 443, "example.com"),
             ("https://[::1]:8443/", &public, "::1", 8443, "[::1]:8443"),
         ] {
-            let site = Site::parse(url, tls).unwrap();
-            assert_eq!((site.host, site.port, site.authority), (host, port, authority), "{url}");
+            let server = ServerUrl::parse(url, tls).unwrap();
+            assert_eq!((server.host, server.port, server.authority), (host, port, authority), "{url}");
         }
         for wrong in
             ["", "localhost:1", "ftp://x", "http://", "http:///", "http://x/path", "http://x?a", "http://x:y"]
         {
-            assert!(Site::parse(wrong, &Tls::Off).is_err(), "{wrong}");
+            assert!(ServerUrl::parse(wrong, &Tls::Off).is_err(), "{wrong}");
         }
         for wrong in ["http://x:70000", "http://:80", "http://x:", "http://a b"] {
-            assert!(Site::parse(wrong, &Tls::Off).is_err(), "{wrong}");
+            assert!(ServerUrl::parse(wrong, &Tls::Off).is_err(), "{wrong}");
         }
-        assert!(Site::parse("http://x", &public).is_err());
-        assert!(Site::parse("https://x", &Tls::Off).is_err());
-        let secret = Site::parse("http://me:secret@x", &Tls::Off).unwrap_err();
+        assert!(ServerUrl::parse("http://x", &public).is_err());
+        assert!(ServerUrl::parse("https://x", &Tls::Off).is_err());
+        let secret = ServerUrl::parse("http://me:secret@x", &Tls::Off).unwrap_err();
         assert!(!secret.to_string().contains("secret"));
     }
 }

@@ -1,6 +1,8 @@
-//! Answers to requests that belong to no session, sent in good time: a client of these cancels a request by closing its connection, and
-//! that shows only when something is written to it. So a stream is begun before there is anything to say, and a sign of life written to
-//! it again and again.
+//! Sends keepalive comments in responses to requests without a session.
+//!
+//! A client cancels such a request by closing its connection, which is detected only by writing to it. A
+//! response that takes long therefore becomes an event stream at once, with comments while there is nothing
+//! to send.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,83 +15,85 @@ use tokio_util::bytes::Bytes;
 
 use super::Body;
 
-/// What is answered in this time is answered as it is, with its status.
-const SOON: Duration = Duration::from_secs(1);
-/// How long a stream may be silent.
-const SILENCE: Duration = Duration::from_secs(2);
-/// A comment of server-sent events: clients pass it over.
-const SIGN: &[u8] = b":\n\n";
-const STREAM: &str = "text/event-stream";
+/// Responses within this time are sent unchanged, with their status.
+const GRACE: Duration = Duration::from_secs(1);
+/// Maximum silence of a stream.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A comment in an event stream, which clients ignore.
+const COMMENT: &[u8] = b":\n\n";
+const EVENT_STREAM: &str = "text/event-stream";
 
-type Answering = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
-/// How far an answer is.
-enum Stage {
-    Waiting(Answering),
+/// Progress of a response.
+enum State {
+    Waiting(ResponseFuture),
     Sending(Body),
-    Over,
+    Done,
 }
 
-/// The answer, or a stream that begins now and has it later. The future is dropped when the connection is.
+/// Returns the response, or a stream that will contain it. Dropped with the connection.
 pub(super) async fn answer(
-    answering: impl Future<Output = Response<Body>> + Send + 'static,
+    response: impl Future<Output = Response<Body>> + Send + 'static,
 ) -> Response<Body> {
-    let mut answering: Answering = Box::pin(answering);
-    let stage = match tokio::time::timeout(SOON, &mut answering).await {
+    let mut response: ResponseFuture = Box::pin(response);
+    let state = match tokio::time::timeout(GRACE, &mut response).await {
         Ok(response) if !is_stream(&response) => return response,
         Ok(response) => {
             let (parts, body) = response.into_parts();
-            return Response::from_parts(parts, with_signs(Stage::Sending(body)));
+            return Response::from_parts(parts, with_keepalive(State::Sending(body)));
         }
-        Err(_) => Stage::Waiting(answering),
+        Err(_) => State::Waiting(response),
     };
-    let mut response = Response::new(with_signs(stage));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(STREAM));
+    let mut response = Response::new(with_keepalive(state));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     response
 }
 
 fn is_stream<B>(response: &Response<B>) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
-    response.status() == StatusCode::OK && kind.is_some_and(|kind| kind.as_bytes() == STREAM.as_bytes())
+    response.status() == StatusCode::OK && kind.is_some_and(|kind| kind.as_bytes() == EVENT_STREAM.as_bytes())
 }
 
-/// What comes of it, with a sign of life now if nothing has come yet, and wherever it is silent.
-fn with_signs(stage: Stage) -> Body {
+/// Returns the response as a stream with comments: at once if nothing has arrived yet, and during silence.
+fn with_keepalive(state: State) -> Body {
     let frames =
-        stream::unfold((matches!(stage, Stage::Waiting(_)), stage), |(at_once, mut stage)| async move {
+        stream::unfold((matches!(state, State::Waiting(_)), state), |(at_once, mut state)| async move {
             if at_once {
-                return Some((sign(), (false, stage)));
+                return Some((keepalive_frame(), (false, state)));
             }
-            let frame = next(&mut stage).await?;
-            Some((frame, (false, stage)))
+            let frame = next(&mut state).await?;
+            Some((frame, (false, state)))
         });
     StreamBody::new(frames.map(Ok)).boxed_unsync()
 }
 
-fn sign() -> Frame<Bytes> {
-    Frame::data(Bytes::from_static(SIGN))
+fn keepalive_frame() -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(COMMENT))
 }
 
-async fn next(stage: &mut Stage) -> Option<Frame<Bytes>> {
-    if let Stage::Waiting(answering) = stage {
-        let Ok(response) = tokio::time::timeout(SILENCE, answering).await else { return Some(sign()) };
+async fn next(state: &mut State) -> Option<Frame<Bytes>> {
+    if let State::Waiting(response) = state {
+        let Ok(response) = tokio::time::timeout(INTERVAL, response).await else {
+            return Some(keepalive_frame());
+        };
         let late = is_stream(&response);
         let (_, body) = response.into_parts();
-        *stage = Stage::Sending(body);
+        *state = State::Sending(body);
         if !late {
-            // Its status cannot be told any more; what it says can.
-            let Stage::Sending(body) = std::mem::replace(stage, Stage::Over) else { return None };
+            // The status was already sent; the body becomes an event.
+            let State::Sending(body) = std::mem::replace(state, State::Done) else { return None };
             return event(body).await;
         }
     }
-    let Stage::Sending(body) = stage else { return None };
-    match tokio::time::timeout(SILENCE, body.frame()).await {
+    let State::Sending(body) = state else { return None };
+    match tokio::time::timeout(INTERVAL, body.frame()).await {
         Ok(frame) => frame.and_then(Result::ok),
-        Err(_) => Some(sign()),
+        Err(_) => Some(keepalive_frame()),
     }
 }
 
-/// A message that was to be an answer of its own, as an event.
+/// Converts a message to an event.
 async fn event(body: Body) -> Option<Frame<Bytes>> {
     let Ok(whole) = body.collect().await;
     let message: serde_json::Value = serde_json::from_slice(&whole.to_bytes()).ok()?;
@@ -103,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    fn said(kind: &'static str, status: StatusCode, text: &'static str) -> Response<Body> {
+    fn response_of(kind: &'static str, status: StatusCode, text: &'static str) -> Response<Body> {
         let mut response = Response::new(Full::from(text).boxed_unsync());
         *response.status_mut() = status;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -118,7 +122,7 @@ mod tests {
         answer(std::future::ready(response)).await
     }
 
-    /// An answer that comes when so many signs of life have been read. Time goes on by itself while nothing else does.
+    /// Completes a response after `signs` comments were read. Paused time advances while everything waits.
     async fn late(signs: usize, response: Response<Body>) -> String {
         let (give, given) = oneshot::channel();
         let mut reply = answer(async { given.await.unwrap() }).await;
@@ -136,39 +140,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_soon_is_answered_as_it_is_and_what_comes_late_after_signs_of_life() {
-        let bad = || said("application/json", StatusCode::BAD_REQUEST, r#"{"id": 1}"#);
+    async fn fast_response_is_unchanged_and_slow_one_becomes_stream() {
+        let bad = || response_of("application/json", StatusCode::BAD_REQUEST, r#"{"id": 1}"#);
         let at_once = soon(bad()).await;
         assert_eq!(
             (at_once.status(), text(at_once).await.as_str()),
             (StatusCode::BAD_REQUEST, r#"{"id": 1}"#)
         );
         assert_eq!(late(3, bad()).await, "data: {\"id\":1}\n\n");
-        let stream = || said(STREAM, StatusCode::OK, "data: 1\n\n");
+        let stream = || response_of(EVENT_STREAM, StatusCode::OK, "data: 1\n\n");
         assert_eq!(text(soon(stream()).await).await, "data: 1\n\n");
         assert_eq!(late(1, stream()).await, "data: 1\n\n");
-        // Nothing that a client could read.
-        let nothing = said("text/plain", StatusCode::INTERNAL_SERVER_ERROR, "the server closes");
+        // A body without a message.
+        let nothing = response_of("text/plain", StatusCode::INTERNAL_SERVER_ERROR, "the server closes");
         assert_eq!(late(1, nothing).await, "");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_stream_shows_signs_of_life() {
+    async fn silent_stream_contains_comments() {
         let (say, silent) = mpsc::unbounded_channel();
         let silent = stream::unfold(silent, |mut silent: mpsc::UnboundedReceiver<&'static str>| async {
             let text = silent.recv().await?;
             Some((Ok(Frame::data(Bytes::from(text))), silent))
         });
-        let mut response = said(STREAM, StatusCode::OK, "");
+        let mut response = response_of(EVENT_STREAM, StatusCode::OK, "");
         *response.body_mut() = StreamBody::new(silent).boxed_unsync();
         let mut body = soon(response).await.into_body();
-        let sign = Some(":\n\n".to_string());
+        let comment = Some(":\n\n".to_string());
         for _ in 0..2 {
-            assert_eq!((piece(&mut body).await, piece(&mut body).await), (sign.clone(), sign.clone()));
+            assert_eq!((piece(&mut body).await, piece(&mut body).await), (comment.clone(), comment.clone()));
             say.send("data: x\n\n").unwrap();
             assert_eq!(piece(&mut body).await, Some("data: x\n\n".to_string()));
         }
-        assert_eq!((piece(&mut body).await, piece(&mut body).await), (sign.clone(), sign));
+        assert_eq!((piece(&mut body).await, piece(&mut body).await), (comment.clone(), comment));
         drop(say);
         assert_eq!(piece(&mut body).await, None);
     }

@@ -1,4 +1,4 @@
-//! How a client comes to a connection, and to another one when that has ended.
+//! Connects a client to its server, and reconnects after a connection has ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,21 +9,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::connection::Connection;
+use crate::endpoint::{self, Endpoint};
 use crate::error::ClientError;
-use crate::inbox::Inbox;
-use crate::pending::{Closed, Extras};
-use crate::reconnect::{Backoff, Reconnect, chance};
-use crate::way::{self, Way};
+use crate::event_router::EventRouter;
+use crate::pending::{Closed, ReplyHooks};
+use crate::reconnect::{Backoff, Reconnect, jitter};
 
-/// What makes connections. Shared by a link and its keeper.
+/// Makes connections. Shared by a link and its reconnect task.
 #[derive(Debug)]
-pub(crate) struct Core {
-    /// None: a stream that was given, and cannot be opened again.
-    way: Option<Way>,
-    inbox: Arc<Inbox>,
+pub(crate) struct Connector {
+    /// `None` for a stream provided by the caller, which cannot be reopened.
+    endpoint: Option<Endpoint>,
+    router: Arc<EventRouter>,
     state: Mutex<State>,
-    /// Held by who connects: one at a time.
-    dialing: tokio::sync::Mutex<()>,
+    /// Held while connecting: one attempt at a time.
+    connect_lock: tokio::sync::Mutex<()>,
     /// Set when the client is closed.
     closed: watch::Sender<bool>,
     reconnected: AtomicBool,
@@ -34,50 +34,50 @@ struct State {
     connection: Option<Arc<Connection>>,
     reconnect: Reconnect,
     backoff: Backoff,
-    /// How often connecting was given up, and why at last.
-    given_up: (u64, Option<ClientError>),
+    /// How often connecting was given up, and the last error.
+    failures: (u64, Option<ClientError>),
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Core {
+impl Connector {
     pub(crate) fn new(
-        way: Option<Way>,
-        inbox: Arc<Inbox>,
+        endpoint: Option<Endpoint>,
+        router: Arc<EventRouter>,
         connection: Connection,
         reconnect: Reconnect,
-    ) -> Core {
+    ) -> Connector {
         let state = State {
             connection: Some(Arc::new(connection)),
             reconnect,
             backoff: Backoff::default(),
-            given_up: (0, None),
+            failures: (0, None),
         };
-        Core {
-            way,
-            inbox,
+        Connector {
+            endpoint,
+            router,
             state: Mutex::new(state),
-            dialing: tokio::sync::Mutex::default(),
+            connect_lock: tokio::sync::Mutex::default(),
             closed: watch::Sender::new(false),
             reconnected: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn inbox(&self) -> &Inbox {
-        &self.inbox
+    pub(crate) fn router(&self) -> &EventRouter {
+        &self.router
     }
 
-    /// There is a way to a server, and not only a stream that was given.
-    pub(crate) fn can_dial(&self) -> bool {
-        self.way.is_some()
+    /// Returns true if the server's address is known, so that a connection can be made again.
+    pub(crate) fn can_reconnect(&self) -> bool {
+        self.endpoint.is_some()
     }
 
     pub(crate) fn set_reconnect(&self, reconnect: Reconnect) {
-        if self.can_dial() {
+        if self.can_reconnect() {
             lock(&self.state).reconnect = reconnect;
-            self.inbox.set_goes_on(reconnect != Reconnect::Never);
+            self.router.set_reconnects(reconnect != Reconnect::Never);
         }
     }
 
@@ -85,82 +85,82 @@ impl Core {
         lock(&self.state).connection.as_ref().map_or(0, |connection| connection.shared().in_flight())
     }
 
-    /// Ends the connection for good.
+    /// Closes the connection for good.
     pub(crate) fn close(&self) {
         self.closed.send_replace(true);
-        self.inbox.end();
+        self.router.end();
         if let Some(connection) = lock(&self.state).connection.take() {
             connection.shared().abandon();
         }
     }
 
-    pub(crate) fn goes_on(&self) -> bool {
-        self.inbox.goes_on() && !*self.closed.borrow()
+    pub(crate) fn reconnects(&self) -> bool {
+        self.router.reconnects() && !*self.closed.borrow()
     }
 
-    /// Until when a server that is not there is waited for.
+    /// Returns until when an unreachable server is waited for.
     pub(crate) fn deadline(&self) -> Instant {
         match lock(&self.state).reconnect {
             Reconnect::Never => Instant::now(),
-            // Some thirty years, if somebody means for ever.
+            // Limited to about thirty years, to avoid an overflow.
             Reconnect::Within(patience) => Instant::now() + patience.min(Duration::from_secs(1 << 30)),
         }
     }
 
-    /// The connection, if it is one that can be used.
+    /// Returns the connection if it is usable.
     pub(crate) fn open(&self) -> Option<Arc<Connection>> {
         lock(&self.state).connection.clone().filter(|connection| connection.shared().is_open())
     }
 
-    /// Why there is none and will be none.
-    fn over(&self) -> Option<ClientError> {
+    /// Returns the error if there is no connection and will be none.
+    fn terminal_error(&self) -> Option<ClientError> {
         if *self.closed.borrow() {
             return Some(Closed::ByClient.error(false, None));
         }
         let closed =
             lock(&self.state).connection.as_ref().and_then(|connection| connection.shared().closed());
         match closed {
-            Some(closed) if closed.is_for_good() || !self.goes_on() => Some(closed.error(false, None)),
-            None if !self.goes_on() => Some(ClientError::closed()),
+            Some(closed) if closed.is_permanent() || !self.reconnects() => Some(closed.error(false, None)),
+            None if !self.reconnects() => Some(ClientError::closed()),
             _ => None,
         }
     }
 
-    /// The connection, or another one if it has ended.
+    /// Returns the connection, or a new one if it has ended.
     pub(crate) async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        if let Some(over) = self.over() {
-            return Err(over);
+        if let Some(terminal_error) = self.terminal_error() {
+            return Err(terminal_error);
         }
-        let Some(way) = &self.way else { return Err(ClientError::closed()) };
+        let Some(endpoint) = &self.endpoint else { return Err(ClientError::closed()) };
         let mut closed = self.closed.subscribe();
         tokio::select! {
-            connected = self.connect(way, deadline) => connected,
+            connected = self.connect(endpoint, deadline) => connected,
             _ = closed.wait_for(|closed| *closed) => Err(Closed::ByClient.error(false, None)),
         }
     }
 
-    async fn connect(&self, way: &Way, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
-        let given_up = lock(&self.state).given_up.0;
-        let _turn = self.dialing.lock().await;
+    async fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Arc<Connection>, ClientError> {
+        let failures = lock(&self.state).failures.0;
+        let _turn = self.connect_lock.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        if let (count, Some(why)) = &lock(&self.state).given_up
-            && *count > given_up
-            && (!why.is_passing() || Instant::now() >= deadline)
+        if let (count, Some(why)) = &lock(&self.state).failures
+            && *count > failures
+            && (!why.is_transient() || Instant::now() >= deadline)
         {
-            // Somebody has tried meanwhile, and this one would find out nothing else.
-            return Err(why.again());
+            // Another task has failed meanwhile, and a further attempt would fail too.
+            return Err(why.duplicate());
         }
         let ending = lock(&self.state).connection.clone();
         if let Some(ending) = ending {
-            // A new one takes its place, which must not cut off the answers that it still reads.
+            // Wait for the answers that the ending connection still receives, before it is replaced.
             let _ = timeout_at(deadline, ending.shared().ended()).await;
         }
-        self.ended();
+        self.record_end();
         let mut last = None;
         loop {
             let next = lock(&self.state).backoff.next();
@@ -168,7 +168,7 @@ impl Core {
                 if let Some(next) = next {
                     sleep_until(next).await;
                 }
-                self.dial(way).await
+                self.connect_once(endpoint).await
             };
             let why = match timeout_at(deadline, trying).await {
                 Ok(Ok(connection)) => {
@@ -176,43 +176,45 @@ impl Core {
                     return Ok(connection);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(self.give_up(last.unwrap_or_else(too_late))),
+                Err(_) => return Err(self.give_up(last.unwrap_or_else(timed_out))),
             };
             tracing::debug!(error = %why, "not connected");
-            lock(&self.state).backoff.failed(Instant::now(), chance());
-            if !why.is_passing() {
+            lock(&self.state).backoff.failed(Instant::now(), jitter());
+            if !why.is_transient() {
                 return Err(self.give_up(why));
             }
             last = Some(why);
         }
     }
 
-    /// Looks back at the connection that has ended: a server that closes each one at once is not asked without a pause.
-    fn ended(&self) {
+    /// Updates the backoff after a connection has ended: a server that closes each connection at once is not
+    /// retried without a pause.
+    fn record_end(&self) {
         let mut state = lock(&self.state);
         if let Some(connection) =
             state.connection.take_if(|connection| connection.shared().closed().is_some())
         {
-            match connection.shared().was_heard() {
+            match connection.shared().has_received() {
                 true => state.backoff.succeeded(),
                 false if self.reconnected.load(Ordering::Relaxed) => {
-                    state.backoff.failed(Instant::now(), chance());
+                    state.backoff.failed(Instant::now(), jitter());
                 }
                 false => {}
             }
         }
     }
 
-    /// Makes a connection that is as the last one was.
-    async fn dial(&self, way: &Way) -> Result<Arc<Connection>, ClientError> {
-        let connection = way.dial(&self.inbox, true).await?;
-        if let Some(subscribing) = self.inbox.to_resume() {
-            let anew = subscribing.clone().anew();
-            for subscribing in [subscribing, anew] {
-                let params = subscribing.params();
-                let extras = Extras { chunks: None, subscribing: Some(subscribing) };
-                let asked = way::ask(&connection, &self.inbox, CommandType::Subscribe, params, extras);
-                asked.await?.wait().await.outcome?;
+    /// Connects once and restores the subscription to events.
+    async fn connect_once(&self, endpoint: &Endpoint) -> Result<Arc<Connection>, ClientError> {
+        let connection = endpoint.connect(&self.router, true).await?;
+        if let Some(subscription) = self.router.resume_subscription() {
+            let restart = subscription.clone().restarted();
+            for subscription in [subscription, restart] {
+                let params = subscription.params();
+                let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
+                let request =
+                    endpoint::send_request(&connection, &self.router, CommandType::Subscribe, params, hooks);
+                request.await?.wait().await.outcome?;
                 if !connection.shared().is_muted() {
                     break;
                 }
@@ -231,26 +233,26 @@ impl Core {
 
     fn give_up(&self, why: ClientError) -> ClientError {
         let mut state = lock(&self.state);
-        state.given_up = (state.given_up.0 + 1, Some(why.again()));
+        state.failures = (state.failures.0 + 1, Some(why.duplicate()));
         why
     }
 
-    /// Connects again as long as somebody reads events.
-    pub(crate) async fn keep(self: Arc<Core>) {
+    /// Reconnects as long as there are event streams.
+    pub(crate) async fn maintain(self: Arc<Connector>) {
         loop {
-            self.inbox.missing().await;
-            if !self.goes_on() || !self.inbox.is_heard() {
+            self.router.wait_disconnected().await;
+            if !self.reconnects() || !self.router.has_listeners() {
                 continue;
             }
             if let Err(error) = self.connection(self.deadline()).await {
                 tracing::debug!(%error, "streams of events end");
-                self.inbox.end_streams();
+                self.router.end_streams();
             }
         }
     }
 }
 
-fn too_late() -> ClientError {
+fn timed_out() -> ClientError {
     let why = "nobody took the connection in time";
     let source = std::io::Error::new(std::io::ErrorKind::TimedOut, why);
     ClientError::Io { action: "cannot connect again".to_string(), source }

@@ -1,0 +1,282 @@
+//! Authenticates clients that connect over a network.
+//!
+//! A correct token is accepted at once, whatever other clients do. A wrong one is answered after a delay that
+//! grows with each failure, to slow down guessing. At most [`MAX_DELAYED`] such answers wait at a time;
+//! further failures get no delayed answer. Logging is rate-limited too.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nerve_core::error::{EngineError, ErrorKind};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::log_limit::LogLimiter;
+use super::subnet::Subnet;
+use super::token::{Token, TokenFile};
+
+/// Maximum number of delayed answers to wrong tokens.
+const MAX_DELAYED: usize = 64;
+/// Longest delay of the answer to a wrong token.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+/// Delay added by each wrong token within [`FAILURE_WINDOW`].
+const DELAY_STEP: Duration = Duration::from_millis(250);
+/// Time after the last failure at which a subnet's failure count is reset.
+const FAILURE_WINDOW: Duration = Duration::from_secs(60);
+/// Interval between checks of the token file. Clients may authenticate with a new token before the next
+/// check.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum number of subnets with a failure count of their own; all others share one count.
+const MAX_SUBNETS: usize = 1024;
+
+/// Compares the tokens that clients send with the server's token.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    token: TokenFile,
+    /// The token that the authenticated clients have used.
+    active: Mutex<Option<ActiveToken>>,
+    delayed: Semaphore,
+    failures: Mutex<HashMap<Option<Subnet>, Failures>>,
+    refused_log: LogLimiter,
+    unreadable_log: LogLimiter,
+}
+
+/// A token that at least one client has authenticated with.
+#[derive(Debug)]
+struct ActiveToken {
+    token: Token,
+    revoked: CancellationToken,
+}
+
+/// Proof of a successful authentication. It is revoked when the server's token changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Credential(CancellationToken);
+
+impl Credential {
+    /// Error message for clients whose token is no longer valid.
+    pub(crate) const REVOKED: &'static str = "the server's token was changed: reconnect with the new one";
+
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Credential {
+        Credential(CancellationToken::new())
+    }
+
+    /// Completes when a different token has replaced the one that was used.
+    pub(crate) async fn revoked(self) {
+        self.0.cancelled_owned().await;
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Authenticator {
+    pub(crate) fn new(token: TokenFile) -> Authenticator {
+        Authenticator {
+            token,
+            active: Mutex::default(),
+            delayed: Semaphore::new(MAX_DELAYED),
+            failures: Mutex::default(),
+            refused_log: LogLimiter::new(),
+            unreadable_log: LogLimiter::new(),
+        }
+    }
+
+    /// Authenticates a client. A failure is answered after a delay.
+    ///
+    /// # Errors
+    /// `authentication_error` if the token is missing or wrong; `rate_limit_error`, without delay, if too
+    /// many answers are delayed already (close the connection); `internal_error` if the server cannot read
+    /// its own token.
+    pub(crate) async fn authenticate(
+        &self,
+        given: Option<&[u8]>,
+        from: IpAddr,
+    ) -> Result<Credential, EngineError> {
+        // The file is small and local: reading it each time makes a new token valid at once.
+        let token = self.token.read().map_err(|error| {
+            if let Some(suppressed) = self.unreadable_log.allow() {
+                tracing::error!(%error, suppressed, "cannot read the token: all network clients are rejected");
+            }
+            EngineError::new(ErrorKind::Internal, "the server cannot read its token")
+                .hint("see the server's log")
+        })?;
+        let problem = match given {
+            Some(given) if token.is(given) => return Ok(self.credential(token)),
+            Some(_) => "the token is wrong",
+            None => "there is no token",
+        };
+        if let Some(suppressed) = self.refused_log.allow() {
+            tracing::warn!(%from, problem, suppressed, "authentication failed");
+        }
+        let delay = self.record_failure(from.into());
+        let Ok(_permit) = self.delayed.try_acquire() else {
+            return Err(EngineError::new(ErrorKind::RateLimit, "too many wrong tokens at once"));
+        };
+        tokio::time::sleep(delay).await;
+        Err(EngineError::new(ErrorKind::Authentication, problem)
+            .hint("'nerve token show' on the server's machine prints it"))
+    }
+
+    /// Watches for a new token while clients are connected, and revokes the credentials issued for the old
+    /// one. Never completes.
+    pub(crate) async fn watch(&self) {
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            poll.tick().await;
+            let is_in = self.active().is_some();
+            // An unreadable token authenticates nobody, but it does not replace the old one.
+            if is_in && let Ok(token) = self.token.read() {
+                drop(self.credential(token));
+            }
+        }
+    }
+
+    /// Returns the credential for a client that has sent `token`. Revokes the credentials of a previous
+    /// token.
+    fn credential(&self, token: Token) -> Credential {
+        let mut active = self.active();
+        let is_new = active.as_ref().is_none_or(|active| !active.token.is(token.reveal().as_bytes()));
+        if is_new && let Some(old) = active.take() {
+            tracing::info!("token changed: disconnecting clients that used the old one");
+            old.revoked.cancel();
+        }
+        let now = || ActiveToken { token, revoked: CancellationToken::new() };
+        Credential(active.get_or_insert_with(now).revoked.clone())
+    }
+
+    fn active(&self) -> MutexGuard<'_, Option<ActiveToken>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a failure and returns the delay of its answer.
+    fn record_failure(&self, from: Subnet) -> Duration {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if failures.len() >= MAX_SUBNETS {
+            failures.retain(|_, entry| now.duration_since(entry.last) < FAILURE_WINDOW);
+        }
+        let subnet =
+            Some(from).filter(|_| failures.len() < MAX_SUBNETS || failures.contains_key(&Some(from)));
+        let entry = failures.entry(subnet).or_insert(Failures { count: 0, last: now });
+        if now.duration_since(entry.last) >= FAILURE_WINDOW {
+            entry.count = 0;
+        }
+        *entry = Failures { count: entry.count.saturating_add(1), last: now };
+        DELAY_STEP.saturating_mul(entry.count).min(MAX_DELAY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn authenticator() -> (tempfile::TempDir, Authenticator, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("token"));
+        let token = file.obtain().unwrap().reveal().to_string();
+        (dir, Authenticator::new(file), token)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delay_grows_with_failures_but_not_for_right_token() {
+        let (_dir, authenticator, token) = authenticator();
+        let from: IpAddr = "127.0.0.1".parse().unwrap();
+        let mut waited = Vec::new();
+        for _ in 0..30 {
+            let start = Instant::now();
+            let error = authenticator.authenticate(Some(b"guess"), from).await.unwrap_err();
+            assert_eq!(error.kind.as_str(), "authentication_error");
+            waited.push(start.elapsed());
+            let start = Instant::now();
+            authenticator.authenticate(Some(token.as_bytes()), from).await.unwrap();
+            assert!(start.elapsed() < Duration::from_millis(1));
+        }
+        assert!(waited[1] > waited[0] && waited[29] >= MAX_DELAY, "{waited:?}");
+        tokio::time::advance(FAILURE_WINDOW).await;
+        let start = Instant::now();
+        authenticator.authenticate(None, from).await.unwrap_err();
+        assert!(start.elapsed() < MAX_DELAY / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delayed_answers_are_bounded_and_right_token_is_not_delayed() {
+        let (_dir, authenticator, token) = authenticator();
+        let authenticator = Arc::new(authenticator);
+        let from: IpAddr = "10.0.0.1".parse().unwrap();
+        let mut guesses = tokio::task::JoinSet::new();
+        for _ in 0..10 * MAX_DELAYED {
+            let authenticator = authenticator.clone();
+            guesses.spawn(async move { authenticator.authenticate(Some(b"guess"), from).await.unwrap_err() });
+        }
+        let start = Instant::now();
+        let mut at_once = 0;
+        while at_once < 9 * MAX_DELAYED {
+            let error = guesses.join_next().await.unwrap().unwrap();
+            assert_eq!(error.kind.as_str(), "rate_limit_error");
+            at_once += 1;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        authenticator.authenticate(Some(token.as_bytes()), from).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        for error in guesses.join_all().await {
+            assert_eq!(error.kind.as_str(), "authentication_error");
+        }
+        assert!(start.elapsed() <= MAX_DELAY + Duration::from_millis(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credential_is_revoked_when_token_changes() {
+        let (dir, authenticator, old) = authenticator();
+        let authenticator = Arc::new(authenticator);
+        let from: IpAddr = "127.0.0.1".parse().unwrap();
+        let credential = authenticator.authenticate(Some(old.as_bytes()), from).await.unwrap();
+        let watching = authenticator.clone();
+        let watch = tokio::spawn(async move { watching.watch().await });
+        assert!(tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err());
+        let file = TokenFile::new(dir.path().join("token"));
+        std::fs::rename(file.path(), dir.path().join("away")).unwrap();
+        assert!(
+            tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err(),
+            "there is no other"
+        );
+        let new = file.obtain().unwrap();
+        tokio::time::timeout(2 * POLL_INTERVAL, credential.revoked()).await.unwrap();
+        let credential = authenticator.authenticate(Some(new.reveal().as_bytes()), from).await.unwrap();
+        assert!(tokio::time::timeout(3 * POLL_INTERVAL, credential.clone().revoked()).await.is_err());
+        watch.abort();
+        // Authenticating with a newer token revokes the older one, even without the watcher.
+        let newer = file.rotate().unwrap();
+        authenticator.authenticate(Some(newer.reveal().as_bytes()), from).await.unwrap();
+        credential.revoked().await;
+    }
+
+    #[tokio::test]
+    async fn unreadable_token_authenticates_nobody() {
+        let (dir, authenticator, token) = authenticator();
+        std::fs::remove_file(dir.path().join("token")).unwrap();
+        let error = authenticator
+            .authenticate(Some(token.as_bytes()), IpAddr::from([127, 0, 0, 1]))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Internal);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_counts_are_bounded() {
+        let (_dir, authenticator, _) = authenticator();
+        for n in 0..3 * MAX_SUBNETS as u32 {
+            authenticator.record_failure(IpAddr::from(n.to_be_bytes()).into());
+        }
+        assert!(authenticator.failures.lock().unwrap().len() <= MAX_SUBNETS + 1);
+    }
+}
