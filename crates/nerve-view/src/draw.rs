@@ -7,16 +7,17 @@ use ratatui::widgets::Widget;
 
 use crate::cells::{self, put};
 use crate::decorations::Decorations;
-use crate::entry::{Target, TaskEntry};
 use crate::keys::{Context, Operation};
 use crate::layout::outside;
-use crate::places::Scene;
+use crate::regions::Scene;
+use crate::task_entry::render;
+use crate::task_entry::{Target, TaskEntry};
 use crate::timeline::clock;
 use crate::viewer::{Kind, Mode, Viewer};
-use crate::{entry_box, help, message, modal_box, status};
+use crate::{help, message, modal_box, status};
 
-pub use crate::facts::{Abilities, Facts};
 pub use crate::layout::{Gutter, Layout};
+pub use crate::status_info::{Abilities, Facts};
 
 /// What drawing does not do itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,7 +106,7 @@ fn task(
         }
         cursor.map(|(x, y)| (area.x + x, area.y + y))
     };
-    entry_box::draw(lines, place, &title, &hint, write, buffer)
+    render::draw(lines, place, &title, &hint, write, buffer)
 }
 
 /// What one branches from.

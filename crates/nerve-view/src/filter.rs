@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::finding::{BUDGET, short};
 use crate::pager::Pager;
-use crate::prompt::Typed;
 use crate::search::Pattern;
+use crate::search::session::{BUDGET, short};
+use crate::search_prompt::Typed;
 use crate::viewport::Picked;
 
 /// A filter on the lines of a document.

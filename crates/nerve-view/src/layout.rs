@@ -3,9 +3,9 @@
 use nerve_term::event::Size;
 use ratatui::layout::Rect;
 
-use crate::facts::Abilities;
 use crate::help;
-use crate::places::Places;
+use crate::regions::Places;
+use crate::status_info::Abilities;
 use crate::viewer::{Kind, Viewer};
 
 /// A window of fewer rows has no timeline, and no frame: its rows are for the lines.

@@ -6,8 +6,8 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::cells::put;
-use crate::fitting::cut;
 use crate::layout::Layout;
+use crate::status::truncate::cut;
 use crate::viewer::{Mode, Viewer};
 
 /// Rows that it has at most.

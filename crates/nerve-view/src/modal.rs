@@ -2,7 +2,7 @@
 
 use crate::bindings::is_text;
 use crate::keys::{Code, Context, Input, Key, Operation, Wheel};
-use crate::places::Scene;
+use crate::regions::Scene;
 use crate::tools::{Modal, Shown, Tool};
 use crate::viewer::{Asked, Viewer};
 

@@ -3,10 +3,10 @@
 use ratatui::layout::Rect;
 
 use crate::document::Document;
-use crate::entry::Target;
 use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
 use crate::pager::Pager;
-use crate::places::{Scene, within};
+use crate::regions::{Scene, within};
+use crate::task_entry::Target;
 use crate::tools::Modal;
 use crate::viewer::{Asked, Kind, Pending, Viewer};
 use crate::viewport::Row;

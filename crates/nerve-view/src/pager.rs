@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use crate::along::Along;
-use crate::asked::Kind;
+use crate::bookmarks::{Awaited, Marks};
 use crate::document::Document;
+use crate::effect::Kind;
 use crate::filter::Filter;
-use crate::finding::Search;
+use crate::follow::Along;
 use crate::keys::{Code, Key, Operation};
-use crate::marks::{Awaited, Marks};
-use crate::prompt::{Asking, History, Prompt};
 use crate::search::Direction;
+use crate::search::session::Search;
+use crate::search_prompt::{Asking, History, Prompt};
 use crate::viewport::{Row, Viewport};
 
 /// The largest number that is typed before a key.

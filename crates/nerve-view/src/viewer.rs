@@ -1,14 +1,14 @@
 //! The viewer's state: keys, clicks and a changed document in, what is to be shown out. It does nothing to the terminal it shows and reads no clock.
 
-pub use crate::asked::{Asked, Asking, Kind, Mode, Submission, Typed};
 use crate::bindings::Bindings;
-pub use crate::entry::{Target, TaskEntry};
-pub use crate::finding::BUDGET;
+pub use crate::effect::{Asked, Asking, Kind, Mode, Submission, Typed};
 use crate::keys::{Context, Input, Operation};
 use crate::mouse::Held;
 use crate::pager::Pager;
-use crate::places::Scene;
+use crate::regions::Scene;
 use crate::search::Pattern;
+pub use crate::search::session::BUDGET;
+pub use crate::task_entry::{Target, TaskEntry};
 use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
 

@@ -4,13 +4,13 @@
 //! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines; *visual* rows count both: a line
 //! below the entry stands as many rows further down as the entry is high.
 
-mod picked;
-mod slot;
+mod filtered;
+mod inline_panel;
 
 use std::ops::Range;
 
-pub(crate) use self::picked::Picked;
-use self::slot::Slot;
+pub(crate) use self::filtered::Picked;
+use self::inline_panel::Slot;
 
 /// A row of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

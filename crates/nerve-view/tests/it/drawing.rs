@@ -9,7 +9,7 @@ use nerve_view::viewer::{Kind, Mode};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use crate::scene::{Window, after, live, text};
+use crate::window::{Window, after, live, text};
 
 fn tool(id: &str, command: &str, state: ToolState) -> Tool {
     Tool { id: id.into(), command: command.into(), state }
@@ -355,7 +355,7 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
 fn evidence_and_faults_have_the_room_that_is_left() {
     let mut window = live(80, 6);
     window.facts.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
-    let status = |window: &mut crate::scene::Window| window.text().lines().last().unwrap().to_string();
+    let status = |window: &mut crate::window::Window| window.text().lines().last().unwrap().to_string();
     let told = status(&mut window);
     assert!(told.contains("(screen: the spinner turns and says") && told.contains("…) · "), "{told}");
     window.facts.state = None;

@@ -1,28 +1,29 @@
 //! Tests of the viewer: keys and output in, rows and cells out.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
-mod around;
+mod alt_screen_snapshots;
+mod bindings;
+mod chrome;
 mod drawing;
-mod entry;
-mod finding;
-mod full_screen;
+
 mod keys;
+mod last_alt_screen;
 mod live;
-mod moments;
 mod mouse;
 mod pictures;
-mod random;
-mod remapped;
-mod scene;
+mod proptests;
+mod search;
+mod task_entry;
 mod tools;
 mod viewport;
+mod window;
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::places::{Places, Scene};
+use nerve_view::regions::{Places, Scene};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Kind, Viewer};
 use nerve_view::viewport::Row;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_view::document::Document;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct, Wheel};
-use nerve_view::places::Scene;
+use nerve_view::regions::Scene;
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Mode, Target};
 

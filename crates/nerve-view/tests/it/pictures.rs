@@ -12,7 +12,7 @@ use nerve_view::timeline::{Taken, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Kind;
 
-use crate::scene::Window;
+use crate::window::Window;
 
 /// When snapshots were taken, in seconds, and their names.
 const SNAPSHOTS: [(f64, &str); 3] = [(7.3, "report written"), (18.5, "slow one done"), (23.5, "file made")];

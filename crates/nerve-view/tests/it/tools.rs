@@ -9,7 +9,7 @@ use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 use nerve_view::viewer::{Asked, Mode};
 use nerve_view::viewport::Row;
 
-use crate::scene::live;
+use crate::window::live;
 use crate::{COLS, Stage, key};
 
 fn tool(id: &str, state: ToolState) -> Tool {

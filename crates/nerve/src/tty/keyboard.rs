@@ -11,7 +11,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::stdio::stdin;
 use tokio::sync::mpsc;
 
-use super::escapes::Escapes;
+use super::escape_counter::Escapes;
 
 /// Events that may wait.
 const EVENTS: usize = 256;

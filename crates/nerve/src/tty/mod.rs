@@ -1,16 +1,16 @@
 //! The user's terminal while the viewer has it: frames of cells out; keys, pastes and the mouse in. Given back whatever happens.
 
-mod back;
-mod escapes;
-pub(crate) mod front;
+mod escape_counter;
 mod input;
-pub(crate) mod job;
+pub(crate) mod job_control;
 mod keyboard;
+mod osc;
 pub(crate) mod pacing;
-mod saying;
+pub(crate) mod raw_mode;
+mod restore;
 mod screen;
 pub(crate) mod signals;
-pub(crate) mod streams;
+pub(crate) mod stdin_reader;
 pub(crate) mod window;
 mod writer;
 
@@ -20,13 +20,13 @@ use std::sync::Arc;
 use nerve_term::keys::Input;
 use nerve_term::terminal::{Clipboard, Notification};
 use nerve_view::decorations::Decorations;
-use nerve_view::facts::Abilities;
+use nerve_view::status_info::Abilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::back::Back;
 use self::keyboard::{Heard, Keyboard};
+use self::restore::Back;
 pub(crate) use self::screen::Cursor;
 use self::screen::Screen;
 pub(crate) use self::window::{RawMode, wanted_size, window};
@@ -121,7 +121,7 @@ impl Tty {
         self.kitty = kitty;
         if kitty {
             self.back.with_kitty();
-            self.writer.write(back::KITTY_ON.to_vec());
+            self.writer.write(restore::KITTY_ON.to_vec());
         }
     }
 
@@ -163,19 +163,19 @@ impl Tty {
 
     /// Gives it what the program has for the clipboard.
     pub(crate) fn clipboard(&self, clipboard: &Clipboard) {
-        self.writer.write(saying::clipboard(clipboard));
+        self.writer.write(osc::clipboard(clipboard));
     }
 
     /// Shows a notification of the program's.
     pub(crate) fn notify(&self, notification: &Notification) {
-        self.writer.write(saying::notification(notification, is_tmux()));
+        self.writer.write(osc::notification(notification, is_tmux()));
     }
 
     /// Shows how far the program is (OSC 9;4): a state of 0 to 4, and percent. Not longer than it is taken.
     pub(crate) fn progress(&mut self, state: u8, value: u8) {
         self.progress = (state, value);
         if self.back.shows_progress(state != 0) || state != 0 {
-            self.writer.write(saying::progress(state, value));
+            self.writer.write(osc::progress(state, value));
         }
     }
 
@@ -195,7 +195,7 @@ impl Tty {
     /// It cannot be taken again.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.back.give();
-        job::stop()?;
+        job_control::stop()?;
         self.has_gone_on = true;
         self.take_again()
     }

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_term::event::Size;
+use nerve_view::ansi_writer;
 use nerve_view::decorations::Decorations;
-use nerve_view::pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
@@ -98,7 +98,7 @@ impl Screen {
         if self.is_unknown {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
         }
-        pen::write(changes, &self.decorations, coloured, &mut bytes);
+        ansi_writer::write(changes, &self.decorations, coloured, &mut bytes);
         if let Some(Cursor { col, row, style }) = cursor {
             if style != self.style {
                 bytes.extend_from_slice(format!("\x1b[{style} q").as_bytes());

@@ -8,7 +8,7 @@ use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::job;
+use super::job_control;
 use crate::out;
 
 /// How long a terminal may take to give its window another size.
@@ -85,7 +85,7 @@ impl RawMode {
 impl Drop for RawMode {
     fn drop(&mut self) {
         // In the background it is somebody else's, and whoever sets its modes there is stopped. A terminal that is gone needs none.
-        if job::is_foreground() {
+        if job_control::is_foreground() {
             self.set(&self.before);
         }
     }

@@ -13,16 +13,16 @@ use nerve_view::layout::Layout;
 use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
 use tokio::time::Instant;
 
-use super::beside::{self, Beside};
-use super::branching::NOTHING_KEPT;
-use super::followers::Taker;
-use super::listing::why_empty;
-use super::place::Place;
-use super::said::{CLIPBOARD, Said};
-use super::showing::{Heard, Seat, Showing, heard};
-use super::source::{Seen, Source};
+use super::background::{self, Beside};
+use super::branch_job::NOTHING_KEPT;
+use super::mirror::{Seen, Source};
+use super::osc_passthrough::{CLIPBOARD, Said};
+use super::target::Place;
+use super::tool_list::why_empty;
+use super::tool_streams::Taker;
+use super::viewer_session::{Heard, Seat, Showing, heard};
 use super::{Left, Options};
-use crate::cmd::show::again::{self, Again, Run};
+use crate::cmd::show::follow::{self, Again, Run};
 use crate::exit::FAILED;
 use crate::tty::{Tty, pacing};
 
@@ -56,7 +56,7 @@ pub(super) struct Live {
 /// What has happened elsewhere.
 enum Turn {
     Seen(Result<Seen>),
-    Beside(beside::Turn),
+    Beside(background::Turn),
 }
 
 /// Who has much to say lets the others speak: whose turn it is among those who could is a matter of chance.
@@ -139,7 +139,7 @@ impl Live {
                     // Who is flooded never waits: what is opened, made or taken beside this has its turn too.
                     tokio::task::yield_now().await;
                 }
-                run = again::next(&mut self.again), if self.ended.is_some() => self.runs_again(run, &mut seat.tty),
+                run = follow::next(&mut self.again), if self.ended.is_some() => self.runs_again(run, &mut seat.tty),
                 () = async {}, if works => self.showing.work(self.source.terminal()),
             }
         }

@@ -1,19 +1,19 @@
 //! A terminal that runs, in the viewer.
 
-mod agent;
-pub(crate) mod beside;
-mod branching;
-pub(crate) mod followers;
-mod listing;
+mod agent_monitor;
+pub(crate) mod background;
+mod branch_job;
 mod live;
-mod look;
-pub(crate) mod onward;
-pub(crate) mod place;
-mod said;
-pub(crate) mod showing;
-pub(crate) mod size;
-pub(crate) mod source;
-mod taking;
+pub(crate) mod mirror;
+mod osc_passthrough;
+mod resolve;
+pub(crate) mod size_rule;
+mod snapshot_job;
+pub(crate) mod switch_target;
+pub(crate) mod target;
+mod tool_list;
+pub(crate) mod tool_streams;
+pub(crate) mod viewer_session;
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -21,9 +21,9 @@ use nerve_term::event::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
 
-use self::onward::Onward;
-use self::place::Place;
-use self::source::Source;
+use self::mirror::Source;
+use self::switch_target::Onward;
+use self::target::Place;
 use crate::cli::attach::AttachArgs;
 use crate::cmd::full_screen;
 use crate::exit::{DONE, FAILED, signal_name};
@@ -80,7 +80,7 @@ pub(crate) struct Outcome {
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) async fn run(source: Source, options: Options) -> Result<Outcome> {
-    onward::shown(source, options, showing::Seat::take()?).await
+    switch_target::shown(source, options, viewer_session::Seat::take()?).await
 }
 
 /// `nerve attach`: gives back the exit code.
@@ -88,7 +88,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let settings = Settings::of_viewer();
     let AttachArgs { target, server, session, .. } = &args;
     let place = Place { target: target.clone(), server: server.clone(), session: session.clone() };
-    let entry = look::host(&place).await?;
+    let entry = resolve::host(&place).await?;
     full_screen::needed(
         "a window in front of a program that runs",
         "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",

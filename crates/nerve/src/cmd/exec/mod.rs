@@ -23,8 +23,8 @@ use serde_json::json;
 use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
-use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
 use crate::cmd::not_started;
+use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};
 
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
             return Err(tool::replace(&argv));
         }
     };
-    let ended = front::run(&mut host, stream, streams, signals).await;
+    let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
     host.forget();
     let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);

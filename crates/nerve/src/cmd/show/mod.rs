@@ -1,9 +1,9 @@
 //! `nerve show-sandbox-execution`: what an agent ran, or runs, from another terminal.
 
-pub(crate) mod again;
-mod agent;
-mod find;
-mod text;
+mod agent_output;
+pub(crate) mod follow;
+mod lookup;
+mod text_view;
 pub(crate) mod tools;
 
 use std::io::{self, IsTerminal, Write};
@@ -18,9 +18,9 @@ use nerve_server::paths::Places;
 use nerve_term::event::ExitStatus;
 use nerve_view::layout::Gutter;
 
-use self::again::{Again, Run};
-use self::find::{At, Found, find};
-use super::attach::showing::Seat;
+use self::follow::{Again, Run};
+use self::lookup::{At, Found, find};
+use super::attach::viewer_session::Seat;
 use super::attach::{self, Left, Options};
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
@@ -56,11 +56,13 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
         }
         At::Agent { running } => {
             let output = match (running, &session) {
-                (true, Some(session)) => on_one_core(agent::wait(session, &line, &places))?,
+                (true, Some(session)) => on_one_core(agent_output::wait(session, &line, &places))?,
                 _ => line.output,
             };
             match output {
-                Some(output) if args.follow && full_screen::is_there() => text::shown(&output, &name, args),
+                Some(output) if args.follow && full_screen::is_there() => {
+                    text_view::shown(&output, &name, args)
+                }
                 Some(output) => out::text(&output).map(|()| DONE),
                 None => {
                     let message = format!("nothing is known of what execution '{}' wrote", args.id);
@@ -113,7 +115,7 @@ pub(crate) async fn shown(run: Run, again: Option<Again>, stay: bool, seat: Seat
         stay,
         told: settings.unread.or(run.told),
     };
-    let outcome = attach::onward::shown_again(run.source, options, again, seat).await?;
+    let outcome = attach::switch_target::shown_again(run.source, options, again, seat).await?;
     outcome.faults.iter().for_each(out::warning);
     Ok(match outcome.left {
         Left::Ended(ExitStatus::Unknown) => {

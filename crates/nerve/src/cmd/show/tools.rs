@@ -14,9 +14,9 @@ use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
 use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 
-use super::find::{At, in_session};
-use crate::cmd::attach::size::SizeRule;
-use crate::cmd::attach::source::Source;
+use super::lookup::{At, in_session};
+use crate::cmd::attach::mirror::Source;
+use crate::cmd::attach::size_rule::SizeRule;
 use crate::cmd::recording::{facts, size, unreadable};
 
 /// The terminal of what had none.

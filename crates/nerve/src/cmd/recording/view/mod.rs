@@ -1,7 +1,7 @@
 //! `nerve view`: a finished recording in the viewer. The end of the session at once; the lines before it as soon as they are read.
 
-mod film;
-mod reading;
+mod loader;
+mod recording_view;
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use nerve_view::draw::{Facts, Gutter};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Kind, Viewer};
 
-use self::film::Film;
+use self::recording_view::Film;
 use super::player::Left;
 use super::{Losses, check, facts, find, unreadable, words};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::Options;
-use crate::cmd::attach::beside::Beside;
-use crate::cmd::attach::followers::Taker;
-use crate::cmd::attach::onward::Onward;
-use crate::cmd::attach::place::Place;
-use crate::cmd::attach::showing::{Heard, Recorded, Seat, Showing, heard};
-use crate::cmd::show::again::{self, Again, Run};
+use crate::cmd::attach::background::Beside;
+use crate::cmd::attach::switch_target::Onward;
+use crate::cmd::attach::target::Place;
+use crate::cmd::attach::tool_streams::Taker;
+use crate::cmd::attach::viewer_session::{Heard, Recorded, Seat, Showing, heard};
+use crate::cmd::show::follow::{self, Again, Run};
 use crate::cmd::{self, full_screen};
 use crate::exit::INTERRUPTED;
 use crate::settings::Settings;
@@ -130,7 +130,7 @@ impl Show {
                     // A tool that floods keeps nothing else from its turn.
                     tokio::task::yield_now().await;
                 }
-                run = again::next(&mut self.again) => match run {
+                run = follow::next(&mut self.again) => match run {
                     Ok(run) => {
                         self.run = Some(run);
                         return Ok(Left::Quit);

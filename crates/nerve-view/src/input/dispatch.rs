@@ -1,0 +1,166 @@
+//! What keys and pastes do, by where they are pressed.
+
+use crate::document::Document;
+use crate::keys::{Code, Context, Input, Key, Operation};
+use crate::regions::Scene;
+use crate::viewer::{Asked, Pending, Viewer};
+
+impl Viewer {
+    pub(crate) fn pressed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
+        let (leaving, escaped) = self.disarm();
+        match std::mem::take(&mut self.pending) {
+            Pending::Confirm => return self.confirmed(key),
+            Pending::Prefix => return self.prefixed(key, scene),
+            Pending::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
+            Pending::Colon if key == Key::char('f') => {
+                if let Some(document) = self.in_front(scene) {
+                    self.front().operate(Operation::Position, document);
+                }
+                return None;
+            }
+            Pending::Colon => {
+                if key != Key::plain(Code::Esc) {
+                    self.tell("only :q and :f are known");
+                }
+                return None;
+            }
+            Pending::Nothing => {}
+        }
+        if self.help.is_some() {
+            self.leafed(key);
+            return None;
+        }
+        if self.front().prompt.is_some() {
+            self.typed(key, scene);
+            return None;
+        }
+        if self.swallows(key) {
+            self.tell_unheard();
+            return None;
+        }
+        let context = self.context();
+        let operation = self.bindings.operation(context, key);
+        // Esc and then a key is that key with Alt, as in less, where that means something.
+        let with_alt = Key { alt: true, ..key };
+        let with_esc = (escaped && context == Context::Scroll && !key.alt)
+            .then(|| self.bindings.operation(context, with_alt));
+        let operation = with_esc.flatten().or(operation);
+        match operation {
+            Some(Operation::Prefix) => self.pending = Pending::Prefix,
+            Some(Operation::Tools) => self.turn_tools(),
+            Some(Operation::Snapshot) => return self.snapshot(),
+            _ => match context {
+                Context::Live | Context::Prefix => return self.live(key, operation, scene),
+                Context::Modal => return self.at_tool(key, operation, scene),
+                Context::List => return self.listed(operation),
+                Context::Entry => return self.entered(key, operation, scene),
+                Context::Scroll => return self.looked(key, operation, leaving, scene),
+            },
+        }
+        None
+    }
+
+    /// What was told is read, and nothing is armed any more; says whether Esc once more leaves, and whether it gives the next key Alt.
+    pub(crate) fn disarm(&mut self) -> (bool, bool) {
+        self.message = None;
+        self.front().message = None;
+        (std::mem::take(&mut self.is_leaving), std::mem::take(&mut self.is_escaped))
+    }
+
+    /// Takes a paste.
+    pub(crate) fn pasted(&mut self, text: String, scene: &Scene<'_>) -> Option<Asked> {
+        self.disarm();
+        self.pending = Pending::Nothing;
+        if self.help.is_some() {
+            return None;
+        }
+        if self.front().prompt.is_some() {
+            if let Some(document) = self.in_front(scene) {
+                self.front().typed_text(&text, document);
+            }
+            return None;
+        }
+        match self.context() {
+            Context::Live => return Some(Asked::Input(Input::Paste(text))),
+            Context::Modal => {
+                self.front().viewport.go_to_end();
+                return Some(Asked::ToTool(Input::Paste(text)));
+            }
+            Context::Entry => self.paste_into_entry(&text),
+            Context::Scroll | Context::List | Context::Prefix => {
+                self.tell("a text is pasted where one types")
+            }
+        }
+        None
+    }
+
+    /// Asks for a snapshot, where one can be taken.
+    pub(crate) fn snapshot(&mut self) -> Option<Asked> {
+        match self.no_snapshot() {
+            Some(why) => self.tell(why),
+            None => return Some(Asked::Snapshot),
+        }
+        None
+    }
+
+    // ---- Keys of a program, and of a tool ----
+
+    fn live(&mut self, key: Key, operation: Option<Operation>, scene: &Scene<'_>) -> Option<Asked> {
+        let to_program = Some(Asked::Input(Input::Key(key)));
+        match operation {
+            Some(Operation::ScrollInline) if scene.document.modes().alternate => return to_program,
+            Some(Operation::Scroll | Operation::ScrollInline) => {
+                self.is_live = false;
+                self.pager.operate(Operation::PageUp, scene.document);
+            }
+            Some(Operation::EntryUp) => self.entry_up(scene),
+            Some(Operation::Detach) => return Some(Asked::Detach),
+            Some(Operation::EndSession) => self.ask_for_end(),
+            _ => return to_program,
+        }
+        None
+    }
+
+    fn at_tool(&mut self, key: Key, operation: Option<Operation>, scene: &Scene<'_>) -> Option<Asked> {
+        let is_full = scene.tool.is_some_and(|tool| tool.modes().alternate);
+        match operation {
+            Some(Operation::Scroll) => self.scroll_tool(true, scene),
+            Some(Operation::ScrollInline) if !is_full => self.scroll_tool(true, scene),
+            _ => {
+                self.front().viewport.go_to_end();
+                return Some(Asked::ToTool(Input::Key(key)));
+            }
+        }
+        None
+    }
+
+    // ---- Text to look for, and help ----
+
+    fn typed(&mut self, key: Key, scene: &Scene<'_>) {
+        match self.in_front(scene) {
+            Some(document) if self.front().typed(key, document) => self.help = Some(0),
+            Some(_) => {}
+            None => self.front().prompt = None,
+        }
+    }
+
+    /// What the window that keys go through is on; `None` for a tool of which nothing is known yet.
+    pub(crate) fn in_front<'a>(&self, scene: &Scene<'a>) -> Option<&'a Document<'a>> {
+        if self.shown_tool().is_some() { scene.tool } else { Some(scene.document) }
+    }
+
+    fn leafed(&mut self, key: Key) {
+        let (Some(row), rows) = (self.help, self.pager.viewport.height()) else { return };
+        let last = self.furthest_help;
+        let row = row.min(last);
+        self.help = match self.bindings.operation(Context::Scroll, key) {
+            Some(Operation::LineDown) => Some(row.saturating_add(1).min(last)),
+            Some(Operation::LineUp) => Some(row.saturating_sub(1)),
+            Some(Operation::PageDown | Operation::HalfDown) => Some(row.saturating_add(rows).min(last)),
+            Some(Operation::PageUp | Operation::HalfUp) => Some(row.saturating_sub(rows)),
+            Some(Operation::Start) => Some(0),
+            Some(Operation::End) => Some(last),
+            _ => None,
+        };
+    }
+}

@@ -1,0 +1,73 @@
+//! What keys do after the prefix.
+
+use crate::keys::{Code, Context, Input, Key, Operation};
+use crate::regions::Scene;
+use crate::viewer::{Asked, Kind, Pending, Viewer};
+
+impl Viewer {
+    pub(crate) fn prefixed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
+        let context = self.context();
+        if self.bindings.operation(context, key) == Some(Operation::Prefix) {
+            // Twice is the key itself.
+            return match context {
+                Context::Live => Some(Asked::Input(Input::Key(key))),
+                Context::Modal => Some(Asked::ToTool(Input::Key(key))),
+                _ => None,
+            };
+        }
+        let is_live = self.kind == Kind::Live;
+        match self.bindings.operation(Context::Prefix, key) {
+            Some(Operation::Detach) => return Some(if is_live { Asked::Detach } else { Asked::Quit }),
+            Some(Operation::EndSession) if is_live => self.ask_for_end(),
+            Some(Operation::EndSession) => return Some(Asked::Quit),
+            Some(Operation::Scroll) if self.modal.is_some() => {
+                self.scroll_tool(key.code == Code::PageUp, scene);
+            }
+            Some(Operation::Scroll) => {
+                self.close_entry();
+                self.is_live = false;
+                if key.code == Code::PageUp {
+                    self.pager.operate(Operation::PageUp, scene.document);
+                }
+            }
+            Some(Operation::EntryUp) => {
+                self.modal = None;
+                self.entry_up(scene);
+            }
+            Some(Operation::EntryDown) => {
+                self.modal = None;
+                self.entry_down(scene);
+            }
+            Some(Operation::Snapshot) => return self.snapshot(),
+            Some(Operation::Tools) => self.turn_tools(),
+            Some(Operation::GoToBranch) => return Some(Asked::GoToBranch),
+            Some(Operation::Copy) => return self.copied(scene),
+            Some(Operation::Dismiss) => return self.dismissed(),
+            Some(Operation::Help) => self.help = Some(0),
+            _ if key == Key::plain(Code::Esc) => self.back_to_list(),
+            _ => {
+                let name = |key: Option<&String>| key.cloned().unwrap_or_default();
+                let prefix = name(self.bindings.keys_in(context, Operation::Prefix).first());
+                let help = name(self.bindings.keys_in(Context::Prefix, Operation::Help).first());
+                self.tell(&format!("'{key}' means nothing after {prefix}; '{help}' shows what does"));
+            }
+        }
+        None
+    }
+
+    /// Asks whether the program is to be ended, where that can be done.
+    pub(crate) fn ask_for_end(&mut self) {
+        match self.read_only {
+            true => self.tell(&self.told_read_only()),
+            false => self.pending = Pending::Confirm,
+        }
+    }
+
+    pub(crate) fn confirmed(&mut self, key: Key) -> Option<Asked> {
+        if matches!(key.code, Code::Char('y' | 'Y')) && !key.ctrl && !key.alt {
+            return Some(Asked::End);
+        }
+        self.tell("it goes on");
+        None
+    }
+}

@@ -1,0 +1,234 @@
+//! A viewer at work on the user's terminal: what it shows and when, what is typed into it, what goes on beside it. The same for a program
+//! that runs and for a recording.
+
+use anyhow::Context;
+use nerve_term::event::Size;
+use nerve_term::keys::Input;
+use nerve_term::terminal::TerminalState;
+use nerve_view::document::Document;
+use nerve_view::draw::{Facts, Gutter, Layout, draw};
+use nerve_view::regions::{Places, Scene};
+use nerve_view::timeline::Timeline;
+use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
+use tokio::time::Instant;
+
+use super::background::{Beside, Turn};
+use crate::tty::pacing::{Pacing, until};
+use crate::tty::signals::{Signalled, Signals};
+use crate::tty::{Cursor, Tty, Typed};
+
+/// The user's terminal, and the signals that come from there. Dropping it gives the terminal back.
+pub(crate) struct Seat {
+    pub(crate) tty: Tty,
+    signals: Signals,
+}
+
+/// What is to be done at the user's terminal.
+pub(crate) enum Heard {
+    /// To leave: the signal's number.
+    End(u8),
+    /// To take this.
+    Input(Input),
+    /// To leave: nobody can type any more.
+    Gone,
+    /// To draw.
+    Due,
+}
+
+/// What a recording has besides what is shown of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) timeline: &'a Timeline,
+    /// Its end, while another moment is shown.
+    pub(crate) end: Option<&'a TerminalState>,
+    /// All of it is read: what was written before the first line of its end is known.
+    pub(crate) is_whole: bool,
+}
+
+/// See the module.
+pub(crate) struct Showing {
+    pub(crate) viewer: Viewer,
+    pub(crate) beside: Beside,
+    gutter: Gutter,
+    coloured: bool,
+    pub(crate) pacing: Pacing,
+    places: Places,
+    /// A search goes on: [`Showing::work`] is to be called as soon as nothing else is to be done.
+    pub(crate) works: bool,
+}
+
+impl Seat {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// It is none, or gone; signals cannot be listened for.
+    pub(crate) fn take() -> anyhow::Result<Seat> {
+        // Heard before the terminal has to be given back.
+        let signals = Signals::listen()?;
+        Ok(Seat { tty: Tty::enter().context("cannot use the terminal")?, signals })
+    }
+}
+
+impl Showing {
+    /// Of nothing yet.
+    pub(crate) fn new(viewer: Viewer, beside: Beside, gutter: Gutter, coloured: bool) -> Showing {
+        let mut pacing = Pacing::default();
+        pacing.change();
+        Showing { viewer, beside, gutter, coloured, pacing, places: Places::default(), works: false }
+    }
+
+    /// Something else is to be seen than before.
+    pub(crate) fn changed(&mut self) {
+        self.pacing.change();
+    }
+
+    /// Something to be told, until the next key.
+    pub(crate) fn tell(&mut self, message: &str) {
+        self.viewer.tell(message);
+        self.changed();
+    }
+
+    /// Draws what there is to be seen; says how large the window is.
+    pub(crate) fn draw(
+        &mut self,
+        tty: &mut Tty,
+        terminal: &TerminalState,
+        recorded: Option<Recorded<'_>>,
+        facts: &Facts,
+    ) -> Size {
+        let Showing { viewer, beside, gutter, coloured, places, works, .. } = self;
+        beside.keep(viewer);
+        let kind = viewer.kind();
+        let (timeline, end) = in_time(recorded);
+        let document = known_to(recorded, document(kind, terminal));
+        let shown = beside.terminal(terminal);
+        let tool = shown.map(Document::live);
+        let mut window = Size::default();
+        tty.draw(*coloured, |buffer, decorations| {
+            window = Size::new(buffer.area.width, buffer.area.height);
+            let layout = Layout::of(kind, buffer.area, terminal.size(), *gutter);
+            *places = layout.places(viewer, shown.map(TerminalState::size), facts.abilities);
+            viewer.arrange(places);
+            viewer.sees(&document);
+            *works = viewer.work(&document);
+            if let Some(tool) = &tool {
+                viewer.sees_tool(tool);
+                *works |= viewer.work_tool(tool);
+            }
+            let scene =
+                Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, *places) };
+            let drawn = draw(viewer, &scene, facts, &layout, buffer, decorations);
+            let style = match viewer.mode() {
+                Mode::Live => terminal.cursor_style(),
+                Mode::Tool => shown.map_or(0, TerminalState::cursor_style),
+                _ => 0,
+            };
+            drawn.cursor.map(|(col, row)| Cursor { col, row, style })
+        });
+        self.pacing.drew(Instant::now());
+        window
+    }
+
+    /// Takes what somebody does; what comes of it that the viewer cannot do.
+    pub(crate) fn input(
+        &mut self,
+        input: Input,
+        terminal: &TerminalState,
+        recorded: Option<Recorded<'_>>,
+    ) -> Option<Asked> {
+        let before = self.viewer.told();
+        let document = known_to(recorded, document(self.viewer.kind(), terminal));
+        let tool = self.beside.terminal(terminal).map(Document::live);
+        let (timeline, end) = in_time(recorded);
+        let scene =
+            Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
+        let asked = self.viewer.input(input, &scene);
+        // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
+        if !matches!(asked, Some(Asked::Input(_))) || self.viewer.told() != before {
+            self.pacing.change();
+        }
+        asked
+    }
+
+    /// Does what is the same wherever it is asked; gives back the rest.
+    pub(crate) fn done(&mut self, asked: Asked, tty: &mut Tty) -> Option<Asked> {
+        match asked {
+            Asked::Copy(text) => {
+                tty.copy(&text);
+                self.viewer.tell("copied");
+            }
+            Asked::Redraw => tty.redraw(),
+            Asked::Tool(id) => self.beside.show(id),
+            // It is off the list already, which is nobody else's.
+            Asked::Dismiss(_) => {}
+            Asked::Branch(submission) => self.beside.branch(submission, &mut self.viewer),
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Something has happened beside it.
+    pub(crate) fn turned(&mut self, turn: Turn) {
+        self.beside.apply(turn, &mut self.viewer);
+        self.changed();
+    }
+
+    /// Goes on with a search, a piece of it.
+    pub(crate) fn work(&mut self, terminal: &TerminalState) {
+        self.works = self.viewer.work(&document(self.viewer.kind(), terminal));
+        if let Some(tool) = self.beside.terminal(terminal) {
+            self.works |= self.viewer.work_tool(&Document::live(tool));
+        }
+        self.changed();
+    }
+}
+
+/// What is to be done next at the terminal. May be dropped and called again.
+pub(crate) async fn heard(pacing: &mut Pacing, seat: &mut Seat) -> Heard {
+    loop {
+        let now = Instant::now();
+        let frame = pacing.due(now);
+        let is_due = frame.is_some_and(|due| due <= now);
+        if is_due && seat.tty.is_free() {
+            return Heard::Due;
+        }
+        tokio::select! {
+            biased;
+            signalled = seat.signals.next() => match signalled {
+                Signalled::End(number) => return Heard::End(number),
+                Signalled::Size => pacing.change(),
+            },
+            typed = seat.tty.next(is_due) => match typed {
+                Typed::Input(input) => return Heard::Input(input),
+                Typed::Gone => return Heard::Gone,
+                Typed::Changed => pacing.change(),
+                Typed::Free => {}
+            },
+            () = until(frame), if !is_due => {}
+        }
+    }
+}
+
+fn document(kind: Kind, terminal: &TerminalState) -> Document<'_> {
+    match kind {
+        Kind::Live => Document::live(terminal),
+        Kind::After => Document::of(terminal),
+    }
+}
+
+fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
+    let Some(recorded) = recorded else { return (None, None) };
+    let end = recorded.end.map(Document::of).map(|end| match recorded.is_whole {
+        true => end,
+        false => end.without_begin(),
+    });
+    (Some(recorded.timeline), end)
+}
+
+/// What is shown, which is the end unless that is elsewhere.
+fn known_to<'a>(recorded: Option<Recorded<'_>>, document: Document<'a>) -> Document<'a> {
+    match recorded {
+        Some(Recorded { end: None, is_whole: false, .. }) => document.without_begin(),
+        _ => document,
+    }
+}
