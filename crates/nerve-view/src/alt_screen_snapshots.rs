@@ -3,9 +3,9 @@
 
 use crate::document::Document;
 use crate::keys::Operation;
-use crate::regions::Scene;
+use crate::regions::FrameContext;
 use crate::task_entry::Target;
-use crate::viewer::{Asked, Kind, Viewer};
+use crate::viewer::{Effect, Source, Viewer};
 
 /// A place on the way from snapshot to snapshot: the moment of one, or a line with some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,25 +39,25 @@ fn stops(document: &Document<'_>) -> Vec<Stop> {
 impl Viewer {
     /// What knows the snapshots that there are to be gone to: the recording's end, where a moment with a full-screen program is shown. Any
     /// other moment knows its own.
-    pub(crate) fn known<'a>(&self, scene: &Scene<'a>) -> &'a Document<'a> {
-        let is_known_there = self.visited.is_some() || scene.document.screen_start().is_some();
-        scene.end.filter(|_| is_known_there).unwrap_or(scene.document)
+    pub(crate) fn known<'a>(&self, frame: &FrameContext<'a>) -> &'a Document<'a> {
+        let is_known_there = self.visited.is_some() || frame.document.screen_start().is_some();
+        frame.end.filter(|_| is_known_there).unwrap_or(frame.document)
     }
 
     /// Why no snapshot is above, in words. A moment that was jumped to has not all lines that were written before it.
-    pub(crate) fn none_above(&self, scene: &Scene<'_>) -> &'static str {
-        let known = self.known(scene);
-        match self.lacks_snapshots(scene) && !known.lacks_begin() {
+    pub(crate) fn none_above(&self, frame: &FrameContext<'_>) -> &'static str {
+        let known = self.known(frame);
+        match self.lacks_snapshots(frame) && !known.lacks_begin() {
             true => "earlier snapshots are on lines that only the recording's end shows",
-            false => known.none_above(self.kind == Kind::After),
+            false => known.none_above(self.source == Source::Recording),
         }
     }
 
     /// There are snapshots before what is known here.
-    pub(crate) fn lacks_snapshots(&self, scene: &Scene<'_>) -> bool {
-        let known = self.known(scene);
+    pub(crate) fn lacks_snapshots(&self, frame: &FrameContext<'_>) -> bool {
+        let known = self.known(frame);
         let before = |document: &Document<'_>| document.snapshots_before(known.offset());
-        known.lacks_begin() || scene.end.is_some_and(|end| before(end) > before(known))
+        known.lacks_begin() || frame.end.is_some_and(|end| before(end) > before(known))
     }
 
     /// The snapshot that one is at: that of the task entry, or the one whose moment is shown.
@@ -70,26 +70,26 @@ impl Viewer {
     }
 
     /// What is shown is a full-screen program at a moment.
-    pub(crate) fn is_on_screen_of_moment(&self, scene: &Scene<'_>) -> bool {
-        (self.visited.is_some() || scene.end.is_some()) && scene.document.screen_start().is_some()
+    pub(crate) fn is_on_screen_of_moment(&self, frame: &FrameContext<'_>) -> bool {
+        (self.visited.is_some() || frame.end.is_some()) && frame.document.screen_start().is_some()
     }
 
     /// To the moment of a snapshot: its screen is at the end of what is shown then.
     pub(crate) fn visit(&mut self, id: u64) {
-        self.pager.unfilter();
+        self.pager.clear_filter();
         self.pager.going();
-        self.pager.forget_found();
+        self.pager.clear_found();
         self.pager.viewport.go_to_end();
         if self.visited.replace(id) != Some(id) {
-            self.asks = Some(Asked::Visit(Some(id)));
+            self.asks = Some(Effect::SeekSnapshot(Some(id)));
         }
     }
 
     /// From the moment of a snapshot back to the recording's end.
     pub(crate) fn end_visit(&mut self) {
         if self.visited.take().is_some() {
-            self.asks = Some(Asked::Visit(None));
-            self.pager.forget_found();
+            self.asks = Some(Effect::SeekSnapshot(None));
+            self.pager.clear_found();
             self.pager.viewport.go_to_end();
         }
     }
@@ -97,7 +97,7 @@ impl Viewer {
     /// Another moment is asked for: what stood at that of a snapshot, or at the end, does not stand there any more. A task entry's text is kept.
     pub(crate) fn forget_visit(&mut self) {
         self.visited = None;
-        self.pager.forget_found();
+        self.pager.clear_found();
         if let Some(Target::Moment { .. } | Target::End) = self.entry.target {
             self.entry.target = None;
             self.pager.viewport.close_entry();
@@ -105,21 +105,21 @@ impl Viewer {
     }
 
     /// To the lines of what knows the snapshots.
-    pub(crate) fn go_to_known_lines(&mut self, scene: &Scene<'_>) {
-        let is_elsewhere = scene.end.is_some_and(|end| std::ptr::eq(end, self.known(scene)));
+    pub(crate) fn go_to_known_lines(&mut self, frame: &FrameContext<'_>) {
+        let is_elsewhere = frame.end.is_some_and(|end| std::ptr::eq(end, self.known(frame)));
         if is_elsewhere || self.visited.is_some() {
             self.visited = None;
-            self.asks = Some(Asked::Visit(None));
-            self.pager.forget_found();
-            self.pager.sees(scene.end.unwrap_or(scene.document));
+            self.asks = Some(Effect::SeekSnapshot(None));
+            self.pager.clear_found();
+            self.pager.sees(frame.end.unwrap_or(frame.document));
         }
     }
 
     /// The snapshot of a line: its own, else the last one before it; of a full-screen program's line the one that was taken last till then.
-    pub(crate) fn snapshot_of(&self, line: u64, scene: &Scene<'_>) -> Option<(u64, u64)> {
-        let document = scene.document;
+    pub(crate) fn snapshot_of(&self, line: u64, frame: &FrameContext<'_>) -> Option<(u64, u64)> {
+        let document = frame.document;
         let is_on_screen = document.screen_start().is_some_and(|start| line >= start);
-        let found = match (self.visited, scene.end) {
+        let found = match (self.visited, frame.end) {
             (Some(id), _) if is_on_screen => return Some((line, id)),
             (None, Some(end)) if is_on_screen => end.latest_until(document.offset()),
             _ => document.snapshot_at(line),
@@ -128,23 +128,23 @@ impl Viewer {
     }
 
     /// To the next snapshot or the one before.
-    pub(crate) fn go_to_snapshot(&mut self, operation: Operation, scene: &Scene<'_>) {
-        let known = self.known(scene);
+    pub(crate) fn go_to_snapshot(&mut self, operation: Operation, frame: &FrameContext<'_>) {
+        let known = self.known(frame);
         let stops = stops(known);
         if !stops.iter().any(|stop| stop.is_moment) {
-            self.pager.operate(operation, scene.document);
+            self.pager.operate(operation, frame.document);
             if operation == Operation::PreviousSnapshot
                 && self.pager.message.is_some()
-                && self.lacks_snapshots(scene)
+                && self.lacks_snapshots(frame)
             {
-                self.pager.tell(self.none_above(scene));
+                self.pager.tell(self.none_above(frame));
             }
             return;
         }
         let is_down = operation == Operation::NextSnapshot;
         let more = usize::try_from(self.pager.number.take().unwrap_or(1).max(1) - 1).unwrap_or(usize::MAX);
         self.pager.along = None;
-        let (above, below) = self.beside(&stops, scene);
+        let (above, below) = self.beside(&stops, frame);
         let to = match is_down {
             true => below.map(|at| at.saturating_add(more).min(stops.len() - 1)),
             false => above.map(|at| at.saturating_sub(more)),
@@ -152,28 +152,28 @@ impl Viewer {
         match to.and_then(|at| stops.get(at)) {
             Some(stop) if stop.is_moment => self.visit(stop.id),
             Some(stop) => {
-                self.go_to_known_lines(scene);
+                self.go_to_known_lines(frame);
                 self.pager.go_to(stop.line);
                 self.stood = Some((stop.id, self.pager.viewport.top_line()));
             }
             None if is_down && self.visited.is_some() => self.end_visit(),
             None if is_down => self.tell("no snapshot below"),
-            None => self.tell(self.none_above(scene)),
+            None => self.tell(self.none_above(frame)),
         }
     }
 
     /// The nearest stops above where one is and below.
-    fn beside(&self, stops: &[Stop], scene: &Scene<'_>) -> (Option<usize>, Option<usize>) {
+    fn beside(&self, stops: &[Stop], frame: &FrameContext<'_>) -> (Option<usize>, Option<usize>) {
         let viewport = &self.pager.viewport;
         let stood = self.stood.filter(|(_, top)| *top == viewport.top_line()).map(|(id, _)| id);
         let at = self.visited.or(stood);
         if let Some(at) = at.and_then(|id| stops.iter().position(|stop| stop.id == id)) {
             return (at.checked_sub(1), (at + 1 < stops.len()).then_some(at + 1));
         }
-        let (line, offset) = (self.pager.here(), scene.document.offset());
+        let (line, offset) = (self.pager.here(), frame.document.offset());
         // With the program's screen in sight, one is in time where that is; else on a line: what was taken on the screen of a program that began
         // there comes after it.
-        let is_on_screen = scene.document.screen_start().is_some() && viewport.is_at_end();
+        let is_on_screen = frame.document.screen_start().is_some() && viewport.is_at_end();
         let is_above = |stop: &Stop| match stop.is_moment && is_on_screen {
             true => stop.offset <= offset,
             false => stop.line < line,

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::keys::Input;
-pub use crate::search_prompt::{Asking, Typed};
+pub use crate::search_prompt::{PromptKind, PromptView};
 
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Source {
     /// A program that runs: keys are for it.
     Live,
     /// A recording.
-    After,
+    Recording,
 }
 
 /// An instruction for a branch.
@@ -27,35 +27,35 @@ pub struct Submission {
 
 /// What somebody wants that the viewer itself cannot do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum Effect {
     /// Leave.
     Quit,
     /// Leave a program that goes on.
     Detach,
     /// End the program.
-    End,
+    EndProgram,
     /// Something for the program.
     Input(Input),
     /// Something for the tool that is shown.
-    ToTool(Input),
+    ToolInput(Input),
     /// Show this tool.
-    Tool(String),
+    ShowTool(String),
     /// This one is not to be listed any more.
-    Dismiss(String),
+    DismissTool(String),
     /// A text for the clipboard.
     Copy(String),
     /// Branch.
     Branch(Submission),
     /// Take a snapshot of what runs.
-    Snapshot,
+    TakeSnapshot,
     /// Leave for the branch that was made last.
-    GoToBranch,
+    SwitchToBranch,
     /// To this moment of the recording.
     Seek(Duration),
     /// To the moment at which the snapshot with this id was taken, and stand there; to the recording's end, if `None`.
-    Visit(Option<u64>),
+    SeekSnapshot(Option<u64>),
     /// Play on, or stop.
-    Play,
+    TogglePlay,
     /// So many seconds on in time; back, if negative.
     Skip(i64),
     /// Twice as fast, or half as fast.
@@ -75,7 +75,7 @@ pub enum Mode {
     /// What their bindings say.
     Scrolling,
     /// A pattern is being typed.
-    Typing(Typed),
+    Prompt(PromptView),
     /// They are text for the task entry.
     Entry,
     /// The help sheet is shown, from this row of it on.

@@ -4,9 +4,9 @@ use nerve_term::event::Size;
 use ratatui::layout::Rect;
 
 use crate::help;
-use crate::regions::Places;
-use crate::status_info::Abilities;
-use crate::viewer::{Kind, Viewer};
+use crate::regions::Regions;
+use crate::status_info::Capabilities;
+use crate::viewer::{Source, Viewer};
 
 /// A window of fewer rows has no timeline, and no frame: its rows are for the lines.
 const TIMELINE_FROM: u16 = 8;
@@ -51,11 +51,13 @@ pub struct Layout {
 
 impl Layout {
     /// For a terminal of `size` in the window: a program that runs has all of it, a recording has its frame and its timeline.
-    pub fn of(kind: Kind, window: Rect, size: Size, gutter: Gutter) -> Layout {
-        match kind {
-            Kind::Live => Layout::live(window, gutter),
-            Kind::After if window.height < TIMELINE_FROM => Layout::around(window, size, gutter, (0, false)),
-            Kind::After => Layout::around(window, size, gutter, (1, true)),
+    pub fn of(source: Source, window: Rect, size: Size, gutter: Gutter) -> Layout {
+        match source {
+            Source::Live => Layout::live(window, gutter),
+            Source::Recording if window.height < TIMELINE_FROM => {
+                Layout::around(window, size, gutter, (0, false))
+            }
+            Source::Recording => Layout::around(window, size, gutter, (1, true)),
         }
     }
 
@@ -109,7 +111,7 @@ impl Layout {
     }
 
     /// Where what is, for who clicks, with what is shown above the lines; `tool` is the size of the tool's terminal that is shown.
-    pub fn places(&self, viewer: &Viewer, tool: Option<Size>, abilities: Abilities) -> Places {
+    pub fn regions(&self, viewer: &Viewer, tool: Option<Size>, capabilities: Capabilities) -> Regions {
         let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
             None => (Rect::default(), Rect::default()),
             Some(None) => {
@@ -123,12 +125,12 @@ impl Layout {
         };
         let help = match viewer.mode() {
             crate::viewer::Mode::Help(_) => {
-                help::furthest(viewer.bindings(), viewer.kind(), abilities, self.above())
+                help::furthest(viewer.bindings(), viewer.source(), capabilities, self.above())
             }
             _ => u16::MAX,
         };
         let Layout { lines, gutter, timeline, status, .. } = *self;
-        Places { lines, gutter, timeline, status, list, tool, help }
+        Regions { lines, gutter, timeline, status, list, tool, help }
     }
 
     /// What is above the timeline and the status.
@@ -195,11 +197,11 @@ mod tests {
         for (cols, rows) in (0..14).flat_map(|cols| (0..14).map(move |rows| (cols, rows))) {
             let window = Rect::new(3, 2, cols, rows);
             for gutter in [Gutter::Left, Gutter::Right, Gutter::None] {
-                for kind in [Kind::Live, Kind::After] {
-                    let layout = Layout::of(kind, window, Size::new(5, 4), gutter);
+                for source in [Source::Live, Source::Recording] {
+                    let layout = Layout::of(source, window, Size::new(5, 4), gutter);
                     let parts = [layout.lines, layout.gutter, layout.timeline, layout.status];
                     for part in parts.iter().filter(|part| !part.is_empty()) {
-                        assert_eq!(part.intersection(window), *part, "{kind:?} {gutter:?} {layout:?}");
+                        assert_eq!(part.intersection(window), *part, "{source:?} {gutter:?} {layout:?}");
                     }
                     for (at, part) in parts.iter().enumerate() {
                         assert!(parts[..at].iter().all(|other| !part.intersects(*other)), "{layout:?}");
@@ -226,7 +228,7 @@ mod tests {
     fn columns_are_for_the_lines_before_they_are_for_the_frame() {
         let lines = |cols| {
             let window = Rect::new(0, 0, cols, 24);
-            let layout = Layout::of(Kind::After, window, Size::new(79, 20), Gutter::Right);
+            let layout = Layout::of(Source::Recording, window, Size::new(79, 20), Gutter::Right);
             (layout.lines.x, layout.lines.width, layout.has_sides())
         };
         let wide = [(82, (1, 79, true)), (90, (5, 79, true))];
@@ -239,7 +241,8 @@ mod tests {
     #[test]
     fn the_timeline_and_the_frame_need_eight_rows() {
         let rows = |rows| {
-            let layout = Layout::of(Kind::After, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
+            let layout =
+                Layout::of(Source::Recording, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
             (layout.timeline.height, layout.lines.height)
         };
         assert_eq!((rows(5), rows(7), rows(8)), ((0, 4), (0, 6), (1, 4)));

@@ -7,13 +7,13 @@ const TEXT: usize = 1000;
 
 /// A line as it is typed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TypedLine {
+pub(crate) struct LineEdit {
     text: String,
     /// Bytes before the cursor: a character begins there, or the text ends.
     cursor: usize,
 }
 
-impl TypedLine {
+impl LineEdit {
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -118,7 +118,7 @@ mod tests {
 
     /// The text after these keys, `|` where the cursor is.
     fn after(text: &str, keys: &str) -> String {
-        let mut line = TypedLine::default();
+        let mut line = LineEdit::default();
         line.set(text);
         for key in keys.split_whitespace() {
             assert!(line.key(key.parse().unwrap()), "{key}");
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn it_is_one_line_without_control_characters_and_not_endless() {
-        let mut line = TypedLine::default();
+        let mut line = LineEdit::default();
         line.insert("a\tb\u{7}\nmore");
         assert_eq!(line.text(), "ab");
         line.insert(&"日".repeat(2 * TEXT));

@@ -17,7 +17,7 @@ const ROWS: usize = 3;
 pub(crate) fn rows(viewer: &Viewer, layout: &Layout) -> Vec<String> {
     let (width, status) = (usize::from(layout.status.width), layout.status);
     let above = usize::from(status.y.saturating_sub(layout.window.y)).min(ROWS);
-    let is_asked = viewer.awaits_key() || matches!(viewer.mode(), Mode::Typing(_) | Mode::Confirm);
+    let is_asked = viewer.awaits_key() || matches!(viewer.mode(), Mode::Prompt(_) | Mode::Confirm);
     match viewer.message().filter(|_| !is_asked && !status.is_empty()) {
         Some(message) if message.width() > width => wrapped(message, width, above),
         _ => Vec::new(),

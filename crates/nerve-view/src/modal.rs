@@ -2,9 +2,9 @@
 
 use crate::bindings::is_text;
 use crate::keys::{Code, Context, Input, Key, Operation, Wheel};
-use crate::regions::Scene;
+use crate::regions::FrameContext;
 use crate::tools::{Modal, Shown, Tool};
-use crate::viewer::{Asked, Viewer};
+use crate::viewer::{Effect, Viewer};
 
 /// Told of a tool that has ended while somebody typed into it.
 const UNHEARD: &str = "it has ended: text goes nowhere until Enter or an arrow; Esc goes back to the list";
@@ -77,10 +77,10 @@ impl Viewer {
     }
 
     /// What goes to the tool that is shown may be part of a text: a key that is none does not make one.
-    pub(crate) fn note_typing(&mut self, asked: Option<&Asked>) {
+    pub(crate) fn note_typing(&mut self, asked: Option<&Effect>) {
         let is_typed = match asked {
-            Some(Asked::ToTool(Input::Key(key))) => is_typed(*key),
-            Some(Asked::ToTool(Input::Paste(_))) => true,
+            Some(Effect::ToolInput(Input::Key(key))) => is_typed(*key),
+            Some(Effect::ToolInput(Input::Paste(_))) => true,
             _ => false,
         };
         if let Some(Modal { shown: Some(shown), .. }) = &mut self.modal {
@@ -114,7 +114,7 @@ impl Viewer {
         self.tell(if goes_on { UNHEARD } else { "it has ended: from here on keys go through what it wrote" });
     }
 
-    pub(crate) fn listed(&mut self, operation: Option<Operation>) -> Option<Asked> {
+    pub(crate) fn listed(&mut self, operation: Option<Operation>) -> Option<Effect> {
         let last = self.tools.len().saturating_sub(1);
         let modal = self.modal.as_mut()?;
         match operation {
@@ -129,7 +129,7 @@ impl Viewer {
         None
     }
 
-    pub(crate) fn open_chosen(&mut self) -> Option<Asked> {
+    pub(crate) fn open_chosen(&mut self) -> Option<Effect> {
         let id = self.chosen_tool()?.id.clone();
         let modal = self.modal.as_mut()?;
         modal.shown = Some(Shown::new(&id));
@@ -137,10 +137,10 @@ impl Viewer {
         if let Some(hint) = self.tools.reader(&id).hint().filter(|_| runs) {
             self.tell(hint);
         }
-        Some(Asked::Tool(id))
+        Some(Effect::ShowTool(id))
     }
 
-    pub(crate) fn dismissed(&mut self) -> Option<Asked> {
+    pub(crate) fn dismissed(&mut self) -> Option<Effect> {
         let Some(id) = self.chosen_tool().map(|tool| tool.id.clone()) else {
             self.tell("no tool is shown");
             return None;
@@ -150,12 +150,12 @@ impl Viewer {
             return None;
         }
         self.settle_modal(None);
-        Some(Asked::Dismiss(id))
+        Some(Effect::DismissTool(id))
     }
 
     /// Keys go through what the tool wrote, from a window further up if `by_page`.
-    pub(crate) fn scroll_tool(&mut self, by_page: bool, scene: &Scene<'_>) {
-        let document = self.in_front(scene);
+    pub(crate) fn scroll_tool(&mut self, by_page: bool, frame: &FrameContext<'_>) {
+        let document = self.in_front(frame);
         let Some(Modal { shown: Some(shown), .. }) = &mut self.modal else {
             self.tell("no tool is shown");
             return;
@@ -174,7 +174,7 @@ impl Viewer {
             Some(shown) if runs && shown.scrolls => {
                 shown.scrolls = false;
                 shown.pager.search = None;
-                shown.pager.unfilter();
+                shown.pager.clear_filter();
                 shown.pager.viewport.go_to_end();
             }
             _ => modal.shown = None,

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use crate::document::Document;
 use crate::keys::{Button, Context, Input, Mouse, MouseAct, Wheel};
 use crate::pager::Pager;
-use crate::regions::{Scene, within};
+use crate::regions::{FrameContext, within};
 use crate::task_entry::Target;
 use crate::tools::Modal;
-use crate::viewer::{Asked, Kind, Pending, Viewer};
+use crate::viewer::{Effect, Pending, Source, Viewer};
 use crate::viewport::Row;
 
 /// Lines that a step of the wheel moves.
@@ -30,7 +30,7 @@ enum Owner {
 }
 
 impl Viewer {
-    pub(crate) fn moused(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+    pub(crate) fn moused(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         if !matches!(mouse.what, MouseAct::Move(_) | MouseAct::Release(_)) {
             self.disarm();
             // A question that was clicked away from is not answered by what is typed next.
@@ -38,21 +38,21 @@ impl Viewer {
         }
         if let Some(owner) = self.owner(mouse) {
             let shown = self.modal.as_ref().and_then(|modal| modal.shown.as_ref());
-            return match (owner, shown, scene.tool) {
+            return match (owner, shown, frame.tool) {
                 (Owner::Program, ..) => {
-                    dragged(mouse, scene.places.lines, &self.pager, scene.document).map(Asked::Input)
+                    dragged(mouse, frame.regions.lines, &self.pager, frame.document).map(Effect::Input)
                 }
                 (Owner::Tool, Some(shown), Some(tool)) => {
-                    dragged(mouse, scene.places.tool, &shown.pager, tool).map(Asked::ToTool)
+                    dragged(mouse, frame.regions.tool, &shown.pager, tool).map(Effect::ToolInput)
                 }
                 (Owner::Tool | Owner::Viewer, ..) => None,
             };
         }
-        let asked = self.moused_freely(mouse, scene);
+        let asked = self.moused_freely(mouse, frame);
         if let MouseAct::Press(button) = mouse.what {
             let by = match &asked {
-                Some(Asked::Input(_)) => Owner::Program,
-                Some(Asked::ToTool(_)) => Owner::Tool,
+                Some(Effect::Input(_)) => Owner::Program,
+                Some(Effect::ToolInput(_)) => Owner::Tool,
                 _ => Owner::Viewer,
             };
             self.held = Some(Held { button, by });
@@ -83,7 +83,7 @@ impl Viewer {
     }
 
     /// While no button is held.
-    fn moused_freely(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+    fn moused_freely(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         if self.help.is_some() {
             if let Some((_, lines)) = wheel(mouse) {
                 self.turned(lines);
@@ -91,20 +91,20 @@ impl Viewer {
             return None;
         }
         if self.modal.is_some() {
-            return self.moused_in_modal(mouse, scene);
+            return self.moused_in_modal(mouse, frame);
         }
-        if let Some(input) = self.for_program(mouse, scene) {
-            return Some(Asked::Input(input));
+        if let Some(input) = self.for_program(mouse, frame) {
+            return Some(Effect::Input(input));
         }
         match mouse.what {
             MouseAct::Wheel(Wheel::Left) => self.pager.left = self.pager.left.saturating_sub(3),
             MouseAct::Wheel(Wheel::Right) => {
-                let furthest = self.pager.furthest(scene.document);
+                let furthest = self.pager.furthest(frame.document);
                 self.pager.left = self.pager.left.saturating_add(3).min(furthest);
             }
             MouseAct::Wheel(_) => self.turned(wheel(mouse)?.1),
             MouseAct::Press(Button::Left) if self.pager.prompt.is_none() => {
-                return self.clicked(mouse, scene);
+                return self.clicked(mouse, frame);
             }
             _ => {}
         }
@@ -128,32 +128,32 @@ impl Viewer {
         self.pager.viewport.scroll(lines);
         // Who scrolls back down to a program that runs wants to type.
         let is_scrolling = self.context() == Context::Scroll && self.pager.prompt.is_none();
-        if self.kind == Kind::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
+        if self.source == Source::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
             self.go_live();
         }
     }
 
     /// As the program has it that runs in the window, if it is for it: what is over its screen, if it asked for the mouse, and the wheel of a
     /// full-screen program, which is cursor keys for it.
-    fn for_program(&self, mouse: Mouse, scene: &Scene<'_>) -> Option<Input> {
+    fn for_program(&self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Input> {
         if self.context() != Context::Live || self.pager.prompt.is_some() {
             return None;
         }
-        let modes = scene.document.modes();
+        let modes = frame.document.modes();
         let is_wheel = matches!(mouse.what, MouseAct::Wheel(_));
         if modes.mouse.is_none() && !(is_wheel && modes.alternate) {
             return None;
         }
-        translated(mouse, scene.places.lines, &self.pager, scene.document)
+        translated(mouse, frame.regions.lines, &self.pager, frame.document)
     }
 
-    fn clicked(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
-        let places = &scene.places;
-        if let Some((col, _)) = within(places.timeline, mouse.col, mouse.row) {
-            return self.clicked_time(col, scene);
+    fn clicked(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
+        let regions = &frame.regions;
+        if let Some((col, _)) = within(regions.timeline, mouse.col, mouse.row) {
+            return self.clicked_time(col, frame);
         }
-        let in_gutter = within(places.gutter, mouse.col, mouse.row).map(|(_, row)| row);
-        let in_lines = within(places.lines, mouse.col, mouse.row);
+        let in_gutter = within(regions.gutter, mouse.col, mouse.row).map(|(_, row)| row);
+        let in_lines = within(regions.lines, mouse.col, mouse.row);
         let row = in_gutter.or(in_lines.map(|(_, row)| row))?;
         let shown = self.pager.viewport.rows().nth(row.into())?;
         match (shown, in_lines) {
@@ -164,14 +164,14 @@ impl Viewer {
             (Row::Entry(_), None) => {}
             (Row::Line { number, .. }, _) => {
                 // Who clicks at a window to type into it wants nothing else, unless there is a mark.
-                let is_meant = in_gutter.is_some() || scene.document.has_snapshot(number);
+                let is_meant = in_gutter.is_some() || frame.document.has_snapshot(number);
                 if self.context() != Context::Live || is_meant {
-                    self.insert_at(number, scene);
+                    self.insert_at(number, frame);
                 }
             }
             (Row::Blank, _) if self.context() != Context::Live => {
                 if let Some(line) = self.pager.last_line() {
-                    self.insert_at(line, scene);
+                    self.insert_at(line, frame);
                 }
             }
             (Row::Blank, _) => {}
@@ -180,10 +180,10 @@ impl Viewer {
     }
 
     /// A click on a column of the timeline, 0-based. On the mark of a snapshot that has no line of its own it is that snapshot that is gone to.
-    fn clicked_time(&mut self, col: u16, scene: &Scene<'_>) -> Option<Asked> {
-        let (timeline, width) = (scene.timeline?, scene.places.timeline.width);
+    fn clicked_time(&mut self, col: u16, frame: &FrameContext<'_>) -> Option<Effect> {
+        let (timeline, width) = (frame.timeline?, frame.regions.timeline.width);
         let marked = timeline.snapshot_at(col, width);
-        match marked.filter(|id| self.is_before_end(*id, scene.whole())) {
+        match marked.filter(|id| self.is_before_end(*id, frame.whole())) {
             Some(id) if self.entry.target.is_some() => self.enter_moment(id),
             Some(id) => self.visit(id),
             None => {
@@ -193,21 +193,21 @@ impl Viewer {
                     self.forget_visit();
                 }
                 self.pager.viewport.go_to_end();
-                return Some(Asked::Seek(to));
+                return Some(Effect::Seek(to));
             }
         }
         None
     }
 
-    fn moused_in_modal(&mut self, mouse: Mouse, scene: &Scene<'_>) -> Option<Asked> {
+    fn moused_in_modal(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         let context = self.context();
         let modal = self.modal.as_mut()?;
-        if let (Some(Modal { shown: Some(shown), .. }), Some(tool)) = (Some(&*modal), scene.tool)
+        if let (Some(Modal { shown: Some(shown), .. }), Some(tool)) = (Some(&*modal), frame.tool)
             && context == Context::Modal
             && tool.modes().mouse.is_some()
-            && let Some(input) = translated(mouse, scene.places.tool, &shown.pager, tool)
+            && let Some(input) = translated(mouse, frame.regions.tool, &shown.pager, tool)
         {
-            return Some(Asked::ToTool(input));
+            return Some(Effect::ToolInput(input));
         }
         if let Some((way, lines)) = wheel(mouse) {
             self.wheel_in_modal(way, lines);
@@ -216,9 +216,9 @@ impl Viewer {
         let is_press = mouse.what == MouseAct::Press(Button::Left);
         if is_press
             && context == Context::List
-            && let Some((_, row)) = within(scene.places.list, mouse.col, mouse.row)
+            && let Some((_, row)) = within(frame.regions.list, mouse.col, mouse.row)
         {
-            let row = modal.first_row(scene.places.list.height) + usize::from(row);
+            let row = modal.first_row(frame.regions.list.height) + usize::from(row);
             if row < self.tools.listed().len() {
                 modal.row = row;
                 return self.open_chosen();

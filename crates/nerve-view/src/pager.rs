@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::bookmarks::{Awaited, Marks};
 use crate::document::Document;
-use crate::effect::Kind;
-use crate::filter::Filter;
+use crate::effect::Source;
+use crate::filter::LineFilter;
 use crate::follow::Along;
 use crate::keys::{Code, Key, Operation};
 use crate::search::Direction;
-use crate::search::session::Search;
-use crate::search_prompt::{Asking, History, Prompt};
+use crate::search::session::SearchSession;
+use crate::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
 use crate::viewport::{Row, Viewport};
 
 /// The largest number that is typed before a key.
@@ -35,15 +35,15 @@ pub struct Pager {
     sideways: Option<u16>,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) marks: Marks,
-    pub(crate) search: Option<Search>,
+    pub(crate) search: Option<SearchSession>,
     /// The lines that are to be seen, where those are not all.
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<LineFilter>,
     /// Going along with what is written.
     pub(crate) along: Option<Along>,
     /// A pattern is being typed.
-    pub(crate) prompt: Option<Prompt>,
+    pub(crate) prompt: Option<SearchPrompt>,
     /// Patterns that were typed.
-    pub(crate) history: History,
+    pub(crate) history: PatternHistory,
     /// Something to be told.
     pub(crate) message: Option<String>,
     /// Other moments of what is shown can be gone to.
@@ -67,7 +67,7 @@ impl Default for Pager {
             filter: None,
             along: None,
             prompt: None,
-            history: History::default(),
+            history: PatternHistory::default(),
             message: None,
             has_moments: false,
         }
@@ -76,8 +76,8 @@ impl Default for Pager {
 
 impl Pager {
     /// On a program that runs, or on a recording.
-    pub(crate) fn of(kind: Kind) -> Pager {
-        Pager { has_moments: kind == Kind::After, ..Pager::default() }
+    pub(crate) fn of(source: Source) -> Pager {
+        Pager { has_moments: source == Source::Recording, ..Pager::default() }
     }
 
     /// Which lines are in the window.
@@ -111,7 +111,7 @@ impl Pager {
         self.screen_start = document.screen_start();
         let cursor = document.cursor().map(|(line, ..)| line);
         self.viewport.keep(document.screen_start().zip(cursor));
-        self.sift(document);
+        self.update_filter(document);
         self.go_along(document);
         self.left = self.left.min(self.furthest(document));
     }
@@ -205,12 +205,12 @@ impl Pager {
             }
             Operation::RightEnd => self.left = self.furthest(document),
             Operation::LeftEnd => self.left = 0,
-            Operation::SearchDown => self.type_pattern(Asking::Search(Direction::Down), times),
-            Operation::SearchUp => self.type_pattern(Asking::Search(Direction::Up), times),
-            Operation::Filter => self.type_pattern(Asking::Filter, 1),
-            Operation::Next => self.again(false, times, document),
-            Operation::Previous => self.again(true, times, document),
-            Operation::Unlight => self.unlight(true),
+            Operation::SearchDown => self.open_prompt(PromptKind::Search(Direction::Down), times),
+            Operation::SearchUp => self.open_prompt(PromptKind::Search(Direction::Up), times),
+            Operation::Filter => self.open_prompt(PromptKind::Filter, 1),
+            Operation::Next => self.repeat_search(false, times, document),
+            Operation::Previous => self.repeat_search(true, times, document),
+            Operation::Unlight => self.toggle_highlight(true),
             Operation::Forget => self.search = None,
             Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
             Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),

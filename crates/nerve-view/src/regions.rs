@@ -7,7 +7,7 @@ use crate::timeline::Timeline;
 
 /// Where things are in the window; what is not shown is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Places {
+pub struct Regions {
     /// The lines, and the task entry between them.
     pub lines: Rect,
     /// The column beside them that marks snapshots.
@@ -26,7 +26,7 @@ pub struct Places {
 
 /// What somebody has before him when he does something.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct FrameContext<'a> {
     /// What the window is on.
     pub document: &'a Document<'a>,
     /// The end of the recording of which `document` is another moment; `None` where that is no other moment.
@@ -36,13 +36,13 @@ pub struct Scene<'a> {
     /// The recording's time.
     pub timeline: Option<&'a Timeline>,
     /// Where it all is.
-    pub places: Places,
+    pub regions: Regions,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> FrameContext<'a> {
     /// Of lines that have the whole place.
-    pub fn of(document: &'a Document<'a>, places: Places) -> Scene<'a> {
-        Scene { document, end: None, tool: None, timeline: None, places }
+    pub fn of(document: &'a Document<'a>, regions: Regions) -> FrameContext<'a> {
+        FrameContext { document, end: None, tool: None, timeline: None, regions }
     }
 
     /// What knows all snapshots.

@@ -3,9 +3,9 @@
 mod keys;
 
 use crate::keys::{Code, Key};
-use crate::line_edit::TypedLine;
-use crate::search::session::Search;
-use crate::search::{Direction, How, Pattern};
+use crate::line_edit::LineEdit;
+use crate::search::session::SearchSession;
+use crate::search::{Direction, Pattern, PatternOptions};
 use crate::viewport::Place;
 
 /// Patterns that are remembered.
@@ -13,7 +13,7 @@ const REMEMBERED: usize = 100;
 
 /// What a pattern is typed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum PromptKind {
     /// To go to lines with it.
     Search(Direction),
     /// To see only these.
@@ -22,9 +22,9 @@ pub enum Asking {
 
 /// A pattern as it is typed, to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Typed {
+pub struct PromptView {
     /// What for.
-    pub what: Asking,
+    pub kind: PromptKind,
     /// What stands before it: how it is meant, and its sign.
     pub sign: String,
     /// What was typed so far.
@@ -37,42 +37,42 @@ pub struct Typed {
 
 /// The same with where one was before.
 #[derive(Debug, Clone)]
-pub(crate) struct Prompt {
-    pub(crate) what: Asking,
-    pub(crate) line: TypedLine,
-    pub(crate) how: How,
+pub(crate) struct SearchPrompt {
+    pub(crate) kind: PromptKind,
+    pub(crate) line: LineEdit,
+    pub(crate) options: PatternOptions,
     /// From the first line on, or from the last one upwards.
-    pub(crate) from_far: bool,
+    pub(crate) from_end: bool,
     /// Matches are lit, and the window stays.
-    pub(crate) keeps: bool,
+    pub(crate) stays: bool,
     /// Which match is to be gone to, 1-based.
     pub(crate) times: i64,
     /// Where the window stood before.
     pub(crate) origin: Place,
     /// What was looked for before.
-    pub(crate) last: Option<Search>,
+    pub(crate) last: Option<SearchSession>,
     /// What was typed before patterns were recalled, and which of those that begin with it is shown: 0 is the newest.
     recalled: Option<(String, usize)>,
 }
 
 /// What a key did to a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum PromptOutcome {
     /// It may be another one.
     Edited,
     /// It is to be used.
-    Entered,
+    Submitted,
     /// It is not wanted any more.
-    GaveUp,
+    Cancelled,
     /// Nothing.
-    Nothing,
+    Ignored,
 }
 
 /// Patterns that were used, oldest first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct History(Vec<String>);
+pub(crate) struct PatternHistory(Vec<String>);
 
-impl History {
+impl PatternHistory {
     pub(crate) fn add(&mut self, text: &str) {
         self.0.retain(|known| known != text);
         self.0.push(text.to_string());
@@ -85,10 +85,25 @@ impl History {
     }
 }
 
-impl Prompt {
-    pub(crate) fn new(what: Asking, times: i64, origin: Place, last: Option<Search>) -> Prompt {
-        let (line, how) = (TypedLine::default(), How::default());
-        Prompt { what, line, how, from_far: false, keeps: false, times, origin, last, recalled: None }
+impl SearchPrompt {
+    pub(crate) fn new(
+        kind: PromptKind,
+        times: i64,
+        origin: Place,
+        last: Option<SearchSession>,
+    ) -> SearchPrompt {
+        let (line, options) = (LineEdit::default(), PatternOptions::default());
+        SearchPrompt {
+            kind,
+            line,
+            options,
+            from_end: false,
+            stays: false,
+            times,
+            origin,
+            last,
+            recalled: None,
+        }
     }
 
     /// Lines have other numbers.
@@ -99,71 +114,71 @@ impl Prompt {
 
     /// The pattern so far; `None` while there is none.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
-        Pattern::with(self.line.text(), self.how)
+        Pattern::with(self.line.text(), self.options)
     }
 
     /// As it is shown.
-    pub(crate) fn shown(&self) -> Typed {
+    pub(crate) fn shown(&self) -> PromptView {
         let words = [
-            (self.how.inverse, "not "),
-            (self.how.literal, "as it stands "),
-            (self.from_far, "from the end "),
-            (self.keeps, "here "),
+            (self.options.inverse, "not "),
+            (self.options.literal, "as it stands "),
+            (self.from_end, "from the end "),
+            (self.stays, "here "),
         ];
         let mut sign: String = words.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
-        if self.what == Asking::Search(Direction::Down) {
+        if self.kind == PromptKind::Search(Direction::Down) {
             sign = sign.replace("from the end", "from the start");
         }
-        sign.push(match self.what {
-            Asking::Search(Direction::Down) => '/',
-            Asking::Search(Direction::Up) => '?',
-            Asking::Filter => '&',
+        sign.push(match self.kind {
+            PromptKind::Search(Direction::Down) => '/',
+            PromptKind::Search(Direction::Up) => '?',
+            PromptKind::Filter => '&',
         });
         let fault = self.pattern().and_then(|pattern| pattern.fault().map(str::to_string));
         let (text, cursor) = (self.line.text().to_string(), self.line.cursor());
-        Typed { what: self.what, sign, text, cursor, fault }
+        PromptView { kind: self.kind, sign, text, cursor, fault }
     }
 
     /// Takes a key, as `less` has them.
-    pub(crate) fn key(&mut self, key: Key, history: &History) -> Did {
+    pub(crate) fn key(&mut self, key: Key, history: &PatternHistory) -> PromptOutcome {
         let is_empty = self.line.text().is_empty();
-        let is_search = matches!(self.what, Asking::Search(_));
+        let is_search = matches!(self.kind, PromptKind::Search(_));
         let ctrl = |char| key == Key::ctrl(char);
         match key.code {
-            Code::Esc => return Did::GaveUp,
-            Code::Enter => return Did::Entered,
-            _ if ctrl('c') || ctrl('g') => return Did::GaveUp,
-            _ if ctrl('m') || ctrl('j') => return Did::Entered,
-            Code::Backspace if is_empty => return self.take_back(),
-            _ if ctrl('h') && is_empty => return self.take_back(),
+            Code::Esc => return PromptOutcome::Cancelled,
+            Code::Enter => return PromptOutcome::Submitted,
+            _ if ctrl('c') || ctrl('g') => return PromptOutcome::Cancelled,
+            _ if ctrl('m') || ctrl('j') => return PromptOutcome::Submitted,
+            Code::Backspace if is_empty => return self.clear_options(),
+            _ if ctrl('h') && is_empty => return self.clear_options(),
             Code::Up => return self.recall(history, true),
             Code::Down => return self.recall(history, false),
             _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, true),
             _ if key == Key::alt('j') => return self.recall(history, false),
-            Code::Char('!') if is_empty => self.how.inverse ^= true,
-            _ if ctrl('n') => self.how.inverse ^= true,
-            _ if ctrl('r') => self.how.literal ^= true,
-            Code::Char('@') if is_empty && is_search => self.from_far ^= true,
-            _ if ctrl('f') && is_search => self.from_far ^= true,
-            _ if ctrl('k') && is_search => self.keeps ^= true,
+            Code::Char('!') if is_empty => self.options.inverse ^= true,
+            _ if ctrl('n') => self.options.inverse ^= true,
+            _ if ctrl('r') => self.options.literal ^= true,
+            Code::Char('@') if is_empty && is_search => self.from_end ^= true,
+            _ if ctrl('f') && is_search => self.from_end ^= true,
+            _ if ctrl('k') && is_search => self.stays ^= true,
             _ if self.line.key(key) => self.recalled = None,
-            _ => return Did::Nothing,
+            _ => return PromptOutcome::Ignored,
         }
-        Did::Edited
+        PromptOutcome::Edited
     }
 
     /// Nothing is typed: what was said of it is taken back, else all of it is given up.
-    fn take_back(&mut self) -> Did {
-        let plain = (How::default(), false, false);
-        if (self.how, self.from_far, self.keeps) == plain {
-            return Did::GaveUp;
+    fn clear_options(&mut self) -> PromptOutcome {
+        let plain = (PatternOptions::default(), false, false);
+        if (self.options, self.from_end, self.stays) == plain {
+            return PromptOutcome::Cancelled;
         }
-        (self.how, self.from_far, self.keeps) = plain;
-        Did::Edited
+        (self.options, self.from_end, self.stays) = plain;
+        PromptOutcome::Edited
     }
 
     /// The pattern before the one shown, or the one after it, of those that begin with what was typed.
-    fn recall(&mut self, history: &History, is_before: bool) -> Did {
+    fn recall(&mut self, history: &PatternHistory, is_before: bool) -> PromptOutcome {
         let (begin, shown) = match &self.recalled {
             Some((begin, at)) => (begin.clone(), Some(*at)),
             None => (self.line.text().to_string(), None),
@@ -172,16 +187,16 @@ impl Prompt {
             (None, true) => Some(0),
             (Some(at), true) => Some(at + 1),
             (Some(at), false) => at.checked_sub(1),
-            (None, false) => return Did::Nothing,
+            (None, false) => return PromptOutcome::Ignored,
         };
         let Some(at) = wanted else {
             self.line.set(&begin);
             self.recalled = None;
-            return Did::Edited;
+            return PromptOutcome::Edited;
         };
-        let Some(text) = history.with(&begin).nth(at) else { return Did::Nothing };
+        let Some(text) = history.with(&begin).nth(at) else { return PromptOutcome::Ignored };
         self.line.set(text);
         self.recalled = Some((begin, at));
-        Did::Edited
+        PromptOutcome::Edited
     }
 }

@@ -9,7 +9,7 @@ use crate::timeline::clock;
 
 /// What is shown beside what the viewer knows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Facts {
+pub struct StatusInfo {
     /// What is shown: a file's name, an id.
     pub name: String,
     /// How far the recording has been played, and how long it is; `None` for one that has no times.
@@ -27,10 +27,10 @@ pub struct Facts {
     /// When the recording began: snapshots have times then.
     pub begin: Option<TsNs>,
     /// What the user's terminal can do.
-    pub abilities: Abilities,
+    pub capabilities: Capabilities,
 }
 
-impl Facts {
+impl StatusInfo {
     /// When it was, counted from the begin.
     pub(crate) fn since(&self, at: TsNs) -> Option<String> {
         self.begin.map(|begin| clock(at.max(begin).since(begin)))
@@ -46,7 +46,7 @@ impl Facts {
 
 /// What the user's terminal can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Abilities {
+pub struct Capabilities {
     /// The kitty keyboard protocol: Ctrl+Shift+Up and its like arrive.
     pub kitty_keyboard: bool,
     /// Its colours in a word or two; empty where nobody asked.

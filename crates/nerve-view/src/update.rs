@@ -2,22 +2,22 @@
 
 use crate::document::Document;
 use crate::keys::Context;
-use crate::regions::Places;
+use crate::regions::Regions;
 use crate::task_entry::Target;
 use crate::tools::{Changes, Tool, Tools};
-use crate::viewer::{Kind, Viewer};
+use crate::viewer::{Source, Viewer};
 
 impl Viewer {
     /// The window, or what is where in it, has changed.
-    pub fn arrange(&mut self, places: &Places) {
-        self.resize(places.lines.width, places.lines.height);
-        self.furthest_help = places.help;
-        if self.help.is_some_and(|row| row > places.help) {
-            self.help = Some(places.help);
+    pub fn arrange(&mut self, regions: &Regions) {
+        self.resize(regions.lines.width, regions.lines.height);
+        self.furthest_help = regions.help;
+        if self.help.is_some_and(|row| row > regions.help) {
+            self.help = Some(regions.help);
             self.note_mode();
         }
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
-            shown.pager.resize(places.tool.width, places.tool.height);
+            shown.pager.resize(regions.tool.width, regions.tool.height);
         }
     }
 
@@ -50,7 +50,7 @@ impl Viewer {
         if sticks {
             self.pager.viewport.go_to_end();
         }
-        if self.kind == Kind::After && !self.has_begun && !document.lines().is_empty() {
+        if self.source == Source::Recording && !self.has_begun && !document.lines().is_empty() {
             self.has_begun = true;
             self.begin_entry(document);
             self.note_mode();

@@ -1,13 +1,13 @@
 //! The viewer's state: keys, clicks and a changed document in, what is to be shown out. It does nothing to the terminal it shows and reads no clock.
 
 use crate::bindings::Bindings;
-pub use crate::effect::{Asked, Asking, Kind, Mode, Submission, Typed};
+pub use crate::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
 use crate::keys::{Context, Input, Operation};
 use crate::mouse::Held;
 use crate::pager::Pager;
-use crate::regions::Scene;
+use crate::regions::FrameContext;
 use crate::search::Pattern;
-pub use crate::search::session::BUDGET;
+pub use crate::search::session::LINES_PER_STEP;
 pub use crate::task_entry::{Target, TaskEntry};
 use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
@@ -37,7 +37,7 @@ pub struct Told {
 /// The viewer.
 #[derive(Debug, Clone)]
 pub struct Viewer {
-    pub(crate) kind: Kind,
+    pub(crate) source: Source,
     pub(crate) bindings: Bindings,
     pub(crate) pager: Pager,
     /// Keys are the program's, as long as nothing else has them.
@@ -48,7 +48,7 @@ pub struct Viewer {
     /// The snapshot whose line was gone to, and the line at the window's top since then.
     pub(crate) stood: Option<(u64, u64)>,
     /// Something it asks of others.
-    pub(crate) asks: Option<Asked>,
+    pub(crate) asks: Option<Effect>,
     /// Why nothing can go on from what is looked at, where nothing can.
     pub(crate) no_entry: Option<&'static str>,
     /// It is what an agent's tool runs in.
@@ -80,12 +80,12 @@ pub struct Viewer {
 
 impl Viewer {
     /// On nothing yet.
-    pub fn new(kind: Kind, bindings: Bindings) -> Viewer {
-        let is_live = kind == Kind::Live;
+    pub fn new(source: Source, bindings: Bindings) -> Viewer {
+        let is_live = source == Source::Live;
         Viewer {
-            kind,
+            source,
             bindings,
-            pager: Pager::of(kind),
+            pager: Pager::of(source),
             is_live,
             entry: TaskEntry::default(),
             visited: None,
@@ -137,12 +137,14 @@ impl Viewer {
     }
 
     /// Takes what somebody does, who has that scene before him.
-    pub fn input(&mut self, input: Input, scene: &Scene<'_>) -> Option<Asked> {
+    pub fn input(&mut self, input: Input, frame: &FrameContext<'_>) -> Option<Effect> {
         let asked = match input {
-            Input::Key(key) => self.pressed(key, scene),
-            Input::Paste(text) => self.pasted(text, scene),
-            Input::Mouse(mouse) => self.moused(mouse, scene),
-            Input::Focus(is_here) => (self.kind == Kind::Live).then_some(Asked::Input(Input::Focus(is_here))),
+            Input::Key(key) => self.pressed(key, frame),
+            Input::Paste(text) => self.pasted(text, frame),
+            Input::Mouse(mouse) => self.moused(mouse, frame),
+            Input::Focus(is_here) => {
+                (self.source == Source::Live).then_some(Effect::Input(Input::Focus(is_here)))
+            }
         };
         self.note_typing(asked.as_ref());
         self.note_mode();
@@ -150,7 +152,7 @@ impl Viewer {
     }
 
     /// What it asks of others though nobody does anything; each is told once. To be looked for when it has been drawn.
-    pub fn asks(&mut self) -> Option<Asked> {
+    pub fn asks(&mut self) -> Option<Effect> {
         self.asks.take()
     }
 
@@ -163,8 +165,8 @@ impl Viewer {
     // ---- What is to be shown ----
 
     /// What is looked at.
-    pub fn kind(&self) -> Kind {
-        self.kind
+    pub fn source(&self) -> Source {
+        self.source
     }
 
     /// Which lines are in the window.
@@ -214,16 +216,16 @@ impl Viewer {
 
     /// Why no snapshot can be taken from here, where none can.
     pub(crate) fn no_snapshot(&self) -> Option<&'static str> {
-        match self.kind {
-            Kind::After if self.runs => {
+        match self.source {
+            Source::Recording if self.runs => {
                 Some("a recording takes no snapshots: 'nerve attach' shows what runs, and takes them")
             }
-            Kind::After => Some("the session has ended: it takes no snapshots any more"),
-            Kind::Live if self.is_tool => Some("a tool takes no snapshots: its agent does"),
-            Kind::Live if self.read_only => {
+            Source::Recording => Some("the session has ended: it takes no snapshots any more"),
+            Source::Live if self.is_tool => Some("a tool takes no snapshots: its agent does"),
+            Source::Live if self.read_only => {
                 Some("attached for reading only: 'nerve snapshot --session' takes one from elsewhere")
             }
-            Kind::Live => None,
+            Source::Live => None,
         }
     }
 
@@ -313,7 +315,7 @@ impl Viewer {
             (Pending::Confirm, _) => Mode::Confirm,
             (_, Some(row)) => Mode::Help(row),
             _ => match (&self.shown_pager().prompt, self.context()) {
-                (Some(prompt), _) => Mode::Typing(prompt.shown()),
+                (Some(prompt), _) => Mode::Prompt(prompt.shown()),
                 (None, Context::List) => Mode::Tools,
                 (None, Context::Modal) => Mode::Tool,
                 (None, Context::Entry) => Mode::Entry,

@@ -9,9 +9,9 @@ use ratatui::style::Style;
 use super::*;
 use crate::bindings::Bindings;
 use crate::document::Document;
-use crate::draw::{Facts, Gutter, Layout, draw};
-use crate::regions::Scene;
-use crate::viewer::{Kind, Viewer};
+use crate::draw::{Gutter, Layout, StatusInfo, draw};
+use crate::regions::FrameContext;
+use crate::viewer::{Source, Viewer};
 
 const SIZE: Size = Size { cols: 24, rows: 4 };
 
@@ -37,14 +37,14 @@ fn frames(program: &[&[u8]], coloured: bool) -> Vec<u8> {
 fn drawn(terminal: &TerminalState, decorations: &mut Decorations) -> Buffer {
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
     let mut buffer = Buffer::empty(area);
-    let mut viewer = Viewer::new(Kind::Live, Bindings::default());
+    let mut viewer = Viewer::new(Source::Live, Bindings::default());
     let document = Document::live(terminal);
-    let layout = Layout::of(Kind::Live, area, SIZE, Gutter::Right);
-    let places = layout.places(&viewer, None, Facts::default().abilities);
-    viewer.arrange(&places);
+    let layout = Layout::of(Source::Live, area, SIZE, Gutter::Right);
+    let regions = layout.regions(&viewer, None, StatusInfo::default().capabilities);
+    viewer.arrange(&regions);
     viewer.sees(&document);
-    let scene = Scene::of(&document, places);
-    draw(&viewer, &scene, &Facts::default(), &layout, &mut buffer, decorations);
+    let frame = FrameContext::of(&document, regions);
+    draw(&viewer, &frame, &StatusInfo::default(), &layout, &mut buffer, decorations);
     buffer
 }
 
@@ -145,15 +145,15 @@ fn what_is_above_a_link_is_none_of_it() {
     terminal.process_data(TsNs(0), line.repeat(3).as_bytes());
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
     let (mut buffer, mut decorations) = (Buffer::empty(area), Decorations::default());
-    let mut viewer = Viewer::new(Kind::Live, Bindings::default());
+    let mut viewer = Viewer::new(Source::Live, Bindings::default());
     viewer.tell("something that is longer than the row of the status has room for");
     let document = Document::live(&terminal);
-    let layout = Layout::of(Kind::Live, area, SIZE, Gutter::Right);
-    let places = layout.places(&viewer, None, Facts::default().abilities);
-    viewer.arrange(&places);
+    let layout = Layout::of(Source::Live, area, SIZE, Gutter::Right);
+    let regions = layout.regions(&viewer, None, StatusInfo::default().capabilities);
+    viewer.arrange(&regions);
     viewer.sees(&document);
-    let scene = Scene::of(&document, places);
-    draw(&viewer, &scene, &Facts::default(), &layout, &mut buffer, &mut decorations);
+    let frame = FrameContext::of(&document, regions);
+    draw(&viewer, &frame, &StatusInfo::default(), &layout, &mut buffer, &mut decorations);
     let is_linked = |row: u16| decorations.of(buffer.cell((1, row)).unwrap()).is_some();
     let is_underlined = |row: u16| buffer.cell((1, row)).unwrap().modifier.contains(Modifier::UNDERLINED);
     assert_eq!(

@@ -2,8 +2,8 @@
 
 use crate::bindings::Bindings;
 use crate::keys::{Code, Context, Entry, Key, OPERATIONS};
-use crate::status_info::Abilities;
-use crate::viewer::Kind;
+use crate::status_info::Capabilities;
+use crate::viewer::Source;
 
 /// A row of the sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,22 +17,22 @@ pub(crate) enum Line {
 }
 
 /// Where keys mean something, in the order of the sheet.
-fn sections(kind: Kind) -> [(Context, &'static str); 6] {
+fn sections(source: Source) -> [(Context, &'static str); 6] {
     use Context::{Entry, List, Live, Modal, Prefix, Scroll};
     let lines = (Scroll, "Lines");
     let entry = (Entry, "Telling the agent something");
     let (list, modal) = ((List, "List of tools"), (Modal, "A tool that runs"));
     let prefix = (Prefix, "After the prefix");
-    match kind {
-        Kind::Live => [(Live, "While the program runs"), prefix, lines, entry, list, modal],
+    match source {
+        Source::Live => [(Live, "While the program runs"), prefix, lines, entry, list, modal],
         // Nothing runs: its own keys are left out below.
-        Kind::After => [lines, entry, list, modal, prefix, (Live, "")],
+        Source::Recording => [lines, entry, list, modal, prefix, (Live, "")],
     }
 }
 
-pub(crate) fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Vec<Line> {
+pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilities) -> Vec<Line> {
     let mut lines = Vec::new();
-    let sections = sections(kind);
+    let sections = sections(source);
     for (at, (context, title)) in sections.iter().enumerate() {
         if title.is_empty() {
             continue;
@@ -47,15 +47,18 @@ pub(crate) fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Ve
             let is_bound = !bindings.keys_of(entry).is_empty();
             is_bound || *context != Context::Live && instead(bindings, entry).is_none()
         };
-        let rows =
-            OPERATIONS.iter().filter(is_first).filter(has_row).map(|entry| row(bindings, entry, abilities));
+        let rows = OPERATIONS
+            .iter()
+            .filter(is_first)
+            .filter(has_row)
+            .map(|entry| row(bindings, entry, capabilities));
         let mut rows: Vec<Line> = rows.collect();
         if *context == Context::Scroll {
             rows.push(plain("10 before a key", "ten times, or to line 10"));
             rows.push(plain("wheel", "three lines"));
             rows.push(plain("shift and drag", "text is selected by the terminal itself"));
             rows.push(plain("click", "tell the agent something at that line; a moment in the timeline"));
-            if kind == Kind::After {
+            if source == Source::Recording {
                 rows.push(plain("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
             }
         }
@@ -78,10 +81,10 @@ pub(crate) fn sheet(bindings: &Bindings, kind: Kind, abilities: Abilities) -> Ve
     lines.push(Line::Title("This terminal".to_string()));
     let has = |has, yes: &str, no: &str| if has { yes.to_string() } else { no.to_string() };
     let kitty =
-        has(abilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
+        has(capabilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
     lines.push(plain("kitty keyboard protocol", &kitty));
-    if !abilities.colours.is_empty() {
-        lines.push(plain("colours", abilities.colours));
+    if !capabilities.colours.is_empty() {
+        lines.push(plain("colours", capabilities.colours));
     }
     lines
 }
@@ -91,9 +94,9 @@ pub(crate) fn plain(keys: &str, help: &str) -> Line {
 }
 
 /// An operation's row. Keys that this terminal cannot send stand in brackets, with what does the same.
-fn row(bindings: &Bindings, entry: &Entry, abilities: Abilities) -> Line {
+fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
     let names = bindings.keys_of(entry);
-    let arrives = |name: &str| abilities.kitty_keyboard || !needs_protocol(name);
+    let arrives = |name: &str| capabilities.kitty_keyboard || !needs_protocol(name);
     let (here, not_here): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| arrives(name));
     let mut help = entry.help.to_string();
     let arrive = !here.is_empty() || not_here.is_empty();
@@ -131,8 +134,8 @@ fn needs_protocol(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn text(kind: Kind, abilities: Abilities) -> String {
-        let lines = sheet(&Bindings::default(), kind, abilities).into_iter();
+    fn text(source: Source, capabilities: Capabilities) -> String {
+        let lines = sheet(&Bindings::default(), source, capabilities).into_iter();
         let text = lines.map(|line| match line {
             Line::Title(title) => format!("# {title}\n"),
             Line::Keys { keys, help, .. } => format!("{keys}: {help}\n"),
@@ -142,8 +145,8 @@ mod tests {
     }
 
     /// The rows below a title.
-    fn section(kind: Kind, kitty_keyboard: bool, title: &str) -> String {
-        let all = text(kind, Abilities { kitty_keyboard, colours: "24 bit" });
+    fn section(source: Source, kitty_keyboard: bool, title: &str) -> String {
+        let all = text(source, Capabilities { kitty_keyboard, colours: "24 bit" });
         let begin = format!("# {title}\n");
         let rows = all.split("\n\n").find_map(|section| section.strip_prefix(&begin));
         rows.unwrap_or_default().trim_end().to_string()
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_operation_that_has_a_key_is_on_the_sheet() {
-        let shown = text(Kind::Live, Abilities::default());
+        let shown = text(Source::Live, Capabilities::default());
         for entry in OPERATIONS.iter().filter(|entry| !entry.keys.is_empty()) {
             let ends = format!(": {}\n", entry.help);
             assert!(
@@ -160,17 +163,17 @@ mod tests {
                 entry.name
             );
         }
-        assert!(!text(Kind::After, Abilities::default()).contains("While the program runs"));
+        assert!(!text(Source::Recording, Capabilities::default()).contains("While the program runs"));
     }
 
     #[test]
     fn the_rows_of_a_program_that_runs() {
-        let rows = section(Kind::Live, true, "While the program runs");
+        let rows = section(Source::Live, true, "While the program runs");
         assert_eq!(rows, LIVE_ROWS);
-        let rows = section(Kind::Live, false, "While the program runs");
+        let rows = section(Source::Live, false, "While the program runs");
         assert_eq!(rows, LIVE_ROWS.replace("ctrl+shift+t: ", "[ctrl+shift+t]: not here: ctrl+] t — "));
-        assert_eq!(section(Kind::Live, true, "After the prefix"), PREFIX_ROWS);
-        assert_eq!(section(Kind::After, false, "This terminal"), TERMINAL_ROWS);
+        assert_eq!(section(Source::Live, true, "After the prefix"), PREFIX_ROWS);
+        assert_eq!(section(Source::Recording, false, "This terminal"), TERMINAL_ROWS);
     }
 
     const LIVE_ROWS: &str = "ctrl+]: the next key is the viewer's

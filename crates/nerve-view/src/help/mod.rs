@@ -10,8 +10,8 @@ use unicode_width::UnicodeWidthStr;
 use crate::bindings::Bindings;
 use crate::help::content::{Line, sheet};
 use crate::status::truncate::cut;
-use crate::status_info::Abilities;
-use crate::viewer::Kind;
+use crate::status_info::Capabilities;
+use crate::viewer::Source;
 
 /// Columns of the sheet side by side, at most.
 const COLUMNS: u16 = 3;
@@ -30,11 +30,11 @@ struct Grid {
     rows: u16,
 }
 
-fn grid(bindings: &Bindings, kind: Kind, abilities: Abilities, area: Rect) -> Grid {
+fn grid(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> Grid {
     let columns = (area.width.saturating_add(GAP) / (COLUMN + GAP)).clamp(1, COLUMNS);
     let width = ((area.width + GAP) / columns).saturating_sub(GAP).max(1);
     let room = usize::from(width.saturating_sub(keys_width(width) + 2)).max(1);
-    let lines = sheet(bindings, kind, abilities).into_iter();
+    let lines = sheet(bindings, source, capabilities).into_iter();
     let lines: Vec<Line> = lines.flat_map(|line| wrapped(line, room)).collect();
     let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).div_ceil(columns);
     Grid { lines, columns, width, rows }
@@ -64,20 +64,20 @@ fn wrapped(line: Line, room: usize) -> Vec<Line> {
 }
 
 /// The furthest row that the sheet can begin at.
-pub(crate) fn furthest(bindings: &Bindings, kind: Kind, abilities: Abilities, area: Rect) -> u16 {
-    grid(bindings, kind, abilities, area).rows.saturating_sub(area.height)
+pub(crate) fn furthest(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> u16 {
+    grid(bindings, source, capabilities, area).rows.saturating_sub(area.height)
 }
 
 /// Draws as many rows as there is room for, from this one on; the last ones if it is beyond them.
 pub(crate) fn draw(
     bindings: &Bindings,
-    kind: Kind,
-    abilities: Abilities,
+    source: Source,
+    capabilities: Capabilities,
     from: u16,
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    let Grid { lines, columns, width, rows } = grid(bindings, kind, abilities, area);
+    let Grid { lines, columns, width, rows } = grid(bindings, source, capabilities, area);
     let from = usize::from(from.min(rows.saturating_sub(area.height)));
     for (column, lines) in (0..columns).zip(lines.chunks(rows.max(1).into())) {
         let x = area.x + column * (width + GAP);

@@ -2,18 +2,18 @@
 
 use crate::document::Document;
 use crate::keys::{Code, Context, Input, Key, Operation};
-use crate::regions::Scene;
-use crate::viewer::{Asked, Pending, Viewer};
+use crate::regions::FrameContext;
+use crate::viewer::{Effect, Pending, Viewer};
 
 impl Viewer {
-    pub(crate) fn pressed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
+    pub(crate) fn pressed(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
         let (leaving, escaped) = self.disarm();
         match std::mem::take(&mut self.pending) {
             Pending::Confirm => return self.confirmed(key),
-            Pending::Prefix => return self.prefixed(key, scene),
+            Pending::Prefix => return self.prefixed(key, frame),
             Pending::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
             Pending::Colon if key == Key::char('f') => {
-                if let Some(document) = self.in_front(scene) {
+                if let Some(document) = self.in_front(frame) {
                     self.front().operate(Operation::Position, document);
                 }
                 return None;
@@ -31,7 +31,7 @@ impl Viewer {
             return None;
         }
         if self.front().prompt.is_some() {
-            self.typed(key, scene);
+            self.typed(key, frame);
             return None;
         }
         if self.swallows(key) {
@@ -50,11 +50,11 @@ impl Viewer {
             Some(Operation::Tools) => self.turn_tools(),
             Some(Operation::Snapshot) => return self.snapshot(),
             _ => match context {
-                Context::Live | Context::Prefix => return self.live(key, operation, scene),
-                Context::Modal => return self.at_tool(key, operation, scene),
+                Context::Live | Context::Prefix => return self.live(key, operation, frame),
+                Context::Modal => return self.at_tool(key, operation, frame),
                 Context::List => return self.listed(operation),
-                Context::Entry => return self.entered(key, operation, scene),
-                Context::Scroll => return self.looked(key, operation, leaving, scene),
+                Context::Entry => return self.entered(key, operation, frame),
+                Context::Scroll => return self.looked(key, operation, leaving, frame),
             },
         }
         None
@@ -68,23 +68,23 @@ impl Viewer {
     }
 
     /// Takes a paste.
-    pub(crate) fn pasted(&mut self, text: String, scene: &Scene<'_>) -> Option<Asked> {
+    pub(crate) fn pasted(&mut self, text: String, frame: &FrameContext<'_>) -> Option<Effect> {
         self.disarm();
         self.pending = Pending::Nothing;
         if self.help.is_some() {
             return None;
         }
         if self.front().prompt.is_some() {
-            if let Some(document) = self.in_front(scene) {
-                self.front().typed_text(&text, document);
+            if let Some(document) = self.in_front(frame) {
+                self.front().insert_prompt_text(&text, document);
             }
             return None;
         }
         match self.context() {
-            Context::Live => return Some(Asked::Input(Input::Paste(text))),
+            Context::Live => return Some(Effect::Input(Input::Paste(text))),
             Context::Modal => {
                 self.front().viewport.go_to_end();
-                return Some(Asked::ToTool(Input::Paste(text)));
+                return Some(Effect::ToolInput(Input::Paste(text)));
             }
             Context::Entry => self.paste_into_entry(&text),
             Context::Scroll | Context::List | Context::Prefix => {
@@ -95,40 +95,45 @@ impl Viewer {
     }
 
     /// Asks for a snapshot, where one can be taken.
-    pub(crate) fn snapshot(&mut self) -> Option<Asked> {
+    pub(crate) fn snapshot(&mut self) -> Option<Effect> {
         match self.no_snapshot() {
             Some(why) => self.tell(why),
-            None => return Some(Asked::Snapshot),
+            None => return Some(Effect::TakeSnapshot),
         }
         None
     }
 
     // ---- Keys of a program, and of a tool ----
 
-    fn live(&mut self, key: Key, operation: Option<Operation>, scene: &Scene<'_>) -> Option<Asked> {
-        let to_program = Some(Asked::Input(Input::Key(key)));
+    fn live(&mut self, key: Key, operation: Option<Operation>, frame: &FrameContext<'_>) -> Option<Effect> {
+        let to_program = Some(Effect::Input(Input::Key(key)));
         match operation {
-            Some(Operation::ScrollInline) if scene.document.modes().alternate => return to_program,
+            Some(Operation::ScrollInline) if frame.document.modes().alternate => return to_program,
             Some(Operation::Scroll | Operation::ScrollInline) => {
                 self.is_live = false;
-                self.pager.operate(Operation::PageUp, scene.document);
+                self.pager.operate(Operation::PageUp, frame.document);
             }
-            Some(Operation::EntryUp) => self.entry_up(scene),
-            Some(Operation::Detach) => return Some(Asked::Detach),
+            Some(Operation::EntryUp) => self.entry_up(frame),
+            Some(Operation::Detach) => return Some(Effect::Detach),
             Some(Operation::EndSession) => self.ask_for_end(),
             _ => return to_program,
         }
         None
     }
 
-    fn at_tool(&mut self, key: Key, operation: Option<Operation>, scene: &Scene<'_>) -> Option<Asked> {
-        let is_full = scene.tool.is_some_and(|tool| tool.modes().alternate);
+    fn at_tool(
+        &mut self,
+        key: Key,
+        operation: Option<Operation>,
+        frame: &FrameContext<'_>,
+    ) -> Option<Effect> {
+        let is_full = frame.tool.is_some_and(|tool| tool.modes().alternate);
         match operation {
-            Some(Operation::Scroll) => self.scroll_tool(true, scene),
-            Some(Operation::ScrollInline) if !is_full => self.scroll_tool(true, scene),
+            Some(Operation::Scroll) => self.scroll_tool(true, frame),
+            Some(Operation::ScrollInline) if !is_full => self.scroll_tool(true, frame),
             _ => {
                 self.front().viewport.go_to_end();
-                return Some(Asked::ToTool(Input::Key(key)));
+                return Some(Effect::ToolInput(Input::Key(key)));
             }
         }
         None
@@ -136,17 +141,17 @@ impl Viewer {
 
     // ---- Text to look for, and help ----
 
-    fn typed(&mut self, key: Key, scene: &Scene<'_>) {
-        match self.in_front(scene) {
-            Some(document) if self.front().typed(key, document) => self.help = Some(0),
+    fn typed(&mut self, key: Key, frame: &FrameContext<'_>) {
+        match self.in_front(frame) {
+            Some(document) if self.front().handle_prompt_key(key, document) => self.help = Some(0),
             Some(_) => {}
             None => self.front().prompt = None,
         }
     }
 
     /// What the window that keys go through is on; `None` for a tool of which nothing is known yet.
-    pub(crate) fn in_front<'a>(&self, scene: &Scene<'a>) -> Option<&'a Document<'a>> {
-        if self.shown_tool().is_some() { scene.tool } else { Some(scene.document) }
+    pub(crate) fn in_front<'a>(&self, frame: &FrameContext<'a>) -> Option<&'a Document<'a>> {
+        if self.shown_tool().is_some() { frame.tool } else { Some(frame.document) }
     }
 
     fn leafed(&mut self, key: Key) {

@@ -1,47 +1,47 @@
 //! What keys do after the prefix.
 
 use crate::keys::{Code, Context, Input, Key, Operation};
-use crate::regions::Scene;
-use crate::viewer::{Asked, Kind, Pending, Viewer};
+use crate::regions::FrameContext;
+use crate::viewer::{Effect, Pending, Source, Viewer};
 
 impl Viewer {
-    pub(crate) fn prefixed(&mut self, key: Key, scene: &Scene<'_>) -> Option<Asked> {
+    pub(crate) fn prefixed(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
         let context = self.context();
         if self.bindings.operation(context, key) == Some(Operation::Prefix) {
             // Twice is the key itself.
             return match context {
-                Context::Live => Some(Asked::Input(Input::Key(key))),
-                Context::Modal => Some(Asked::ToTool(Input::Key(key))),
+                Context::Live => Some(Effect::Input(Input::Key(key))),
+                Context::Modal => Some(Effect::ToolInput(Input::Key(key))),
                 _ => None,
             };
         }
-        let is_live = self.kind == Kind::Live;
+        let is_live = self.source == Source::Live;
         match self.bindings.operation(Context::Prefix, key) {
-            Some(Operation::Detach) => return Some(if is_live { Asked::Detach } else { Asked::Quit }),
+            Some(Operation::Detach) => return Some(if is_live { Effect::Detach } else { Effect::Quit }),
             Some(Operation::EndSession) if is_live => self.ask_for_end(),
-            Some(Operation::EndSession) => return Some(Asked::Quit),
+            Some(Operation::EndSession) => return Some(Effect::Quit),
             Some(Operation::Scroll) if self.modal.is_some() => {
-                self.scroll_tool(key.code == Code::PageUp, scene);
+                self.scroll_tool(key.code == Code::PageUp, frame);
             }
             Some(Operation::Scroll) => {
                 self.close_entry();
                 self.is_live = false;
                 if key.code == Code::PageUp {
-                    self.pager.operate(Operation::PageUp, scene.document);
+                    self.pager.operate(Operation::PageUp, frame.document);
                 }
             }
             Some(Operation::EntryUp) => {
                 self.modal = None;
-                self.entry_up(scene);
+                self.entry_up(frame);
             }
             Some(Operation::EntryDown) => {
                 self.modal = None;
-                self.entry_down(scene);
+                self.entry_down(frame);
             }
             Some(Operation::Snapshot) => return self.snapshot(),
             Some(Operation::Tools) => self.turn_tools(),
-            Some(Operation::GoToBranch) => return Some(Asked::GoToBranch),
-            Some(Operation::Copy) => return self.copied(scene),
+            Some(Operation::GoToBranch) => return Some(Effect::SwitchToBranch),
+            Some(Operation::Copy) => return self.copied(frame),
             Some(Operation::Dismiss) => return self.dismissed(),
             Some(Operation::Help) => self.help = Some(0),
             _ if key == Key::plain(Code::Esc) => self.back_to_list(),
@@ -63,9 +63,9 @@ impl Viewer {
         }
     }
 
-    pub(crate) fn confirmed(&mut self, key: Key) -> Option<Asked> {
+    pub(crate) fn confirmed(&mut self, key: Key) -> Option<Effect> {
         if matches!(key.code, Code::Char('y' | 'Y')) && !key.ctrl && !key.alt {
-            return Some(Asked::End);
+            return Some(Effect::EndProgram);
         }
         self.tell("it goes on");
         None

@@ -4,5 +4,5 @@ mod pattern;
 mod scanner;
 pub(crate) mod session;
 
-pub use self::pattern::{How, Pattern};
-pub use self::scanner::{Count, Direction, Hunt, Step};
+pub use self::pattern::{Pattern, PatternOptions};
+pub use self::scanner::{Direction, MatchCounter, ScanStep, Scanner};

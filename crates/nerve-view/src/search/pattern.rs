@@ -10,7 +10,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// How a pattern is to be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct How {
+pub struct PatternOptions {
     /// As it stands, not as a regular expression.
     pub literal: bool,
     /// The lines without it are meant.
@@ -41,24 +41,24 @@ impl Pattern {
     /// assert_eq!(columns("x", "日本x"), [4..5]);
     /// ```
     pub fn new(text: &str) -> Option<Pattern> {
-        Pattern::with(text, How::default())
+        Pattern::with(text, PatternOptions::default())
     }
 
     /// The same, to be understood so.
-    pub fn with(text: &str, how: How) -> Option<Pattern> {
+    pub fn with(text: &str, options: PatternOptions) -> Option<Pattern> {
         if text.is_empty() {
             return None;
         }
         let build = |expression: &str| {
-            let plain = !has_capital(text, how.literal);
+            let plain = !has_capital(text, options.literal);
             RegexBuilder::new(expression).case_insensitive(plain).size_limit(PATTERN_BYTES).build()
         };
-        let expression = if how.literal { Err(None) } else { build(text).map_err(Some) };
+        let expression = if options.literal { Err(None) } else { build(text).map_err(Some) };
         let (regex, fault) = match expression {
             Ok(regex) => (regex, None),
             Err(bad) => (build(&regex::escape(text)).ok()?, bad.as_ref().map(fault)),
         };
-        Some(Pattern { text: text.to_string(), regex, inverse: how.inverse, fault })
+        Some(Pattern { text: text.to_string(), regex, inverse: options.inverse, fault })
     }
 
     /// As it was typed.
@@ -160,13 +160,13 @@ mod tests {
             Some("invalid character class range, the start must be <= the end".into())
         );
         assert_eq!(fault("a"), None);
-        let literal = Pattern::with("a(", How { literal: true, inverse: false }).unwrap();
+        let literal = Pattern::with("a(", PatternOptions { literal: true, inverse: false }).unwrap();
         assert_eq!((literal.fault(), literal.count("f(a(b) A(")), (None, 2));
     }
 
     #[test]
     fn lines_without_it_count_once_and_nothing_is_lit_in_them() {
-        let others = Pattern::with("two", How { literal: false, inverse: true }).unwrap();
+        let others = Pattern::with("two", PatternOptions { literal: false, inverse: true }).unwrap();
         assert_eq!((others.count("one one"), others.count("two"), others.count("")), (1, 0, 1));
         assert_eq!(others.columns("one two"), []);
         assert!(others.is_in("one") && !others.is_in("TWO"));
@@ -179,7 +179,8 @@ mod tests {
             (count("ab"), count("Ab"), count(r"\Sb"), count("(?-i)ab"), count("(?i)AB")),
             (2, 1, 2, 1, 2)
         );
-        let literal = |text: &str| Pattern::with(text, How { literal: true, inverse: false }).unwrap();
+        let literal =
+            |text: &str| Pattern::with(text, PatternOptions { literal: true, inverse: false }).unwrap();
         assert_eq!((literal(r"\S").count(r"\s"), literal(r"\s").count(r"\S")), (0, 1));
     }
 }

@@ -16,7 +16,7 @@ pub enum Direction {
 impl Direction {
     /// The other one.
     #[must_use]
-    pub fn turned(self) -> Direction {
+    pub fn reversed(self) -> Direction {
         match self {
             Direction::Down => Direction::Up,
             Direction::Up => Direction::Down,
@@ -26,7 +26,7 @@ impl Direction {
 
 /// The way to the next line with a match: from one line on, around the end of the document, back to that line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hunt {
+pub struct Scanner {
     direction: Direction,
     next: u64,
     /// Lines still to look at.
@@ -36,7 +36,7 @@ pub struct Hunt {
 
 /// How far a hunt has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ScanStep {
     /// In this line. `wrapped`: it went around the end.
     Found {
         /// Its number.
@@ -45,16 +45,16 @@ pub enum Step {
         wrapped: bool,
     },
     /// In none.
-    Nowhere,
+    NotFound,
     /// Not through yet.
-    More,
+    Pending,
 }
 
-impl Hunt {
+impl Scanner {
     /// Begins at line `from`, or at the end it is beyond of. `lines` of the document are looked at.
-    pub fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Hunt {
+    pub fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Scanner {
         let last = lines.end.saturating_sub(1).max(lines.start);
-        Hunt {
+        Scanner {
             direction,
             next: from.clamp(lines.start, last),
             left: lines.end.saturating_sub(lines.start),
@@ -69,10 +69,10 @@ impl Hunt {
         lines: &Range<u64>,
         mut budget: u64,
         mut text: impl FnMut(u64) -> Option<String>,
-    ) -> Step {
+    ) -> ScanStep {
         while self.left > 0 && !lines.is_empty() {
             if budget == 0 {
-                return Step::More;
+                return ScanStep::Pending;
             }
             let line = self.next;
             (budget, self.left) = (budget - 1, self.left - 1);
@@ -80,10 +80,10 @@ impl Hunt {
             let wrapped = self.wrapped;
             self.advance(lines);
             if found {
-                return Step::Found { line, wrapped };
+                return ScanStep::Found { line, wrapped };
             }
         }
-        Step::Nowhere
+        ScanStep::NotFound
     }
 
     fn advance(&mut self, lines: &Range<u64>) {
@@ -104,18 +104,18 @@ impl Hunt {
 
 /// The matches in all lines, counted a few lines at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct MatchCounter {
     start: u64,
     /// Lines counted so far end here.
     next: u64,
     total: u64,
     /// The line whose place is wanted.
-    of: Option<Place>,
+    of: Option<MatchPosition>,
 }
 
 /// A line's place among the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct MatchPosition {
     line: u64,
     /// Matches in lines before it.
     before: u64,
@@ -123,16 +123,16 @@ struct Place {
     has_one: bool,
 }
 
-impl Count {
+impl MatchCounter {
     /// Begins anew; `line` is the one whose place among the matches is wanted.
-    pub fn new(lines: &Range<u64>, line: Option<u64>) -> Count {
-        let of = line.map(|line| Place { line, before: 0, has_one: false });
-        Count { start: lines.start, next: lines.start, total: 0, of }
+    pub fn new(lines: &Range<u64>, line: Option<u64>) -> MatchCounter {
+        let of = line.map(|line| MatchPosition { line, before: 0, has_one: false });
+        MatchCounter { start: lines.start, next: lines.start, total: 0, of }
     }
 
     /// Nothing was found in the lines from `start` to `next`.
-    pub fn none(start: u64, next: u64) -> Count {
-        Count { start, next: next.max(start), total: 0, of: None }
+    pub fn none(start: u64, next: u64) -> MatchCounter {
+        MatchCounter { start, next: next.max(start), total: 0, of: None }
     }
 
     /// The first line that is counted in.
@@ -174,7 +174,7 @@ impl Count {
     }
 
     /// Which of them is the first one in the line that was asked for, 1-based; `None` before that line was reached, and if none is in it.
-    pub fn place(&self) -> Option<u64> {
+    pub fn position(&self) -> Option<u64> {
         self.of.filter(|of| of.has_one).map(|of| of.before + 1)
     }
 }
@@ -189,12 +189,12 @@ mod tests {
         LINES.get(line as usize).map(ToString::to_string)
     }
 
-    fn hunt(pattern: &str, direction: Direction, from: u64, budget: u64) -> (Step, u32) {
+    fn scan(pattern: &str, direction: Direction, from: u64, budget: u64) -> (ScanStep, u32) {
         let pattern = Pattern::new(pattern).unwrap();
-        let mut hunt = Hunt::new(direction, from, &(0..6));
+        let mut scan = Scanner::new(direction, from, &(0..6));
         for steps in 1.. {
-            match hunt.step(&pattern, &(0..6), budget, text) {
-                Step::More => {}
+            match scan.step(&pattern, &(0..6), budget, text) {
+                ScanStep::Pending => {}
                 step => return (step, steps),
             }
         }
@@ -203,35 +203,38 @@ mod tests {
 
     #[test]
     fn both_ways_around_the_ends_and_in_small_steps() {
-        let found = |line, wrapped| Step::Found { line, wrapped };
+        let found = |line, wrapped| ScanStep::Found { line, wrapped };
         for budget in [1, 2, 100] {
-            assert_eq!(hunt("two", Direction::Down, 2, budget).0, found(4, false));
-            assert_eq!(hunt("two", Direction::Down, 5, budget).0, found(1, true));
-            assert_eq!(hunt("two", Direction::Up, 3, budget).0, found(1, false));
-            assert_eq!(hunt("two", Direction::Up, 0, budget).0, found(4, true));
-            assert_eq!(hunt("one", Direction::Down, 1, budget).0, found(0, true));
-            assert_eq!(hunt("nobody", Direction::Up, 99, budget).0, Step::Nowhere);
+            assert_eq!(scan("two", Direction::Down, 2, budget).0, found(4, false));
+            assert_eq!(scan("two", Direction::Down, 5, budget).0, found(1, true));
+            assert_eq!(scan("two", Direction::Up, 3, budget).0, found(1, false));
+            assert_eq!(scan("two", Direction::Up, 0, budget).0, found(4, true));
+            assert_eq!(scan("one", Direction::Down, 1, budget).0, found(0, true));
+            assert_eq!(scan("nobody", Direction::Up, 99, budget).0, ScanStep::NotFound);
         }
-        assert_eq!(hunt("nobody", Direction::Down, 0, 2).1, 3, "of two lines each");
+        assert_eq!(scan("nobody", Direction::Down, 0, 2).1, 3, "of two lines each");
     }
 
     #[test]
     fn an_empty_document_holds_nothing() {
         let pattern = Pattern::new("x").unwrap();
-        assert_eq!(Hunt::new(Direction::Down, 7, &(3..3)).step(&pattern, &(3..3), 9, text), Step::Nowhere);
-        assert!(!Count::new(&(3..3), None).step(&pattern, &(3..3), 9, text));
+        assert_eq!(
+            Scanner::new(Direction::Down, 7, &(3..3)).step(&pattern, &(3..3), 9, text),
+            ScanStep::NotFound
+        );
+        assert!(!MatchCounter::new(&(3..3), None).step(&pattern, &(3..3), 9, text));
     }
 
     #[test]
     fn matches_are_counted_and_the_one_found_has_a_place_among_them() {
         let pattern = Pattern::new("two").unwrap();
-        let mut count = Count::new(&(0..6), Some(4));
+        let mut count = MatchCounter::new(&(0..6), Some(4));
         while count.step(&pattern, &(0..6), 2, text) {
-            assert!(count.total() < 3 || count.place().is_some());
+            assert!(count.total() < 3 || count.position().is_some());
         }
-        assert_eq!((count.total(), count.place()), (3, Some(3)));
-        let mut count = Count::new(&(0..6), Some(3));
+        assert_eq!((count.total(), count.position()), (3, Some(3)));
+        let mut count = MatchCounter::new(&(0..6), Some(3));
         count.step(&pattern, &(0..6), 9, text);
-        assert_eq!((count.total(), count.place()), (3, None), "none is in that line");
+        assert_eq!((count.total(), count.position()), (3, None), "none is in that line");
     }
 }

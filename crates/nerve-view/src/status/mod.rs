@@ -10,13 +10,13 @@ use crate::keys::{Context, Operation};
 use crate::layout::Layout;
 use crate::message;
 use crate::pager::{Pager, numbers};
-use crate::regions::Scene;
+use crate::regions::FrameContext;
 use crate::search::Direction;
 use crate::status::truncate::{LEAST, Part, cut, fit};
-use crate::status_info::Facts;
+use crate::status_info::StatusInfo;
 use crate::timeline::clock;
 use crate::tools::Tools;
-use crate::viewer::{Asking, Kind, Mode, Typed, Viewer};
+use crate::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
 use crate::viewport::Row;
 
 /// Columns of what says an agent's state that other things leave, but for the hint to all keys.
@@ -36,7 +36,13 @@ const IDS: usize = 3;
 pub(crate) const ID: usize = 12;
 
 /// Draws the row.
-pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, layout: &Layout, buffer: &mut Buffer) {
+pub(crate) fn draw(
+    viewer: &Viewer,
+    frame: &FrameContext<'_>,
+    info: &StatusInfo,
+    layout: &Layout,
+    buffer: &mut Buffer,
+) {
     let area = layout.status;
     let is_above = !message::rows(viewer, layout).is_empty();
     let style = Style::new().add_modifier(Modifier::REVERSED);
@@ -47,7 +53,7 @@ pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, layout: &L
     if area.is_empty() {
         return;
     }
-    let (left, right) = fit(&left(viewer, facts, is_above), &right(viewer, scene, facts), room);
+    let (left, right) = fit(&left(viewer, info, is_above), &right(viewer, frame, info), room);
     let x = area.x + (area.width - u16::try_from(right.width()).unwrap_or(area.width).min(area.width));
     buffer.set_stringn(x, area.y, &right, room, style);
     buffer.set_stringn(area.x, area.y, &left, room, style);
@@ -56,7 +62,7 @@ pub(crate) fn draw(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts, layout: &L
 // ---- What it says ----
 
 /// `is_above`: what is told is above the row.
-fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
+fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
     if viewer.awaits_key() {
         let keys = [true, false].map(|all| after_prefix(viewer, all));
@@ -64,20 +70,20 @@ fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
         return parts;
     }
     match viewer.mode() {
-        Mode::Typing(typed) => return vec![Part::new(0, typing(typed))],
+        Mode::Prompt(typed) => return vec![Part::new(0, typing(typed))],
         Mode::Confirm => return vec![Part::new(0, "end the program? y: end it, any other key: no")],
         _ => {}
     }
     if let Some(number) = viewer.number() {
         parts.push(Part::new(0, format!(":{number}")));
     }
-    match (viewer.message().filter(|_| !is_above), &facts.fault) {
+    match (viewer.message().filter(|_| !is_above), &info.fault) {
         (Some(message), _) => parts.push(Part::new(0, message)),
         (None, Some(fault)) => {
             parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, ("! ", fault, "")));
         }
         (None, None) => {
-            let (part, name) = (Part::new(LEAST, &facts.name), ("", &*facts.name, ""));
+            let (part, name) = (Part::new(LEAST, &info.name), ("", &*info.name, ""));
             parts.push(part.or_cut(8, NAME[0], name).or_cut(6, NAME[1], name));
         }
     }
@@ -85,11 +91,11 @@ fn left(viewer: &Viewer, facts: &Facts, is_above: bool) -> Vec<Part> {
 }
 
 /// A pattern as it is typed.
-fn typing(Typed { what, sign, text, cursor, fault }: &Typed) -> String {
+fn typing(PromptView { kind, sign, text, cursor, fault }: &PromptView) -> String {
     let (before, after) = text.split_at_checked(*cursor).unwrap_or((text, ""));
-    let hint = match (what, fault) {
+    let hint = match (kind, fault) {
         (_, Some(fault)) => format!("   (as it stands: {fault})"),
-        (Asking::Search(Direction::Up), None) if text.is_empty() => "   (Enter: help)".to_string(),
+        (PromptKind::Search(Direction::Up), None) if text.is_empty() => "   (Enter: help)".to_string(),
         _ => String::new(),
     };
     format!("{sign}{before}▏{after}{hint}")
@@ -97,11 +103,11 @@ fn typing(Typed { what, sign, text, cursor, fault }: &Typed) -> String {
 
 /// What keys mean, in a word.
 fn mode(viewer: &Viewer) -> &'static str {
-    match (viewer.mode(), viewer.kind()) {
+    match (viewer.mode(), viewer.source()) {
         (Mode::Live, _) => "live",
-        (Mode::Scrolling, Kind::Live) => "scroll",
-        (Mode::Scrolling, Kind::After) => "view",
-        (Mode::Typing(_), _) => "search",
+        (Mode::Scrolling, Source::Live) => "scroll",
+        (Mode::Scrolling, Source::Recording) => "view",
+        (Mode::Prompt(_), _) => "search",
         (Mode::Entry, _) => "task",
         (Mode::Help(_), _) => "help",
         (Mode::Tools, _) => "tools",
@@ -113,7 +119,7 @@ fn mode(viewer: &Viewer) -> &'static str {
 
 /// What the next key can do; not `all` where there is less room.
 fn after_prefix(viewer: &Viewer, all: bool) -> String {
-    let is_live = viewer.kind() == Kind::Live;
+    let is_live = viewer.source() == Source::Live;
     let named = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
@@ -150,12 +156,12 @@ pub(crate) fn keys_to(viewer: &Viewer, operation: Operation) -> Option<String> {
 fn hint(viewer: &Viewer) -> Option<String> {
     match viewer.mode() {
         Mode::Help(_) => Some("any other key leaves".to_string()),
-        Mode::Typing(_) | Mode::Confirm => None,
+        Mode::Prompt(_) | Mode::Confirm => None,
         _ => keys_to(viewer, Operation::Help).map(|keys| format!("{keys} help")),
     }
 }
 
-fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
+fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Part> {
     let mut parts = Vec::new();
     if matches!(viewer.mode(), Mode::Help(_)) {
         parts.extend(hint(viewer).map(|hint| Part::new(2, hint)));
@@ -172,21 +178,21 @@ fn right(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Vec<Part> {
         });
     }
     parts.extend(viewer.filter().map(|text| Part::new(3, format!("lines {}", cut(text, PATTERN)))));
-    if let Some((state, evidence)) = &facts.state {
+    if let Some((state, evidence)) = &info.state {
         let part = Part::new(LEAST, format!("{state} ({evidence})"));
         let cut = (&*format!("{state} ("), &**evidence, ")");
         parts.push(part.or_cut(8, EVIDENCE, cut).or(2, state));
     }
     parts.extend(tools(&viewer.tools));
-    if let Some(bytes) = facts.recorded {
-        let sign = if viewer.kind() == Kind::Live { "● " } else { "" };
+    if let Some(bytes) = info.recorded {
+        let sign = if viewer.source() == Source::Live { "● " } else { "" };
         parts.push(Part::new(7, format!("{sign}{}", size(bytes))));
-    } else if facts.unrecorded {
+    } else if info.unrecorded {
         parts.push(Part::new(7, "not recorded"));
     }
-    let has_bar = scene.timeline.is_some() && !scene.places.timeline.is_empty();
-    parts.extend(time(facts, has_bar));
-    parts.extend(snapshots(viewer, scene, facts));
+    let has_bar = frame.timeline.is_some() && !frame.regions.timeline.is_empty();
+    parts.extend(time(info, has_bar));
+    parts.extend(snapshots(viewer, frame, info));
     // A program's screen is where it is, and a tool's box says where in it one is.
     if *viewer.mode() != Mode::Live && viewer.modal().is_none() {
         let (line, share) = place(&viewer.pager);
@@ -214,18 +220,18 @@ fn tools(tools: &Tools) -> Option<Part> {
 }
 
 /// How many snapshots there are; which of them one is at, where the lines do not say that.
-fn snapshots(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Option<Part> {
-    let whole = scene.whole();
+fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Option<Part> {
+    let whole = frame.whole();
     let snapshot = viewer.snapshot_at_hand().and_then(|id| whole.snapshot(id));
     if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.alternate) {
         let words = match whole.place_of_snapshot(snapshot.id) {
             Some(place) => format!("snapshot {place} of {}", whole.snapshots()),
             None => format!("snapshot {}", snapshot.id),
         };
-        return Some(Part::new(4, format!("{words}{}", facts.of_snapshot(snapshot))).or(3, words));
+        return Some(Part::new(4, format!("{words}{}", info.of_snapshot(snapshot))).or(3, words));
     }
-    match scene.document.snapshots() {
-        _ if scene.document.lacks_begin() => None,
+    match frame.document.snapshots() {
+        _ if frame.document.lacks_begin() => None,
         0 => None,
         1 => Some(Part::new(7, "1 snapshot")),
         snapshots => Some(Part::new(7, format!("{snapshots} snapshots"))),
@@ -233,9 +239,9 @@ fn snapshots(viewer: &Viewer, scene: &Scene<'_>, facts: &Facts) -> Option<Part> 
 }
 
 /// The time that is shown and how fast it goes; with the timeline above, that alone.
-fn time(facts: &Facts, has_bar: bool) -> Option<Part> {
-    let (at, of) = facts.time?;
-    let sign = match facts.speed {
+fn time(info: &StatusInfo, has_bar: bool) -> Option<Part> {
+    let (at, of) = info.time?;
+    let sign = match info.speed {
         Some(1.0) => "▶ ".to_string(),
         Some(speed) => format!("▶ {speed}× "),
         None => String::new(),

@@ -2,9 +2,9 @@
 
 use crate::document::Document;
 use crate::keys::{Code, Context, Key, Operation};
-use crate::regions::{Places, Scene};
+use crate::regions::{FrameContext, Regions};
 use crate::task_entry::{TEXT, Target};
-use crate::viewer::{Asked, Kind, Submission, Viewer};
+use crate::viewer::{Effect, Source, Submission, Viewer};
 
 impl Viewer {
     // ---- Where it stands ----
@@ -12,7 +12,7 @@ impl Viewer {
     /// Puts it there: in sight, as the rules of its moves say.
     pub(crate) fn put_entry(&mut self, target: Target) {
         // What would go on from there is below it: all of it is shown.
-        self.pager.unfilter();
+        self.pager.clear_filter();
         let height = self.entry_height();
         let viewport = &mut self.pager.viewport;
         match target {
@@ -24,12 +24,12 @@ impl Viewer {
 
     /// The end of what is looked at can be gone on from.
     fn has_end(&self) -> bool {
-        self.kind == Kind::After && !self.runs
+        self.source == Source::Recording && !self.runs
     }
 
     /// The end of that document is such an end, not that of another moment.
-    fn ends_with(&self, document: &Document<'_>, scene: &Scene<'_>) -> bool {
-        self.has_end() && scene.end.is_none_or(|end| std::ptr::eq(end, document))
+    fn ends_with(&self, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
+        self.has_end() && frame.end.is_none_or(|end| std::ptr::eq(end, document))
     }
 
     /// In a recording at once: at its end, or at the latest snapshot where that is still to come.
@@ -37,7 +37,7 @@ impl Viewer {
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
         let target = if self.has_end() { Some(Target::End) } else { target_of(document, latest, false) };
         if let Some(target) = target {
-            self.go_with_entry(target, &Scene::of(document, Places::default()));
+            self.go_with_entry(target, &FrameContext::of(document, Regions::default()));
         }
     }
 
@@ -53,11 +53,11 @@ impl Viewer {
     }
 
     /// Goes there with it: at the moment of a snapshot another screen is shown than at its line and at the end.
-    fn go_with_entry(&mut self, target: Target, scene: &Scene<'_>) {
+    fn go_with_entry(&mut self, target: Target, frame: &FrameContext<'_>) {
         if let Target::Moment { id } = target {
             return self.enter_moment(id);
         }
-        self.go_to_known_lines(scene);
+        self.go_to_known_lines(frame);
         self.put_entry(target);
     }
 
@@ -86,9 +86,9 @@ impl Viewer {
 
     /// All places it can stand at, from top to bottom: below each snapshot; in a recording, below everything, which is the place of a snapshot
     /// after which nothing was written.
-    fn targets(&self, document: &Document<'_>, scene: &Scene<'_>) -> Vec<Target> {
+    fn targets(&self, document: &Document<'_>, frame: &FrameContext<'_>) -> Vec<Target> {
         let end =
-            self.ends_with(document, scene).then(|| document.end_snapshot().map(|snapshot| snapshot.id));
+            self.ends_with(document, frame).then(|| document.end_snapshot().map(|snapshot| snapshot.id));
         let snapshots = document.kept_snapshots().into_iter();
         let mut targets: Vec<Target> = snapshots
             .filter(|(_, snapshot)| end.flatten() != Some(snapshot.id))
@@ -109,85 +109,85 @@ impl Viewer {
     }
 
     /// At the latest snapshot; at the one before, if it is shown.
-    pub(crate) fn entry_up(&mut self, scene: &Scene<'_>) {
+    pub(crate) fn entry_up(&mut self, frame: &FrameContext<'_>) {
         let Some(current) = self.entry.target else {
-            return self.open_at_latest(scene);
+            return self.open_at_latest(frame);
         };
-        let known = self.known(scene);
-        let targets = self.targets(known, scene);
+        let known = self.known(frame);
+        let targets = self.targets(known, frame);
         let before = match targets.iter().position(|target| *target == current) {
             Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
-            None if is_to_come(current, known, scene) => targets.last(),
+            None if is_to_come(current, known, frame) => targets.last(),
             // Its line is not kept any more.
             None => None,
         };
         match before {
-            Some(target) => self.go_with_entry(*target, scene),
-            None => self.tell(self.none_above(scene)),
+            Some(target) => self.go_with_entry(*target, frame),
+            None => self.tell(self.none_above(frame)),
         }
     }
 
     /// At the next snapshot; at the latest one, if it is not shown.
-    pub(crate) fn entry_down(&mut self, scene: &Scene<'_>) {
+    pub(crate) fn entry_down(&mut self, frame: &FrameContext<'_>) {
         let Some(current) = self.entry.target else {
-            return self.open_at_latest(scene);
+            return self.open_at_latest(frame);
         };
-        let known = self.known(scene);
-        let targets = self.targets(known, scene);
+        let known = self.known(frame);
+        let targets = self.targets(known, frame);
         let next = match targets.iter().position(|target| *target == current) {
             Some(at) => targets.get(at + 1),
-            None if is_to_come(current, known, scene) => None,
+            None if is_to_come(current, known, frame) => None,
             None => targets.first(),
         };
         match next {
-            Some(target) => self.go_with_entry(*target, scene),
+            Some(target) => self.go_with_entry(*target, frame),
             None => self.tell("no snapshot below"),
         }
     }
 
-    fn open_at_latest(&mut self, scene: &Scene<'_>) {
+    fn open_at_latest(&mut self, frame: &FrameContext<'_>) {
         if !self.takes_tasks() {
             return;
         }
-        let latest = match self.is_on_screen_of_moment(scene) {
-            true => self.snapshot_of(u64::MAX, scene),
-            false => scene.document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id)),
+        let latest = match self.is_on_screen_of_moment(frame) {
+            true => self.snapshot_of(u64::MAX, frame),
+            false => frame.document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id)),
         };
-        let known = self.known(scene);
-        match target_of(known, latest, self.ends_with(known, scene)) {
-            Some(target) => self.go_with_entry(target, scene),
-            None if self.ends_with(scene.document, scene) => self.go_with_entry(Target::End, scene),
-            None if self.lacks_snapshots(scene) => self.tell(self.none_above(scene)),
+        let known = self.known(frame);
+        match target_of(known, latest, self.ends_with(known, frame)) {
+            Some(target) => self.go_with_entry(target, frame),
+            None if self.ends_with(frame.document, frame) => self.go_with_entry(Target::End, frame),
+            None if self.lacks_snapshots(frame) => self.tell(self.none_above(frame)),
             None => self.tell("there is no snapshot yet that the agent could go on from"),
         }
     }
 
     /// At the snapshot of where one is: of the match that was gone to if it can be seen, else of the last line that can be seen, which is
     /// the end of a recording whose end can be seen. A line's snapshot is its own, else the last one before it.
-    pub(crate) fn insert_here(&mut self, scene: &Scene<'_>) {
+    pub(crate) fn insert_here(&mut self, frame: &FrameContext<'_>) {
         if !self.takes_tasks() {
             return;
         }
         let viewport = &self.pager.viewport;
         let found = self.pager.found().filter(|line| viewport.row_of(*line).is_some());
-        let is_end = found.is_none() && viewport.is_at_end() && self.ends_with(scene.document, scene);
-        if is_end && !self.is_on_screen_of_moment(scene) {
-            return self.go_with_entry(Target::End, scene);
+        let is_end = found.is_none() && viewport.is_at_end() && self.ends_with(frame.document, frame);
+        if is_end && !self.is_on_screen_of_moment(frame) {
+            return self.go_with_entry(Target::End, frame);
         }
         if let Some(line) = found.or_else(|| self.pager.last_line()) {
-            self.insert_at(line, scene);
+            self.insert_at(line, frame);
         }
     }
 
     /// At the snapshot of a line.
-    pub(crate) fn insert_at(&mut self, line: u64, scene: &Scene<'_>) {
+    pub(crate) fn insert_at(&mut self, line: u64, frame: &FrameContext<'_>) {
         if !self.takes_tasks() {
             return;
         }
-        let known = self.known(scene);
-        match target_of(known, self.snapshot_of(line, scene), self.ends_with(known, scene)) {
-            Some(target) => self.go_with_entry(target, scene),
-            None if self.lacks_snapshots(scene) => self.tell(self.none_above(scene)),
+        let known = self.known(frame);
+        match target_of(known, self.snapshot_of(line, frame), self.ends_with(known, frame)) {
+            Some(target) => self.go_with_entry(target, frame),
+            None if self.lacks_snapshots(frame) => self.tell(self.none_above(frame)),
             None if known.snapshots() == 0 => self.tell("there are no snapshots"),
             None => self.tell("no snapshot at this line or above it"),
         }
@@ -199,25 +199,25 @@ impl Viewer {
         &mut self,
         key: Key,
         operation: Option<Operation>,
-        scene: &Scene<'_>,
-    ) -> Option<Asked> {
-        let document = scene.document;
+        frame: &FrameContext<'_>,
+    ) -> Option<Effect> {
+        let document = frame.document;
         match operation {
             Some(Operation::Submit) => return self.submit(document),
             Some(Operation::CloseEntry) => {
                 self.close_entry();
                 self.arm();
             }
-            Some(Operation::EntryUp) => self.entry_up(scene),
-            Some(Operation::EntryDown) => self.entry_down(scene),
+            Some(Operation::EntryUp) => self.entry_up(frame),
+            Some(Operation::EntryDown) => self.entry_down(frame),
             Some(Operation::Help) => self.help = Some(0),
             Some(Operation::NewLine) => self.edit(|entry| entry.new_line()),
             Some(operation) => {
                 self.pager.operate(operation, document);
             }
-            None if key == Key::plain(Code::Up) && self.entry.is_at_top() => self.entry_up(scene),
+            None if key == Key::plain(Code::Up) && self.entry.is_at_top() => self.entry_up(frame),
             None if key == Key::plain(Code::Down) && self.entry.is_at_bottom() => {
-                self.entry_down(scene);
+                self.entry_down(frame);
             }
             None => self.edit(|entry| entry.key(key)),
         }
@@ -260,7 +260,7 @@ impl Viewer {
         }
     }
 
-    fn submit(&mut self, document: &Document<'_>) -> Option<Asked> {
+    fn submit(&mut self, document: &Document<'_>) -> Option<Effect> {
         let text = self.entry.text();
         if self.entry.is_sent {
             self.tell("this is on its way: wait for it");
@@ -280,7 +280,7 @@ impl Viewer {
         };
         self.entry.is_sent = true;
         self.tell("on its way …");
-        Some(Asked::Branch(Submission { snapshot, line, text }))
+        Some(Effect::Branch(Submission { snapshot, line, text }))
     }
 
     /// What was submitted has become a branch: the task entry is empty and closed, a program has the keys again.
@@ -290,7 +290,7 @@ impl Viewer {
         self.entry.clear();
         if self.entry.target.is_some() {
             self.close_entry();
-            if self.kind == Kind::Live {
+            if self.source == Source::Live {
                 self.go_live();
             }
         }
@@ -318,8 +318,8 @@ fn target_of(document: &Document<'_>, found: Option<(u64, u64)>, has_end: bool) 
 }
 
 /// At the moment of that document the snapshot was not taken yet.
-fn is_to_come(target: Target, document: &Document<'_>, scene: &Scene<'_>) -> bool {
+fn is_to_come(target: Target, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
     let (Target::Snapshot { id, .. } | Target::Moment { id }) = target else { return false };
-    let taken = scene.end.and_then(|end| end.snapshot(id));
+    let taken = frame.end.and_then(|end| end.snapshot(id));
     taken.is_some_and(|snapshot| snapshot.offset > document.offset())
 }

@@ -6,7 +6,7 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
 use nerve_view::timeline::{Taken, Timeline};
-use nerve_view::viewer::{Asked, Kind, Mode, Submission, Target, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
 use nerve_view::viewport::Row;
 
 use crate::window::{Window, after};
@@ -30,7 +30,7 @@ impl Session {
 
     fn with(past: &[(&str, Option<u64>)], become_another: impl Fn(Viewer) -> Viewer) -> Session {
         let past: Vec<_> = past.iter().map(|(text, id)| (text.to_string(), *id)).collect();
-        let mut stage = Stage::on(Kind::After, terminal(&past, usize::MAX), ROWS);
+        let mut stage = Stage::on(Source::Recording, terminal(&past, usize::MAX), ROWS);
         stage.viewer = become_another(stage.viewer);
         stage.resize(ROWS);
         let taken = (1..).zip(&past).filter_map(|(second, (_, id))| Some((second, (*id)?)));
@@ -69,9 +69,9 @@ impl Session {
     }
 
     /// Shows what is asked for; gives the rest.
-    fn asked(&mut self, asked: Option<Asked>) -> Option<Asked> {
+    fn asked(&mut self, asked: Option<Effect>) -> Option<Effect> {
         match asked? {
-            Asked::Visit(id) => self.show(id),
+            Effect::SeekSnapshot(id) => self.show(id),
             other => return Some(other),
         }
         None
@@ -88,7 +88,7 @@ impl Session {
         self.stage.write("");
     }
 
-    fn keys(&mut self, names: &str) -> Vec<Asked> {
+    fn keys(&mut self, names: &str) -> Vec<Effect> {
         let asked = names.split(' ').filter_map(|name| {
             let asked = self.stage.key(key(name));
             self.asked(asked)
@@ -96,7 +96,7 @@ impl Session {
         asked.collect()
     }
 
-    fn click(&mut self, col: u16, row: u16) -> Option<Asked> {
+    fn click(&mut self, col: u16, row: u16) -> Option<Effect> {
         let mouse = |what| Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false });
         let asked = self.stage.input(mouse(MouseAct::Press(Button::Left)));
         self.stage.input(mouse(MouseAct::Release(Button::Left)));
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// A click on the mark of a snapshot on the timeline.
-    fn click_on(&mut self, id: u64) -> Option<Asked> {
+    fn click_on(&mut self, id: u64) -> Option<Effect> {
         let timeline = self.stage.timeline.as_ref().unwrap();
         let col = (0..COLS).find(|col| timeline.snapshot_at(*col, COLS) == Some(id)).unwrap();
         self.click(col, ROWS)
@@ -121,7 +121,7 @@ impl Session {
 
     fn submitted(&mut self) -> Submission {
         match self.keys("x enter").pop() {
-            Some(Asked::Branch(submission)) => submission,
+            Some(Effect::Branch(submission)) => submission,
             other => panic!("{other:?}"),
         }
     }
@@ -184,7 +184,7 @@ fn a_branch_is_made_from_the_snapshot_whose_screen_is_shown() {
     // It was made: what is shown then is the end.
     session.stage.viewer.submitted();
     let asked = session.stage.viewer.asks();
-    assert_eq!(asked, Some(Asked::Visit(None)));
+    assert_eq!(asked, Some(Effect::SeekSnapshot(None)));
     session.asked(asked);
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
     assert_eq!(session.stage.viewer.asks(), None, "told once");
@@ -224,7 +224,7 @@ fn brackets_go_from_moment_to_moment() {
     assert_eq!(goes("["), to("third", ""));
     assert_eq!(goes("G"), to("last", ""));
     assert!(session.stage.viewer.entry().is_none());
-    assert_eq!(session.keys("[ esc esc"), [Asked::Quit]);
+    assert_eq!(session.keys("[ esc esc"), [Effect::Quit]);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_mark_on_the_timeline_leads_to_its_snapshot() {
     session.keys("i");
     // Elsewhere is no snapshot's moment: what is written for one does not stand there.
     let begin = session.click(0, ROWS);
-    assert_eq!((begin, session.target()), (Some(Asked::Seek(Duration::ZERO)), None));
+    assert_eq!((begin, session.target()), (Some(Effect::Seek(Duration::ZERO)), None));
     session.go_to(1);
     session.keys("i");
     assert_eq!((session.target(), session.stage.message()), (None, "no snapshot at this line or above it"));
@@ -301,7 +301,7 @@ fn at_any_other_moment_one_is_between_those_before_and_after() {
         let mut session = Session::full();
         session.past.insert(3, (screen("between"), None));
         session.keys("esc");
-        assert_eq!(session.keys(","), [Asked::Skip(-5)]);
+        assert_eq!(session.keys(","), [Effect::Skip(-5)]);
         session.go_to(4);
         assert_eq!(session.screen(), "screen between");
         session.keys(keys);
@@ -312,7 +312,7 @@ fn at_any_other_moment_one_is_between_those_before_and_after() {
 #[test]
 fn whoever_goes_on_in_time_is_at_no_snapshot_any_more() {
     let mut session = Session::full();
-    assert_eq!(session.keys("esc [ [ p"), [Asked::Play]);
+    assert_eq!(session.keys("esc [ [ p"), [Effect::TogglePlay]);
     session.keys("esc");
     assert_eq!(session.screen(), "screen second", "where it plays, not at the end");
 }
@@ -446,9 +446,9 @@ fn an_entry_at_the_end_is_closed_by_who_goes_to_another_moment_and_keeps_its_tex
     let mut session = lines_alone();
     session.keys("a b");
     let end = Duration::from_secs(5);
-    assert_eq!(session.click(COLS - 1, ROWS), Some(Asked::Seek(end)));
+    assert_eq!(session.click(COLS - 1, ROWS), Some(Effect::Seek(end)));
     assert_eq!(session.target(), Some(Target::End), "who goes to the end is there already");
-    assert_eq!(session.click(0, ROWS), Some(Asked::Seek(Duration::ZERO)));
+    assert_eq!(session.click(0, ROWS), Some(Effect::Seek(Duration::ZERO)));
     session.go_to(3);
     assert_eq!((session.target(), session.stage.viewer.mode()), (None, &Mode::Scrolling));
     session.keys("i");
@@ -534,7 +534,7 @@ fn the_matches_are_those_of_the_moment_that_was_sought() {
 // ---- What is drawn ----
 
 fn drawn(window: &mut Window) -> String {
-    window.facts.begin = Some(TsNs(0));
+    window.info.begin = Some(TsNs(0));
     window.text()
 }
 

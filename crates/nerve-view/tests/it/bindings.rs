@@ -4,7 +4,7 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::bindings::Bindings;
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 
 use crate::{COLS, Stage};
 
@@ -23,14 +23,14 @@ const SET: [(&str, &str, &str); 11] = [
     ("tool-scroll", "alt+pageup", "shift+pageup"),
 ];
 
-const KINDS: [Kind; 2] = [Kind::Live, Kind::After];
+const KINDS: [Source; 2] = [Source::Live, Source::Recording];
 
 /// Ten lines with snapshots 3 and 6 on those lines, and two tools that run; the screen of the tool that is shown has text.
-fn stage(kind: Kind) -> Stage {
+fn stage(source: Source) -> Stage {
     let rows = 8;
-    let mut stage = Stage::on(kind, TerminalState::new(Size::new(COLS, rows)), rows);
+    let mut stage = Stage::on(source, TerminalState::new(Size::new(COLS, rows)), rows);
     let set: Vec<_> = SET.map(|(name, key, _)| (name.to_string(), vec![key.to_string()])).into();
-    stage.viewer = Viewer::new(kind, Bindings::with(&set).unwrap());
+    stage.viewer = Viewer::new(source, Bindings::with(&set).unwrap());
     stage.resize(rows);
     stage.numbered(10, &[3, 6]);
     let tool = |id: &str| Tool { id: id.into(), command: id.into(), state: ToolState::Running };
@@ -38,68 +38,68 @@ fn stage(kind: Kind) -> Stage {
     let mut terminal = TerminalState::new(Size::new(COLS, 5));
     terminal.process_data(TsNs(0), b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7");
     stage.tool = Some(terminal);
-    if kind == Kind::After {
+    if source == Source::Recording {
         stage.keys("esc j");
     }
     stage
 }
 
-fn branch(asked: &[Asked]) -> (Option<u64>, String) {
+fn branch(asked: &[Effect]) -> (Option<u64>, String) {
     match asked {
-        [Asked::Branch(submission)] => (submission.snapshot, submission.text.clone()),
+        [Effect::Branch(submission)] => (submission.snapshot, submission.text.clone()),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn a_task_is_written_with_the_keys_that_are_set() {
-    for kind in KINDS {
-        let mut stage = stage(kind);
+    for source in KINDS {
+        let mut stage = stage(source);
         stage.keys("alt+up");
-        assert_eq!(stage.viewer.mode(), &Mode::Entry, "{kind:?}");
+        assert_eq!(stage.viewer.mode(), &Mode::Entry, "{source:?}");
         // Of a recording it is at the end first.
-        if kind == Kind::After {
+        if source == Source::Recording {
             stage.keys("alt+up");
         }
         stage.keys("alt+up alt+down alt+up");
         stage.types("do it");
-        assert_eq!(branch(&stage.keys("ctrl+s")), (Some(3), "do it".into()), "{kind:?}");
+        assert_eq!(branch(&stage.keys("ctrl+s")), (Some(3), "do it".into()), "{source:?}");
     }
 }
 
 #[test]
 fn tools_are_gone_through_with_the_keys_that_are_set() {
-    for kind in KINDS {
-        let mut stage = stage(kind);
+    for source in KINDS {
+        let mut stage = stage(source);
         for open in ["alt+t", "ctrl+g t"] {
             stage.keys(open);
-            assert_eq!(stage.viewer.mode(), &Mode::Tools, "{kind:?} {open}");
+            assert_eq!(stage.viewer.mode(), &Mode::Tools, "{source:?} {open}");
             stage.keys("c");
-            assert_ne!(stage.viewer.mode(), &Mode::Tools, "{kind:?}");
+            assert_ne!(stage.viewer.mode(), &Mode::Tools, "{source:?}");
         }
-        assert_eq!(stage.keys("alt+t n u n o"), [Asked::Tool("a".into())], "{kind:?}");
-        assert_eq!(stage.viewer.mode(), &Mode::Tool, "{kind:?}");
+        assert_eq!(stage.keys("alt+t n u n o"), [Effect::ShowTool("a".into())], "{source:?}");
+        assert_eq!(stage.viewer.mode(), &Mode::Tool, "{source:?}");
         stage.keys("alt+pageup");
-        assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling, "{kind:?}");
+        assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling, "{source:?}");
     }
 }
 
 #[test]
 fn the_prefix_that_is_set_leads_to_the_keys_that_are_set_after_it() {
-    let left = |kind| match kind {
-        Kind::Live => Asked::Detach,
-        Kind::After => Asked::Quit,
+    let left = |source| match source {
+        Source::Live => Effect::Detach,
+        Source::Recording => Effect::Quit,
     };
-    for kind in KINDS {
-        assert_eq!(stage(kind).keys("ctrl+g l"), [left(kind)], "{kind:?}");
+    for source in KINDS {
+        assert_eq!(stage(source).keys("ctrl+g l"), [left(source)], "{source:?}");
     }
 }
 
 #[test]
 fn the_keys_that_were_usual_do_nothing_more() {
-    for kind in KINDS {
+    for source in KINDS {
         let begun = |keys: &str| {
-            let mut stage = stage(kind);
+            let mut stage = stage(source);
             stage.keys(keys);
             stage
         };
@@ -112,13 +112,13 @@ fn the_keys_that_were_usual_do_nothing_more() {
                 "tool-scroll" => "alt+t o",
                 _ => "alt+t n",
             };
-            let mut stage = if before.is_empty() { stage(kind) } else { begun(before) };
+            let mut stage = if before.is_empty() { stage(source) } else { begun(before) };
             let mode = stage.viewer.mode().clone();
             let asked = stage.keys(usual);
-            assert_eq!(stage.viewer.mode(), &mode, "{kind:?} {name}");
-            let passed_on = |asked: &Asked| matches!(asked, Asked::Input(_) | Asked::ToTool(_));
-            assert!(asked.iter().all(passed_on), "{kind:?} {name}: {asked:?}");
-            assert!(!stage.viewer.awaits_key(), "{kind:?} {name}");
+            assert_eq!(stage.viewer.mode(), &mode, "{source:?} {name}");
+            let passed_on = |asked: &Effect| matches!(asked, Effect::Input(_) | Effect::ToolInput(_));
+            assert!(asked.iter().all(passed_on), "{source:?} {name}: {asked:?}");
+            assert!(!stage.viewer.awaits_key(), "{source:?} {name}");
         }
     }
 }

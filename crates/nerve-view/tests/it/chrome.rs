@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nerve_view::bindings::Bindings;
-use nerve_view::draw::{Abilities, Facts};
+use nerve_view::draw::{Capabilities, StatusInfo};
 use nerve_view::timeline::{Taken, Timeline};
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Kind, Viewer};
+use nerve_view::viewer::{Source, Viewer};
 use ratatui::style::Modifier;
 
 use crate::window::{Window, after, live, text};
@@ -14,12 +14,12 @@ use crate::window::{Window, after, live, text};
 #[test]
 fn the_status_says_what_matters_at_any_width() {
     for cols in 1..=200 {
-        let mut window = Window::new(Kind::Live, (40, 3), (cols, 4));
-        window.facts = Facts {
+        let mut window = Window::new(Source::Live, (40, 3), (cols, 4));
+        window.info = StatusInfo {
             name: "claude".into(),
             state: Some(("busy".into(), "composer without a busy sign".into())),
             recorded: Some(1_234_567),
-            ..Facts::default()
+            ..StatusInfo::default()
         };
         window.write("x");
         window.snapshot(1, None);
@@ -48,14 +48,14 @@ fn the_status_says_what_matters_at_any_width() {
 #[test]
 fn what_is_not_recorded_is_called_so_and_what_cannot_be_gone_on_from_says_why_before_anybody_types() {
     let mut window = live(60, 6);
-    window.facts.unrecorded = true;
+    window.info.unrecorded = true;
     window.write("x");
     window.snapshot(1, None);
     assert!(window.text().contains("not recorded · 1 snapshot"), "{}", window.text());
     window.keys("ctrl+shift+up");
     assert!(window.text().contains("branch from snapshot 1"), "{}", window.text());
     let mut window = live(60, 6);
-    window.viewer = Viewer::new(Kind::Live, Bindings::default()).without_branches("nothing is kept of it");
+    window.viewer = Viewer::new(Source::Live, Bindings::default()).without_branches("nothing is kept of it");
     window.write("x");
     window.snapshot(1, None);
     window.keys("ctrl+shift+up");
@@ -66,8 +66,8 @@ fn what_is_not_recorded_is_called_so_and_what_cannot_be_gone_on_from_says_why_be
 /// The status of a recording that is gone through, in a window of so many columns.
 fn status(cols: u16, name: &str) -> String {
     let mut window = after(cols, 24);
-    window.facts.name = name.into();
-    window.facts.recorded = Some(123_456);
+    window.info.name = name.into();
+    window.info.recorded = Some(123_456);
     window.timeline = Some(Timeline::default());
     window.hundred();
     (1..=12).for_each(|id| window.snapshot(id, None));
@@ -95,11 +95,11 @@ fn where_the_keys_are_told_is_there_before_what_is_good_to_know() {
         assert_eq!(status.contains("0195e3a1"), cols >= 51, "{cols}: {status}");
     }
     let mut window = live(80, 10);
-    window.facts = Facts {
+    window.info = StatusInfo {
         name: "bash".into(),
         state: Some(("ready".into(), "screen: prompt 'bash-5.2#'".into())),
         recorded: Some(12_345),
-        ..Facts::default()
+        ..StatusInfo::default()
     };
     window.write("$ ");
     let status = |window: &mut Window| window.text().lines().last().unwrap_or_default().to_string();
@@ -154,24 +154,27 @@ fn after_the_prefix_its_keys_are_named() {
 
 #[test]
 fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
-    for (kind, words) in [
+    for (source, words) in [
         (
-            Kind::Live,
+            Source::Live,
             vec!["end the program's session", "a line down", "send what was typed", "While the program runs"],
         ),
-        (Kind::After, vec!["a line down", "look for text", "twice as fast", "5 s back in time", "●  ▶  ◆"]),
+        (
+            Source::Recording,
+            vec!["a line down", "look for text", "twice as fast", "5 s back in time", "●  ▶  ◆"],
+        ),
     ] {
-        let mut window = Window::new(kind, (80, 9), (80, 10));
-        window.facts.abilities = Abilities { colours: "24 bit", ..Abilities::default() };
+        let mut window = Window::new(source, (80, 9), (80, 10));
+        window.info.capabilities = Capabilities { colours: "24 bit", ..Capabilities::default() };
         window.hundred();
-        window.keys(if kind == Kind::Live { "ctrl+] ?" } else { "f1" });
+        window.keys(if source == Source::Live { "ctrl+] ?" } else { "f1" });
         let mut all = String::new();
         for _ in 0..120 {
             all += &window.text();
             window.keys("j");
         }
         for words in words.iter().chain(&["This terminal", "24 bit", "not here: ctrl+] t"]) {
-            assert!(all.contains(words), "{kind:?}: {words}: {all}");
+            assert!(all.contains(words), "{source:?}: {words}: {all}");
         }
         let last = window.text();
         assert!(last.contains("24 bit"), "the sheet ends with its last row: {last}");
@@ -180,7 +183,7 @@ fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
 
 #[test]
 fn a_wide_help_sheet_has_columns() {
-    let mut window = Window::new(Kind::After, (190, 50), (200, 60));
+    let mut window = Window::new(Source::Recording, (190, 50), (200, 60));
     window.hundred();
     window.keys("f1");
     let drawn = window.text();
@@ -208,7 +211,7 @@ fn a_timeline_is_above_the_status_where_there_is_room() {
 fn a_fault_is_told_in_words_or_not_at_all() {
     for cols in 10..=120 {
         let mut window = after(cols, 6);
-        window.facts.fault = Some("the recording goes on without its end".into());
+        window.info.fault = Some("the recording goes on without its end".into());
         window.hundred();
         let status = window.text().lines().nth(5).unwrap_or_default().to_string();
         assert_eq!(

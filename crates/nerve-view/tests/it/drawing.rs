@@ -5,7 +5,7 @@ use nerve_term::terminal::Snapshot;
 use nerve_view::draw::{Gutter, Layout};
 use nerve_view::timeline::Timeline;
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Kind, Mode};
+use nerve_view::viewer::{Mode, Source};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
@@ -121,7 +121,7 @@ fn a_low_window_has_its_rows_for_the_lines_and_the_task() {
 #[test]
 fn the_task_entry_is_a_box_below_its_snapshot_and_what_follows_is_dim() {
     let mut window = live(60, 12);
-    window.facts.begin = Some(TsNs(0));
+    window.info.begin = Some(TsNs(0));
     window.write("one\r\ntwo\r\nthree");
     window.terminal.record_snapshot(Snapshot {
         id: 3,
@@ -220,8 +220,8 @@ fn any_window_can_be_drawn_into() {
     for (size, gutter) in
         sizes.flat_map(|size| [Gutter::Left, Gutter::Right, Gutter::None].map(|gutter| (size, gutter)))
     {
-        for kind in [Kind::Live, Kind::After] {
-            let mut window = Window::new(kind, (40, 5), size);
+        for source in [Source::Live, Source::Recording] {
+            let mut window = Window::new(source, (40, 5), size);
             window.gutter = gutter;
             window.timeline = Some(Timeline::default());
             window.write("日本語 one\r\ntwo");
@@ -246,7 +246,7 @@ fn any_window_can_be_drawn_into() {
                 let (_, drawn) = window.drawn();
                 assert!(
                     drawn.cursor.is_none_or(|(col, row)| col < size.0 && row < size.1),
-                    "{kind:?} {size:?}"
+                    "{source:?} {size:?}"
                 );
             }
         }
@@ -354,12 +354,12 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
 #[test]
 fn evidence_and_faults_have_the_room_that_is_left() {
     let mut window = live(80, 6);
-    window.facts.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
+    window.info.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
     let status = |window: &mut crate::window::Window| window.text().lines().last().unwrap().to_string();
     let told = status(&mut window);
     assert!(told.contains("(screen: the spinner turns and says") && told.contains("…) · "), "{told}");
-    window.facts.state = None;
-    window.facts.fault =
+    window.info.state = None;
+    window.info.fault =
         Some("the recording cannot be written: no space is left on the device /dev/sda1".into());
     let told = status(&mut window);
     assert!(told.contains("no space is left on the device /dev"), "{told}");

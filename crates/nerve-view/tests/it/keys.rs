@@ -1,7 +1,7 @@
 //! What keys do.
 
 use nerve_view::keys::{Code, Key};
-use nerve_view::viewer::{Asked, Mode};
+use nerve_view::viewer::{Effect, Mode};
 
 use crate::Stage;
 
@@ -34,8 +34,8 @@ fn esc_twice_leaves_and_any_other_key_between_disarms_it() {
     let mut stage = Stage::hundred(10);
     assert_eq!(stage.keys("esc j esc"), []);
     assert_eq!(stage.viewer.message(), Some("Esc once more to leave"));
-    assert_eq!(stage.keys("k esc esc"), [Asked::Quit]);
-    assert_eq!(stage.keys("q"), [Asked::Quit]);
+    assert_eq!(stage.keys("k esc esc"), [Effect::Quit]);
+    assert_eq!(stage.keys("q"), [Effect::Quit]);
 }
 
 #[test]
@@ -44,11 +44,11 @@ fn what_the_viewer_cannot_do_is_asked_of_others() {
     assert_eq!(
         stage.keys("p , 3 . + -"),
         [
-            Asked::Play,
-            Asked::Skip(-5),
-            Asked::Skip(15),
-            Asked::Speed { faster: true },
-            Asked::Speed { faster: false }
+            Effect::TogglePlay,
+            Effect::Skip(-5),
+            Effect::Skip(15),
+            Effect::Speed { faster: true },
+            Effect::Speed { faster: false }
         ]
     );
 }
@@ -261,9 +261,9 @@ fn what_less_and_more_have_is_there() {
     let mut stage = Stage::hundred(10);
     stage.keys("g =");
     assert_eq!(stage.message(), "lines 1–10 of 100, 10 %");
-    assert_eq!(stage.keys("r ctrl+l"), [Asked::Redraw, Asked::Redraw]);
-    assert_eq!(stage.keys(": q"), [Asked::Quit]);
-    assert_eq!(stage.keys(": j q"), [Asked::Quit], "a colon and something else is something else");
+    assert_eq!(stage.keys("r ctrl+l"), [Effect::Redraw, Effect::Redraw]);
+    assert_eq!(stage.keys(": q"), [Effect::Quit]);
+    assert_eq!(stage.keys(": j q"), [Effect::Quit], "a colon and something else is something else");
     stage.keys("g ctrl+v");
     assert_eq!(stage.first(), "line 11");
     stage.keys("esc v");
@@ -315,7 +315,7 @@ fn a_question_mark_and_nothing_is_help_and_what_was_looked_for_is_looked_for_aga
 #[test]
 fn what_is_seen_is_copied() {
     let mut stage = Stage::new(&["a", "", "b", ""], 6);
-    assert_eq!(stage.keys("Y"), [Asked::Copy("a\n\nb".into())]);
+    assert_eq!(stage.keys("Y"), [Effect::Copy("a\n\nb".into())]);
     assert_eq!(stage.message(), "copied: 3 lines");
 }
 
@@ -335,7 +335,7 @@ fn esc_that_closed_the_task_entry_is_no_alt() {
     stage.types("/line 2\n");
     stage.keys("i esc u");
     assert!(stage.viewer.pattern().is_some(), "u is half a window up, alt+u puts out the matches");
-    assert_eq!(stage.keys("i esc esc"), [Asked::Quit]);
+    assert_eq!(stage.keys("i esc esc"), [Effect::Quit]);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn after_a_colon_only_q_means_something() {
     assert_eq!((stage.first().as_str(), stage.message()), ("line 1", "only :q and :f are known"));
     stage.keys(": f");
     assert_eq!(stage.message(), "lines 1–5 of 100, 5 %");
-    assert_eq!(stage.keys(": q"), [Asked::Quit]);
+    assert_eq!(stage.keys(": q"), [Effect::Quit]);
     stage.keys(": esc");
     assert_eq!(stage.message(), "");
 }

@@ -2,7 +2,7 @@
 
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
-use nerve_view::viewer::{Kind, Target};
+use nerve_view::viewer::{Source, Target};
 
 use crate::Stage;
 
@@ -11,7 +11,7 @@ const LEAVE: &str = "\x1b[?1049l";
 
 fn recorded(text: &str) -> Stage {
     let terminal = TerminalState::new(Size::new(40, 5)).keeping_left_screen();
-    let mut stage = Stage::on(Kind::After, terminal, 12);
+    let mut stage = Stage::on(Source::Recording, terminal, 12);
     stage.write(text);
     stage
 }

@@ -5,23 +5,23 @@ use nerve_term::terminal::TerminalState;
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Input, Key};
-use nerve_view::viewer::{Asked, Kind, Mode, Target, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Target, Viewer};
 
 use crate::{Stage, key};
 
-fn to_program(name: &str) -> Asked {
-    Asked::Input(Input::Key(key(name)))
+fn to_program(name: &str) -> Effect {
+    Effect::Input(Input::Key(key(name)))
 }
 
 #[test]
 fn keys_pastes_and_focus_are_the_programs() {
     let mut stage = Stage::live(&["$"], 5);
     let all = "q esc ctrl+c j / ? ctrl+shift+down up pagedown f1 enter alt+v i [ ctrl+z";
-    let expected: Vec<Asked> = all.split(' ').map(to_program).collect();
+    let expected: Vec<Effect> = all.split(' ').map(to_program).collect();
     assert_eq!(stage.keys(all), expected);
     let paste = Input::Paste("two\nlines".into());
-    assert_eq!(stage.input(paste.clone()), Some(Asked::Input(paste)));
-    assert_eq!(stage.input(Input::Focus(false)), Some(Asked::Input(Input::Focus(false))));
+    assert_eq!(stage.input(paste.clone()), Some(Effect::Input(paste)));
+    assert_eq!(stage.input(Input::Focus(false)), Some(Effect::Input(Input::Focus(false))));
     assert_eq!(stage.viewer.mode(), &Mode::Live);
 }
 
@@ -114,8 +114,8 @@ fn the_prefix_has_the_next_key() {
     assert!(stage.viewer.awaits_key());
     assert_eq!(stage.keys("ctrl+]"), [to_program("ctrl+]")], "twice is the key itself");
     assert!(!stage.viewer.awaits_key());
-    assert_eq!(stage.keys("ctrl+] d"), [Asked::Detach]);
-    assert_eq!(stage.keys("ctrl+] y"), [Asked::Copy("2\n3\n4".into())]);
+    assert_eq!(stage.keys("ctrl+] d"), [Effect::Detach]);
+    assert_eq!(stage.keys("ctrl+] y"), [Effect::Copy("2\n3\n4".into())]);
     assert_eq!(stage.keys("ctrl+] esc j"), [to_program("j")], "Esc takes it back");
     assert_eq!(stage.keys("ctrl+] up"), []);
     assert_eq!(stage.viewer.mode(), &Mode::Entry);
@@ -135,33 +135,33 @@ fn the_prefix_has_the_next_key() {
 fn a_snapshot_is_asked_for_from_all_that_a_program_is_shown_in() {
     let mut stage = Stage::live(&["1", "2", "3", "4"], 3);
     stage.snapshot(1);
-    assert_eq!(stage.keys("ctrl+] s"), [Asked::Snapshot]);
+    assert_eq!(stage.keys("ctrl+] s"), [Effect::TakeSnapshot]);
     assert_eq!(stage.keys("s"), [to_program("s")], "one key after the prefix");
     for (way, mode) in [("ctrl+] [", Mode::Scrolling), ("ctrl+shift+up", Mode::Entry)] {
         assert_eq!(stage.keys(way), []);
-        assert_eq!(stage.keys("ctrl+] s"), [Asked::Snapshot], "{way}");
+        assert_eq!(stage.keys("ctrl+] s"), [Effect::TakeSnapshot], "{way}");
         assert_eq!(stage.viewer.mode(), &mode, "what is done goes on");
         stage.keys("esc esc");
     }
     let bindings = Bindings::with(&[("snapshot".into(), vec!["ctrl+alt+s".into()])]).unwrap();
-    stage.viewer = Viewer::new(Kind::Live, bindings);
+    stage.viewer = Viewer::new(Source::Live, bindings);
     stage.resize(3);
     stage.write("");
-    assert_eq!(stage.keys("ctrl+alt+s ctrl+] s"), [Asked::Snapshot, Asked::Snapshot]);
+    assert_eq!(stage.keys("ctrl+alt+s ctrl+] s"), [Effect::TakeSnapshot, Effect::TakeSnapshot]);
     stage.keys("shift+pageup");
-    assert_eq!(stage.keys("ctrl+alt+s"), [Asked::Snapshot]);
+    assert_eq!(stage.keys("ctrl+alt+s"), [Effect::TakeSnapshot]);
 }
 
 #[test]
 fn where_no_snapshot_can_be_taken_that_is_told() {
-    let new = |kind| Viewer::new(kind, Bindings::default());
+    let new = |source| Viewer::new(source, Bindings::default());
     for (viewer, words) in [
-        (new(Kind::Live).reading_only(), "attached for reading only"),
-        (new(Kind::Live).without_entry(), "its agent does"),
-        (new(Kind::After), "the session has ended"),
-        (new(Kind::After).of_running(), "'nerve attach' shows what runs"),
+        (new(Source::Live).reading_only(), "attached for reading only"),
+        (new(Source::Live).without_entry(), "its agent does"),
+        (new(Source::Recording), "the session has ended"),
+        (new(Source::Recording).of_running(), "'nerve attach' shows what runs"),
     ] {
-        let mut stage = Stage::on(viewer.kind(), TerminalState::new(Size::new(40, 5)), 5);
+        let mut stage = Stage::on(viewer.source(), TerminalState::new(Size::new(40, 5)), 5);
         stage.viewer = viewer;
         stage.resize(5);
         stage.write("text");
@@ -178,7 +178,7 @@ fn the_session_is_ended_only_when_that_is_confirmed() {
     assert_eq!(stage.keys("n"), []);
     assert_eq!((stage.viewer.mode(), stage.message()), (&Mode::Live, "it goes on"));
     assert_eq!(stage.keys("ctrl+] q enter"), []);
-    assert_eq!(stage.keys("ctrl+] q y"), [Asked::End]);
+    assert_eq!(stage.keys("ctrl+] q y"), [Effect::EndProgram]);
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn a_program_has_no_time_to_go_through() {
     let mut stage = Stage::live(&["$"], 3);
     assert_eq!(stage.keys("shift+pageup p , ."), []);
     assert_eq!(stage.message(), "what runs cannot be gone through in time: a recording can");
-    assert_eq!(stage.keys("r"), [Asked::Redraw]);
+    assert_eq!(stage.keys("r"), [Effect::Redraw]);
 }
 
 #[test]
 fn in_a_recording_the_prefix_leaves_too() {
     let mut stage = Stage::hundred(5);
-    assert_eq!(stage.keys("ctrl+] d ctrl+] q"), [Asked::Quit, Asked::Quit]);
+    assert_eq!(stage.keys("ctrl+] d ctrl+] q"), [Effect::Quit, Effect::Quit]);
     assert_eq!(stage.keys("ctrl+] ctrl+]"), []);
     assert_eq!(stage.key(Key::char('j')), None);
 }
@@ -226,7 +226,7 @@ fn what_is_told_no_more_is_another_picture() {
 
 #[test]
 fn a_window_narrower_than_the_screen_goes_with_the_cursor() {
-    let mut stage = Stage::on(Kind::Live, TerminalState::new(Size::new(40, 5)), 5);
+    let mut stage = Stage::on(Source::Live, TerminalState::new(Size::new(40, 5)), 5);
     let left = |stage: &mut Stage, text: &str| {
         stage.write(text);
         stage.viewer.left()
@@ -275,7 +275,7 @@ fn matches_are_counted_while_lines_come() {
 fn who_only_looks_is_told_so_at_once() {
     let mut stage = Stage::live(&["one", "two"], 5);
     stage.snapshot(1);
-    stage.viewer = Viewer::new(Kind::Live, Bindings::default()).reading_only();
+    stage.viewer = Viewer::new(Source::Live, Bindings::default()).reading_only();
     stage.resize(5);
     stage.write("");
     for keys in ["ctrl+] q", "ctrl+shift+up", "ctrl+] i", "ctrl+] [ i", "q"] {

@@ -23,9 +23,9 @@ use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::regions::{Places, Scene};
+use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Viewer};
+use nerve_view::viewer::{Effect, Source, Viewer};
 use nerve_view::viewport::Row;
 use ratatui::layout::Rect;
 
@@ -41,7 +41,7 @@ struct Stage {
     viewer: Viewer,
     /// That of the tool that is shown.
     tool: Option<TerminalState>,
-    places: Places,
+    regions: Regions,
 }
 
 impl Stage {
@@ -61,7 +61,7 @@ impl Stage {
     /// As it is shown at first.
     fn after(lines: &[&str], rows: u16) -> Stage {
         let terminal = TerminalState::new(Size::new(40, 5));
-        let mut stage = Stage::on(Kind::After, terminal, rows);
+        let mut stage = Stage::on(Source::Recording, terminal, rows);
         stage.write(&lines.join("\r\n"));
         stage
     }
@@ -69,15 +69,15 @@ impl Stage {
     /// On a program whose screen is the window.
     fn live(lines: &[&str], rows: u16) -> Stage {
         let terminal = TerminalState::new(Size::new(COLS, rows));
-        let mut stage = Stage::on(Kind::Live, terminal, rows);
+        let mut stage = Stage::on(Source::Live, terminal, rows);
         stage.write(&lines.join("\r\n"));
         stage
     }
 
-    fn on(kind: Kind, terminal: TerminalState, rows: u16) -> Stage {
-        let viewer = Viewer::new(kind, Bindings::default());
-        let places = Places::default();
-        let mut stage = Stage { terminal, end: None, timeline: None, viewer, tool: None, places };
+    fn on(source: Source, terminal: TerminalState, rows: u16) -> Stage {
+        let viewer = Viewer::new(source, Bindings::default());
+        let regions = Regions::default();
+        let mut stage = Stage { terminal, end: None, timeline: None, viewer, tool: None, regions };
         stage.resize(rows);
         stage
     }
@@ -85,7 +85,7 @@ impl Stage {
     /// Lines, a gutter right of them, the timeline and the status below; the modal is over all lines.
     fn resize(&mut self, rows: u16) {
         let lines = Rect::new(0, 0, COLS, rows);
-        self.places = Places {
+        self.regions = Regions {
             lines,
             gutter: Rect::new(COLS, 0, 1, rows),
             timeline: Rect::new(0, rows, COLS, 1),
@@ -94,21 +94,21 @@ impl Stage {
             tool: lines,
             help: 100,
         };
-        self.viewer.arrange(&self.places);
+        self.viewer.arrange(&self.regions);
     }
 
     fn document(&self) -> Document<'_> {
-        match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+        match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::of(&self.terminal),
         }
     }
 
     fn write(&mut self, text: &str) {
         self.terminal.process_data(TsNs(0), text.as_bytes());
-        let document = match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+        let document = match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::of(&self.terminal),
         };
         self.viewer.sees(&document);
     }
@@ -132,27 +132,28 @@ impl Stage {
     }
 
     /// Types keys by name; says what was asked of others.
-    fn keys(&mut self, names: &str) -> Vec<Asked> {
+    fn keys(&mut self, names: &str) -> Vec<Effect> {
         let keys: Vec<Key> = names.split(' ').map(|name| name.parse().unwrap()).collect();
         keys.into_iter().filter_map(|key| self.key(key)).collect()
     }
 
-    fn key(&mut self, key: Key) -> Option<Asked> {
+    fn key(&mut self, key: Key) -> Option<Effect> {
         self.input(Input::Key(key))
     }
 
-    fn input(&mut self, input: Input) -> Option<Asked> {
-        let document = match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+    fn input(&mut self, input: Input) -> Option<Effect> {
+        let document = match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::of(&self.terminal),
         };
         let tool = self.tool.as_ref().map(Document::live);
         let end = self.end.as_ref().map(Document::of);
         let (end, timeline) = (end.as_ref(), self.timeline.as_ref());
-        let scene = Scene { end, tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
-        let asked = self.viewer.input(input, &scene);
+        let frame =
+            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::of(&document, self.regions) };
+        let asked = self.viewer.input(input, &frame);
         while self.viewer.work(&document) {}
-        self.viewer.arrange(&self.places);
+        self.viewer.arrange(&self.regions);
         if let Some(tool) = &tool {
             self.viewer.sees_tool(tool);
             while self.viewer.work_tool(tool) {}

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use nerve_view::document::Document;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct, Wheel};
-use nerve_view::regions::Scene;
+use nerve_view::regions::FrameContext;
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Mode, Target};
+use nerve_view::viewer::{Effect, Mode, Target};
 
 use crate::{COLS, Stage};
 
@@ -14,13 +14,13 @@ fn mouse(what: MouseAct, col: u16, row: u16) -> Input {
     Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false })
 }
 
-fn click(stage: &mut Stage, col: u16, row: u16) -> Option<Asked> {
+fn click(stage: &mut Stage, col: u16, row: u16) -> Option<Effect> {
     let asked = stage.input(mouse(MouseAct::Press(Button::Left), col, row));
     assert_eq!(stage.input(mouse(MouseAct::Release(Button::Left), col, row)), None);
     asked
 }
 
-fn wheel(stage: &mut Stage, way: Wheel) -> Option<Asked> {
+fn wheel(stage: &mut Stage, way: Wheel) -> Option<Effect> {
     stage.input(mouse(MouseAct::Wheel(way), 1, 1))
 }
 
@@ -89,7 +89,7 @@ fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
     for what in
         [MouseAct::Press(Button::Right), MouseAct::Wheel(Wheel::Up), MouseAct::Move(Some(Button::Left))]
     {
-        assert_eq!(stage.input(mouse(what, 4, 2)), Some(Asked::Input(mouse(what, 4, 2))));
+        assert_eq!(stage.input(mouse(what, 4, 2)), Some(Effect::Input(mouse(what, 4, 2))));
     }
     stage.input(mouse(MouseAct::Release(Button::Right), 4, 2));
     assert_eq!(stage.input(mouse(MouseAct::Press(Button::Left), COLS, 0)), None, "not in the gutter");
@@ -98,7 +98,7 @@ fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
     stage.resize(2);
     stage.write("");
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 2, 1)), Some(Asked::Input(mouse(press, 2, 2))));
+    assert_eq!(stage.input(mouse(press, 2, 1)), Some(Effect::Input(mouse(press, 2, 2))));
     // Not while somebody scrolls.
     stage.keys("shift+pageup");
     assert_eq!(stage.input(mouse(MouseAct::Wheel(Wheel::Down), 1, 1)), None);
@@ -121,7 +121,7 @@ fn the_wheel_of_a_full_screen_program_is_its_own() {
     let mut stage = Stage::live(&["1", "2"], 5);
     stage.write("\x1b[?1049h");
     let up = mouse(MouseAct::Wheel(Wheel::Up), 1, 1);
-    assert_eq!(stage.input(up.clone()), Some(Asked::Input(up)));
+    assert_eq!(stage.input(up.clone()), Some(Effect::Input(up)));
 }
 
 #[test]
@@ -144,13 +144,13 @@ fn a_click_on_the_timeline_goes_to_that_moment() {
     let mut stage = Stage::hundred(5);
     let document = Document::of(&stage.terminal);
     let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
-    let scene = Scene { timeline: Some(&timeline), ..Scene::of(&document, stage.places) };
+    let frame = FrameContext { timeline: Some(&timeline), ..FrameContext::of(&document, stage.regions) };
     let seek = |viewer: &mut nerve_view::viewer::Viewer, col| {
-        viewer.input(mouse(MouseAct::Press(Button::Left), col, 5), &scene)
+        viewer.input(mouse(MouseAct::Press(Button::Left), col, 5), &frame)
     };
-    assert_eq!(seek(&mut stage.viewer, COLS - 1), Some(Asked::Seek(Duration::from_secs(100))));
+    assert_eq!(seek(&mut stage.viewer, COLS - 1), Some(Effect::Seek(Duration::from_secs(100))));
     let middle = timeline.time_at(9, COLS);
-    assert_eq!(seek(&mut stage.viewer, 9), Some(Asked::Seek(middle)));
+    assert_eq!(seek(&mut stage.viewer, 9), Some(Effect::Seek(middle)));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn moving_the_mouse_does_not_disarm_esc() {
     let mut stage = Stage::hundred(5);
     stage.keys("esc");
     stage.input(mouse(MouseAct::Move(None), 1, 1));
-    assert_eq!(stage.keys("esc"), [Asked::Quit]);
+    assert_eq!(stage.keys("esc"), [Effect::Quit]);
     stage.keys("esc");
     click(&mut stage, 1, 1);
     assert_eq!(stage.keys("esc"), []);
@@ -185,7 +185,7 @@ fn dragging() -> Stage {
 #[test]
 fn a_button_that_was_pressed_over_the_program_is_let_go_there() {
     let mut stage = dragging();
-    let own = |what, col, row| Some(Asked::Input(mouse(what, col, row)));
+    let own = |what, col, row| Some(Effect::Input(mouse(what, col, row)));
     let (press, drag) = (MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)));
     let release = MouseAct::Release(Button::Left);
     assert_eq!(stage.input(mouse(press, 3, 1)), own(press, 3, 1));
@@ -203,7 +203,7 @@ fn the_program_has_nothing_of_a_press_that_was_the_viewers() {
         assert_eq!(stage.input(mouse(what, col, 1)), None, "{what:?}");
     }
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
+    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }
 
 #[test]
@@ -213,5 +213,5 @@ fn a_click_is_in_the_row_that_was_under_the_pointer() {
     // Not drawn yet.
     stage.terminal.process_data(nerve_term::event::TsNs(0), b"\r\n\r\n");
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
+    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }

@@ -7,13 +7,13 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
-use nerve_view::draw::{Facts, Gutter, Layout, draw};
+use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
 use nerve_view::keys::{Button, Input, Key, Mouse, MouseAct, Wheel};
-use nerve_view::regions::Scene;
-use nerve_view::search::{How, Pattern};
+use nerve_view::regions::FrameContext;
+use nerve_view::search::{Pattern, PatternOptions};
 use nerve_view::timeline::Timeline;
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Asked, Kind, Mode, Target};
+use nerve_view::viewer::{Effect, Mode, Source, Target};
 use nerve_view::viewport::{Row, Viewport};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -228,17 +228,17 @@ struct Room {
     snapshots: u64,
     /// Another moment than the last one is shown.
     is_before: bool,
-    /// How often the moment of a snapshot was gone to.
+    /// PatternOptions often the moment of a snapshot was gone to.
     visits: usize,
 }
 
 impl Room {
-    fn new(kind: Kind, cols: u16, rows: u16) -> Room {
-        let mut stage = Stage::on(kind, TerminalState::new(Size::new(cols, rows)), rows);
+    fn new(source: Source, cols: u16, rows: u16) -> Room {
+        let mut stage = Stage::on(source, TerminalState::new(Size::new(cols, rows)), rows);
         stage.tool = Some(TerminalState::new(Size::new(cols, rows)));
         stage.write("");
         let past = vec![Past::Sized(Size::new(cols, rows))];
-        let timeline = (kind == Kind::After).then(Timeline::default);
+        let timeline = (source == Source::Recording).then(Timeline::default);
         let window = Rect::new(0, 0, cols, rows);
         Room {
             stage,
@@ -301,16 +301,19 @@ impl Room {
     }
 
     /// Shows what is asked for, as whoever shows recordings does.
-    fn asked(&mut self, asked: impl IntoIterator<Item = Asked>) {
+    fn asked(&mut self, asked: impl IntoIterator<Item = Effect>) {
         for asked in asked {
-            let Asked::Visit(snapshot) = asked else { continue };
+            let Effect::SeekSnapshot(snapshot) = asked else { continue };
             let Some(id) = snapshot else {
                 self.go_behind(self.past.len());
                 continue;
             };
             let all = self.terminal(self.past.len());
             let taken = all.snapshots_by_line().find(|(_, taken)| taken.id == id).unwrap();
-            assert!(self.stage.viewer.kind() == Kind::After && taken.1.alternate, "{taken:?} has a line");
+            assert!(
+                self.stage.viewer.source() == Source::Recording && taken.1.alternate,
+                "{taken:?} has a line"
+            );
             let at = self.past.iter().position(|past| matches!(past, Past::Took(other) if *other == id));
             self.go_behind(at.unwrap() + 1);
             self.visits += 1;
@@ -333,7 +336,7 @@ impl Room {
                 let mouse = Mouse { what, col, row, ctrl: false, alt: false, shift: false };
                 // A click on the timeline asks for a moment.
                 match stage.input(Input::Mouse(mouse)) {
-                    Some(Asked::Seek(_)) => self.go_to((col * 8).min(200) as u8),
+                    Some(Effect::Seek(_)) => self.go_to((col * 8).min(200) as u8),
                     asked => self.asked(asked),
                 }
             }
@@ -345,7 +348,7 @@ impl Room {
             }
             Deed::Window(cols, rows) => self.window = Rect::new(0, 0, cols, rows),
             Deed::Terminal(cols, rows) => self.happened(Past::Sized(Size::new(cols, rows))),
-            Deed::Moment(share) if stage.viewer.kind() == Kind::After => self.go_to(share),
+            Deed::Moment(share) if stage.viewer.source() == Source::Recording => self.go_to(share),
             Deed::Moment(_) => {}
             Deed::Gutter(gutter) => self.gutter = gutter,
             Deed::Tools(told) => stage.viewer.set_tools(tools(&told)),
@@ -364,29 +367,29 @@ impl Room {
     /// As the binary draws it.
     fn draw(&mut self) -> Result<(), TestCaseError> {
         let Room { stage, timeline, gutter, window, .. } = self;
-        let kind = stage.viewer.kind();
-        let (facts, tool) = (Facts::default(), stage.tool.as_ref().unwrap());
-        let document = match kind {
-            Kind::Live => Document::live(&stage.terminal),
-            Kind::After => Document::of(&stage.terminal),
+        let source = stage.viewer.source();
+        let (info, tool) = (StatusInfo::default(), stage.tool.as_ref().unwrap());
+        let document = match source {
+            Source::Live => Document::live(&stage.terminal),
+            Source::Recording => Document::of(&stage.terminal),
         };
         let tool_document = Document::live(tool);
         let end = stage.end.as_ref().map(Document::of);
-        let layout = Layout::of(kind, *window, stage.terminal.size(), *gutter);
-        stage.places = layout.places(&stage.viewer, Some(tool.size()), facts.abilities);
-        stage.viewer.arrange(&stage.places);
+        let layout = Layout::of(source, *window, stage.terminal.size(), *gutter);
+        stage.regions = layout.regions(&stage.viewer, Some(tool.size()), info.capabilities);
+        stage.viewer.arrange(&stage.regions);
         stage.viewer.sees(&document);
         stage.viewer.sees_tool(&tool_document);
         while stage.viewer.work(&document) || stage.viewer.work_tool(&tool_document) {}
-        let scene = Scene {
+        let frame = FrameContext {
             end: end.as_ref(),
             tool: Some(&tool_document),
             timeline: timeline.as_ref(),
-            ..Scene::of(&document, stage.places)
+            ..FrameContext::of(&document, stage.regions)
         };
         let mut buffer = Buffer::empty(*window);
         let mut decorations = Decorations::default();
-        let drawn = draw(&stage.viewer, &scene, &facts, &layout, &mut buffer, &mut decorations);
+        let drawn = draw(&stage.viewer, &frame, &info, &layout, &mut buffer, &mut decorations);
         let is_within = |(col, row): (u16, u16)| col < window.width && row < window.height;
         prop_assert!(drawn.cursor.is_none_or(is_within), "{:?} in {window:?}", drawn.cursor);
         Ok(())
@@ -398,7 +401,7 @@ fn check_filter(filter: Option<&str>, view: &Viewport, document: &Document<'_>) 
     prop_assert_eq!(filter.is_some(), view.is_filtered());
     let Some(text) = filter else { return Ok(()) };
     let (sign, text) = text.split_once('&').unwrap();
-    let how = How { literal: sign.contains("as it stands"), inverse: sign.contains("not") };
+    let how = PatternOptions { literal: sign.contains("as it stands"), inverse: sign.contains("not") };
     let pattern = Pattern::with(text, how).unwrap();
     let is_in = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
     let wanted: Vec<u64> = document.lines().filter(is_in).collect();
@@ -441,7 +444,7 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
         Mode::Help(row) => Some(*row),
         _ => None,
     } {
-        prop_assert!(row <= stage.places.help, "the sheet from {row} of {}", stage.places.help);
+        prop_assert!(row <= stage.regions.help, "the sheet from {row} of {}", stage.regions.help);
     }
     if let Some(modal) = viewer.modal() {
         prop_assert!(modal.row() < viewer.tools().len(), "{} of {}", modal.row(), viewer.tools().len());
@@ -465,8 +468,8 @@ proptest! {
         first in (1..30u16, 1..16u16),
         deeds in prop::collection::vec(deeds(), 1..80),
     ) {
-        let kind = if is_live { Kind::Live } else { Kind::After };
-        let mut room = Room::new(kind, first.0, first.1);
+        let source = if is_live { Source::Live } else { Source::Recording };
+        let mut room = Room::new(source, first.0, first.1);
         for deed in deeds {
             room.draw()?;
             let before = room.stage.viewer.viewport().clone();
@@ -496,8 +499,8 @@ fn the_deeds_lead_to_all_modes() {
     let mut runner = TestRunner::deterministic();
     let mut reached = BTreeSet::new();
     for nth in 0..120 {
-        let kind = if nth % 2 == 0 { Kind::Live } else { Kind::After };
-        let mut room = Room::new(kind, 20, 10);
+        let source = if nth % 2 == 0 { Source::Live } else { Source::Recording };
+        let mut room = Room::new(source, 20, 10);
         for deed in prop::collection::vec(deeds(), 80).new_tree(&mut runner).unwrap().current() {
             room.does(deed);
             room.draw().unwrap();
@@ -506,7 +509,7 @@ fn the_deeds_lead_to_all_modes() {
             reached.insert(mode.split('(').next().unwrap_or_default().to_string());
             let tool = viewer.modal().and_then(|modal| modal.shown());
             if viewer.filter().is_some() {
-                reached.insert(format!("filter {kind:?} {}", tool.is_some()));
+                reached.insert(format!("filter {source:?} {}", tool.is_some()));
             }
             if room.is_before {
                 reached.insert("another moment".to_string());

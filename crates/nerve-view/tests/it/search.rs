@@ -1,13 +1,13 @@
 //! Patterns: as they are typed, what they mean, and windows that show only the lines with one.
 
 use nerve_term::event::{Size, TsNs};
-use nerve_view::viewer::{Mode, Typed};
+use nerve_view::viewer::{Mode, PromptView};
 
 use crate::{Stage, key};
 
-fn typed(stage: &Stage) -> Typed {
+fn typed(stage: &Stage) -> PromptView {
     match stage.viewer.mode() {
-        Mode::Typing(typed) => typed.clone(),
+        Mode::Prompt(typed) => typed.clone(),
         other => panic!("nothing is typed: {other:?}"),
     }
 }
@@ -206,13 +206,13 @@ fn a_filter_of_many_lines_does_not_hold_up_a_key() {
     let mut terminal = nerve_term::terminal::TerminalState::new(Size::new(20, 5));
     let text: String = (1..=100_000).map(|number| format!("line {number}\r\n")).collect();
     terminal.process_data(TsNs(0), text.as_bytes());
-    let mut stage = Stage::on(nerve_view::viewer::Kind::After, terminal, 4);
+    let mut stage = Stage::on(nerve_view::viewer::Source::Recording, terminal, 4);
     stage.write("");
     stage.keys("esc 5 0 0 0 0 g");
     stage.types("&000$");
     let document = nerve_view::document::Document::of(&stage.terminal);
-    let scene = nerve_view::regions::Scene::of(&document, stage.places);
-    stage.viewer.input(nerve_view::keys::Input::Key(key("enter")), &scene);
+    let frame = nerve_view::regions::FrameContext::of(&document, stage.regions);
+    stage.viewer.input(nerve_view::keys::Input::Key(key("enter")), &frame);
     let mut pieces = 1;
     while stage.viewer.work(&document) {
         pieces += 1;

@@ -3,7 +3,7 @@
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::viewer::{Asked, Kind, Mode, Submission, Target};
+use nerve_view::viewer::{Effect, Mode, Source, Submission, Target};
 use nerve_view::viewport::Row;
 
 use crate::Stage;
@@ -58,7 +58,7 @@ fn a_recording_has_it_at_once_at_the_very_bottom_and_it_is_typed_into() {
 #[test]
 fn a_recordings_end_is_its_end_snapshot_if_it_has_one() {
     let submitted = |stage: &mut Stage| match stage.keys("x enter").pop() {
-        Some(Asked::Branch(submission)) => submission,
+        Some(Effect::Branch(submission)) => submission,
         other => panic!("{other:?}"),
     };
     let mut without = Stage::after(&["one", "two"], 6);
@@ -238,10 +238,10 @@ fn esc_twice_leaves_and_any_other_key_disarms_it() {
     let mut recording = Stage::after(&["one"], 6);
     assert_eq!(recording.keys("esc"), []);
     assert_eq!(recording.message(), "Esc once more to leave");
-    assert_eq!(recording.keys("esc"), [Asked::Quit]);
+    assert_eq!(recording.keys("esc"), [Effect::Quit]);
     let mut recording = Stage::after(&["one"], 6);
     assert_eq!(recording.keys("esc j esc"), []);
-    assert_eq!(recording.keys("esc"), [Asked::Quit]);
+    assert_eq!(recording.keys("esc"), [Effect::Quit]);
     // Where a program runs it leads back to it.
     let mut program = live(&[94]);
     assert_eq!(program.keys("ctrl+shift+up esc"), []);
@@ -290,13 +290,13 @@ fn enter_submits_with_the_snapshot_and_the_text_stays_until_it_has_arrived() {
     stage.keys("ctrl+z ctrl+z ctrl+z ctrl+u backspace backspace");
     stage.types("try it");
     let submission = Submission { snapshot: Some(94), line: 93, text: "try it".into() };
-    assert_eq!(stage.keys("enter"), [Asked::Branch(submission.clone())]);
+    assert_eq!(stage.keys("enter"), [Effect::Branch(submission.clone())]);
     assert!(stage.viewer.entry().unwrap().is_sent());
     assert_eq!(stage.keys("enter x"), [], "not twice, and it is not changed meanwhile");
     assert_eq!((text(&stage), stage.message()), ("try it".into(), "this is on its way: wait for it"));
     stage.viewer.refused("no such model");
     assert_eq!((text(&stage), stage.message()), ("try it".into(), "no such model"));
-    assert_eq!(stage.keys("enter"), [Asked::Branch(submission)]);
+    assert_eq!(stage.keys("enter"), [Effect::Branch(submission)]);
     stage.viewer.submitted();
     assert_eq!((stage.viewer.mode(), stage.viewer.entry().is_none()), (&Mode::Live, true));
     stage.keys("ctrl+shift+up");
@@ -423,11 +423,11 @@ fn what_a_shell_has_edits_it() {
 
 #[test]
 fn a_recording_that_is_still_written_has_no_end_to_go_on_from() {
-    let mut stage = Stage::on(Kind::After, TerminalState::new(Size::new(40, 5)), 6);
+    let mut stage = Stage::on(Source::Recording, TerminalState::new(Size::new(40, 5)), 6);
     stage.viewer = stage.viewer.clone().of_running();
     stage.numbered(3, &[]);
     assert_eq!(target(&stage), None, "there is no snapshot yet");
-    let mut stage = Stage::on(Kind::After, TerminalState::new(Size::new(40, 5)), 6);
+    let mut stage = Stage::on(Source::Recording, TerminalState::new(Size::new(40, 5)), 6);
     stage.viewer = stage.viewer.clone().of_running();
     stage.terminal.process_data(TsNs(0), b"line 1");
     stage.snapshot(1);
@@ -436,7 +436,7 @@ fn a_recording_that_is_still_written_has_no_end_to_go_on_from() {
     stage.keys("ctrl+shift+down");
     assert_eq!((target(&stage), stage.message()), (at(1), "no snapshot below"));
     let asked = stage.keys("x enter").pop();
-    assert_eq!(asked, Some(Asked::Branch(Submission { snapshot: Some(1), line: 0, text: "x".into() })));
+    assert_eq!(asked, Some(Effect::Branch(Submission { snapshot: Some(1), line: 0, text: "x".into() })));
 }
 
 /// What is erased is all there was at the first snapshot; another is taken after it.
@@ -472,7 +472,7 @@ fn of_a_program_that_runs_snapshots_whose_lines_were_erased_stand_at_the_first_t
     assert_eq!(target(&stage), Some(Target::Snapshot { id: 7, line: first }));
     assert!(stage.document().has_snapshot(first), "it is marked there");
     let asked = stage.keys("x enter").pop();
-    assert_eq!(asked, Some(Asked::Branch(Submission { snapshot: Some(7), line: first, text: "x".into() })));
+    assert_eq!(asked, Some(Effect::Branch(Submission { snapshot: Some(7), line: first, text: "x".into() })));
     stage.viewer.refused("no");
     // All is erased while it is shown.
     stage.write("\x1b[H\x1b[2J\x1b[3Jnewer\r\n");

@@ -6,7 +6,7 @@ use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
 use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
-use nerve_view::viewer::{Asked, Mode};
+use nerve_view::viewer::{Effect, Mode};
 use nerve_view::viewport::Row;
 
 use crate::window::live;
@@ -88,7 +88,7 @@ fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
     more.push(tool("e", ToolState::Running));
     stage.viewer.set_tools(more);
     assert_eq!((ids(&stage), stage.viewer.modal().unwrap().row()), (vec!["e", "c", "b", "d", "a"], 3));
-    assert_eq!(stage.keys("enter"), [Asked::Tool("d".into())]);
+    assert_eq!(stage.keys("enter"), [Effect::ShowTool("d".into())]);
     assert_eq!(stage.viewer.shown_tool(), Some("d"));
 }
 
@@ -96,10 +96,10 @@ fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
 fn what_is_typed_is_the_tools() {
     let mut stage = opened("ctrl+shift+t enter");
     assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::Tool));
-    let to_tool = |name| Asked::ToTool(Input::Key(key(name)));
+    let to_tool = |name| Effect::ToolInput(Input::Key(key(name)));
     assert_eq!(stage.keys("y esc q ctrl+c"), ["y", "esc", "q", "ctrl+c"].map(to_tool));
     let paste = Input::Paste("secret".into());
-    assert_eq!(stage.input(paste.clone()), Some(Asked::ToTool(paste)));
+    assert_eq!(stage.input(paste.clone()), Some(Effect::ToolInput(paste)));
     assert_eq!(stage.keys("ctrl+] ctrl+]"), [to_tool("ctrl+]")]);
 }
 
@@ -107,10 +107,10 @@ fn what_is_typed_is_the_tools() {
 fn a_tool_of_which_nothing_is_known_yet_takes_keys_too() {
     let mut stage = stage();
     stage.keys("ctrl+shift+t enter");
-    assert_eq!(stage.keys("a"), [Asked::ToTool(Input::Key(key("a")))]);
+    assert_eq!(stage.keys("a"), [Effect::ToolInput(Input::Key(key("a")))]);
     assert_eq!(stage.keys("ctrl+] y"), []);
     assert_eq!(stage.message(), "there is no text to be seen");
-    assert_eq!(stage.keys("pageup j / x esc b"), [Asked::ToTool(Input::Key(key("b")))]);
+    assert_eq!(stage.keys("pageup j / x esc b"), [Effect::ToolInput(Input::Key(key("b")))]);
 }
 
 #[test]
@@ -127,18 +127,18 @@ fn what_a_tool_wrote_is_scrolled_through() {
     stage.keys("3 2");
     assert_eq!(stage.viewer.number(), Some(32));
     stage.keys("=");
-    assert_eq!(stage.keys("q x"), [Asked::ToTool(Input::Key(key("x")))]);
+    assert_eq!(stage.keys("q x"), [Effect::ToolInput(Input::Key(key("x")))]);
     assert_eq!(shown(&stage), [16, 17, 18, 19, 20], "who types sees the end");
     stage.keys("ctrl+] [ k");
     assert_eq!(shown(&stage)[0], 15);
-    assert_eq!(stage.keys("ctrl+] y"), [Asked::Copy("15\n16\n17\n18\n19".into())]);
+    assert_eq!(stage.keys("ctrl+] y"), [Effect::Copy("15\n16\n17\n18\n19".into())]);
 }
 
 #[test]
 fn a_full_screen_tool_has_pageup_itself() {
     let mut stage = opened("ctrl+shift+t enter");
     stage.tool.as_mut().unwrap().process_data(TsNs(0), b"\x1b[?1049h");
-    assert_eq!(stage.keys("pageup"), [Asked::ToTool(Input::Key(key("pageup")))]);
+    assert_eq!(stage.keys("pageup"), [Effect::ToolInput(Input::Key(key("pageup")))]);
     assert_eq!(stage.keys("shift+pageup"), []);
     assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling);
 }
@@ -149,13 +149,13 @@ fn one_that_has_ended_is_there_until_it_is_dismissed() {
     assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("d"), &Mode::ToolScrolling));
     stage.keys("k");
     assert_eq!(shown(&stage)[0], 15, "less's keys");
-    assert_eq!(stage.keys("ctrl+] x"), [Asked::Dismiss("d".into())]);
+    assert_eq!(stage.keys("ctrl+] x"), [Effect::DismissTool("d".into())]);
     assert_eq!((stage.viewer.mode(), ids(&stage)), (&Mode::Tools, vec!["c", "b", "a"]));
     stage.viewer.set_tools(tools());
     assert_eq!(ids(&stage), ["c", "b", "a"], "told again, it stays away");
     assert_eq!(stage.keys("up x"), []);
     assert_eq!(stage.message(), "it runs: only what has ended can be dismissed");
-    assert_eq!(stage.keys("down x"), [Asked::Dismiss("a".into())]);
+    assert_eq!(stage.keys("down x"), [Effect::DismissTool("a".into())]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_click_shows_one() {
         Input::Mouse(Mouse { what, col: 3, row, ctrl: false, alt: false, shift: false })
     };
     assert_eq!(stage.input(at(4)), None, "below the list");
-    assert_eq!(stage.input(at(1)), Some(Asked::Tool("b".into())));
+    assert_eq!(stage.input(at(1)), Some(Effect::ShowTool("b".into())));
 }
 
 #[test]

@@ -7,11 +7,11 @@ use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
-use nerve_view::draw::{Drawn, Facts, Gutter, Layout, draw};
+use nerve_view::draw::{Drawn, Gutter, Layout, StatusInfo, draw};
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::regions::{Places, Scene};
+use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Viewer};
+use nerve_view::viewer::{Effect, Source, Viewer};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -24,30 +24,30 @@ pub(crate) struct Window {
     pub(crate) tool: Option<TerminalState>,
     pub(crate) viewer: Viewer,
     pub(crate) timeline: Option<Timeline>,
-    pub(crate) facts: Facts,
+    pub(crate) info: StatusInfo,
     pub(crate) gutter: Gutter,
     /// Columns and rows.
     pub(crate) size: (u16, u16),
     /// Of all that was drawn.
     pub(crate) decorations: Decorations,
-    places: Places,
+    regions: Regions,
 }
 
 impl Window {
     /// On a terminal of that size.
-    pub(crate) fn new(kind: Kind, terminal: (u16, u16), size: (u16, u16)) -> Window {
+    pub(crate) fn new(source: Source, terminal: (u16, u16), size: (u16, u16)) -> Window {
         Window {
             terminal: TerminalState::new(Size::new(terminal.0, terminal.1)),
             end: None,
             lacks_begin: false,
             tool: None,
-            viewer: Viewer::new(kind, Bindings::default()),
+            viewer: Viewer::new(source, Bindings::default()),
             timeline: None,
-            facts: Facts::default(),
+            info: StatusInfo::default(),
             gutter: Gutter::Right,
             size,
             decorations: Decorations::default(),
-            places: Places::default(),
+            regions: Regions::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Window {
     }
 
     /// Presses keys by name.
-    pub(crate) fn keys(&mut self, names: &str) -> Vec<Asked> {
+    pub(crate) fn keys(&mut self, names: &str) -> Vec<Effect> {
         let keys: Vec<Key> = names.split(' ').map(|name| name.parse().unwrap()).collect();
         keys.into_iter().filter_map(|key| self.input(Input::Key(key))).collect()
     }
@@ -90,20 +90,20 @@ impl Window {
         }
     }
 
-    pub(crate) fn input(&mut self, input: Input) -> Option<Asked> {
+    pub(crate) fn input(&mut self, input: Input) -> Option<Effect> {
         let lacks_begin = self.lacks_begin;
-        let document = document(&self.terminal, self.viewer.kind());
+        let document = document(&self.terminal, self.viewer.source());
         let document = known(document, lacks_begin && self.end.is_none());
         let viewer = &mut self.viewer;
         let tool = self.tool.as_ref().map(Document::live);
         let end = self.end.as_ref().map(|end| known(Document::of(end), lacks_begin));
-        let scene = Scene {
+        let frame = FrameContext {
             end: end.as_ref(),
             tool: tool.as_ref(),
             timeline: self.timeline.as_ref(),
-            ..Scene::of(&document, self.places)
+            ..FrameContext::of(&document, self.regions)
         };
-        let asked = viewer.input(input, &scene);
+        let asked = viewer.input(input, &frame);
         while viewer.work(&document) {}
         self.drawn();
         asked
@@ -114,21 +114,22 @@ impl Window {
         let area = Rect::new(0, 0, self.size.0, self.size.1);
         let mut buffer = Buffer::empty(area);
         let lacks_begin = self.lacks_begin;
-        let Window { terminal, end, tool, viewer, timeline, facts, gutter, decorations, .. } = self;
-        let document = known(document(terminal, viewer.kind()), lacks_begin && end.is_none());
-        let layout = Layout::of(viewer.kind(), area, terminal.size(), *gutter);
+        let Window { terminal, end, tool, viewer, timeline, info, gutter, decorations, .. } = self;
+        let document = known(document(terminal, viewer.source()), lacks_begin && end.is_none());
+        let layout = Layout::of(viewer.source(), area, terminal.size(), *gutter);
         let end = end.as_ref().map(|end| known(Document::of(end), lacks_begin));
         let size = tool.as_ref().map(TerminalState::size);
         let tool = tool.as_ref().map(Document::live);
-        self.places = layout.places(viewer, size, facts.abilities);
-        viewer.arrange(&self.places);
+        self.regions = layout.regions(viewer, size, info.capabilities);
+        viewer.arrange(&self.regions);
         viewer.sees(&document);
         if let Some(tool) = &tool {
             viewer.sees_tool(tool);
         }
         let (end, timeline) = (end.as_ref(), timeline.as_ref());
-        let scene = Scene { end, tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
-        let drawn = draw(viewer, &scene, facts, &layout, &mut buffer, decorations);
+        let frame =
+            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::of(&document, self.regions) };
+        let drawn = draw(viewer, &frame, info, &layout, &mut buffer, decorations);
         (buffer, drawn)
     }
 
@@ -139,23 +140,23 @@ impl Window {
 
 /// On a recording of 40 × 5 that is looked at.
 pub(crate) fn after(cols: u16, rows: u16) -> Window {
-    let mut window = Window::new(Kind::After, (40, 5), (cols, rows));
-    window.facts.name = "run.ahr".into();
-    window.facts.time = Some((Duration::from_secs(65), Duration::from_secs(125)));
+    let mut window = Window::new(Source::Recording, (40, 5), (cols, rows));
+    window.info.name = "run.ahr".into();
+    window.info.time = Some((Duration::from_secs(65), Duration::from_secs(125)));
     window
 }
 
 /// On a program that has all of the window.
 pub(crate) fn live(cols: u16, rows: u16) -> Window {
-    let mut window = Window::new(Kind::Live, (cols - 1, rows - 1), (cols, rows));
-    window.facts.name = "claude".into();
+    let mut window = Window::new(Source::Live, (cols - 1, rows - 1), (cols, rows));
+    window.info.name = "claude".into();
     window
 }
 
-fn document(terminal: &TerminalState, kind: Kind) -> Document<'_> {
-    match kind {
-        Kind::Live => Document::live(terminal),
-        Kind::After => Document::of(terminal),
+fn document(terminal: &TerminalState, source: Source) -> Document<'_> {
+    match source {
+        Source::Live => Document::live(terminal),
+        Source::Recording => Document::of(terminal),
     }
 }
 

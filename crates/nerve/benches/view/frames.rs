@@ -10,10 +10,10 @@ use nerve_view::ansi_writer;
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
-use nerve_view::draw::{Facts, Gutter, Layout, draw};
-use nerve_view::regions::Scene;
+use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_view::regions::FrameContext;
 use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
-use nerve_view::viewer::{Kind, Viewer};
+use nerve_view::viewer::{Source, Viewer};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -67,12 +67,12 @@ fn told(count: u64) -> Changes {
 fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
     let size = Layout::room(WINDOW.cols, WINDOW.rows, Gutter::Right);
     let mut terminal = TerminalState::new(size);
-    let mut viewer = Viewer::new(Kind::Live, Bindings::default());
+    let mut viewer = Viewer::new(Source::Live, Bindings::default());
     viewer.change_tools(told(tools.count));
     if tools.is_open {
         let document = Document::live(&terminal);
         let key = Key { code: Code::Char('t'), shift: true, ..Key::ctrl('t') };
-        viewer.input(Input::Key(key), &Scene::of(&document, Default::default()));
+        viewer.input(Input::Key(key), &FrameContext::of(&document, Default::default()));
         anyhow::ensure!(viewer.modal().is_some(), "the list of tools does not open");
     }
     let area = Rect::new(0, 0, WINDOW.cols, WINDOW.rows);
@@ -83,14 +83,14 @@ fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
         terminal.process_data(TsNs(nth), &changed(size, rows, nth));
         let start = Instant::now();
         let document = Document::live(&terminal);
-        let facts = Facts { name: "bench".to_string(), recorded: Some(nth), ..Facts::default() };
+        let facts = StatusInfo { name: "bench".to_string(), recorded: Some(nth), ..StatusInfo::default() };
         next.reset();
         decorations.tidy(&mut shown);
-        let layout = Layout::of(Kind::Live, area, size, Gutter::Right);
-        let places = layout.places(&viewer, None, facts.abilities);
-        viewer.arrange(&places);
+        let layout = Layout::of(Source::Live, area, size, Gutter::Right);
+        let regions = layout.regions(&viewer, None, facts.capabilities);
+        viewer.arrange(&regions);
         viewer.sees(&document);
-        draw(&viewer, &Scene::of(&document, places), &facts, &layout, &mut next, &mut decorations);
+        draw(&viewer, &FrameContext::of(&document, regions), &facts, &layout, &mut next, &mut decorations);
         let mut written = Vec::new();
         ansi_writer::write(shown.diff_iter(&next), &decorations, true, &mut written);
         std::mem::swap(&mut shown, &mut next);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use nerve_term::keys::Input;
 use nerve_term::terminal::{Clipboard, Notification};
 use nerve_view::decorations::Decorations;
-use nerve_view::status_info::Abilities;
+use nerve_view::status_info::Capabilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -185,8 +185,8 @@ impl Tty {
     }
 
     /// What it can do, as far as it is known.
-    pub(crate) fn abilities(&self) -> Abilities {
-        Abilities { kitty_keyboard: self.kitty, colours: colours() }
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities { kitty_keyboard: self.kitty, colours: colours() }
     }
 
     /// Gives it back, stops this process as the shell's Ctrl+Z does, and takes it again when the process goes on.

@@ -8,14 +8,14 @@ use nerve_core::host::EXECUTION;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::{Input, Key};
 use nerve_term::terminal::{LineIndex, TerminalState};
-use nerve_view::draw::Facts;
+use nerve_view::draw::StatusInfo;
 use nerve_view::layout::Layout;
-use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 use tokio::time::Instant;
 
 use super::background::{self, Beside};
 use super::branch_job::NOTHING_KEPT;
-use super::mirror::{Seen, Source};
+use super::mirror::{Seen, TerminalMirror};
 use super::osc_passthrough::{CLIPBOARD, Said};
 use super::target::Place;
 use super::tool_list::why_empty;
@@ -33,7 +33,7 @@ const ON_DISK: Duration = Duration::from_millis(500);
 
 /// The program, and what is shown of it.
 pub(super) struct Live {
-    pub(super) source: Source,
+    pub(super) source: TerminalMirror,
     showing: Showing,
     options: Options,
     /// The size that the program can have in the window, as it was told last.
@@ -60,7 +60,7 @@ enum Turn {
 }
 
 /// Who has much to say lets the others speak: whose turn it is among those who could is a matter of chance.
-async fn turn(source: &mut Source, beside: &mut Beside) -> Turn {
+async fn turn(source: &mut TerminalMirror, beside: &mut Beside) -> Turn {
     tokio::select! {
         seen = source.next() => Turn::Seen(seen),
         turn = beside.turn() => Turn::Beside(turn),
@@ -68,8 +68,8 @@ async fn turn(source: &mut Source, beside: &mut Beside) -> Turn {
 }
 
 impl Live {
-    pub(super) fn new(source: Source, options: Options) -> Live {
-        let mut viewer = Viewer::new(Kind::Live, options.bindings.clone());
+    pub(super) fn new(source: TerminalMirror, options: Options) -> Live {
+        let mut viewer = Viewer::new(Source::Live, options.bindings.clone());
         if let Some(told) = options.told {
             viewer.tell(told);
         }
@@ -194,21 +194,21 @@ impl Live {
         }
     }
 
-    fn facts(&self, tty: &Tty) -> Facts {
+    fn facts(&self, tty: &Tty) -> StatusInfo {
         let (word, evidence) = self.source.state();
         let recording = self.source.entry().recording.as_ref();
         let recorded = recording.and_then(|path| fs::metadata(path).ok()).map(|meta| meta.len());
         let ended = self.ended.map(|_| "the program has ended".to_string());
         let catching_up = self.source.is_catching_up().then(|| "reading what was before …".to_string());
-        Facts {
+        StatusInfo {
             name: self.options.name.clone(),
             fault: self.faults.last().cloned().or(ended).or(catching_up),
             state: Some((word.to_string(), evidence)),
             recorded,
             unrecorded: recording.is_none() && !is_tool(&self.source),
             begin: Some(TsNs(self.source.entry().started)),
-            abilities: tty.abilities(),
-            ..Facts::default()
+            capabilities: tty.capabilities(),
+            ..StatusInfo::default()
         }
     }
 
@@ -250,17 +250,17 @@ impl Live {
             self.showing.beside.keep_origin();
         }
         match asked? {
-            Asked::Input(input) => self.pass_on(&input),
-            Asked::ToTool(input) => self.pass_on_to_tool(&input),
-            Asked::Detach => return Some(Left::Detached),
-            Asked::Quit => return Some(self.left()),
-            Asked::End if self.options.read_only => self.tell("attached for reading only"),
-            Asked::End => self.source.stop(),
-            Asked::Branch(_) if self.options.read_only => {
+            Effect::Input(input) => self.pass_on(&input),
+            Effect::ToolInput(input) => self.pass_on_to_tool(&input),
+            Effect::Detach => return Some(Left::Detached),
+            Effect::Quit => return Some(self.left()),
+            Effect::EndProgram if self.options.read_only => self.tell("attached for reading only"),
+            Effect::EndProgram => self.source.stop(),
+            Effect::Branch(_) if self.options.read_only => {
                 self.showing.viewer.refused("attached for reading only: 'nerve branch' makes one");
             }
-            Asked::Snapshot => self.snapshot(),
-            Asked::GoToBranch => match self.showing.beside.latest() {
+            Effect::TakeSnapshot => self.snapshot(),
+            Effect::SwitchToBranch => match self.showing.beside.latest() {
                 Ok(place) => {
                     self.onward = Some(place);
                     return Some(self.left());
@@ -326,13 +326,13 @@ impl Live {
         last_lines(self.source.terminal(), self.options.coloured)
     }
 
-    pub(super) fn into_parts(self) -> (Source, Beside, Options) {
+    pub(super) fn into_parts(self) -> (TerminalMirror, Beside, Options) {
         (self.source, self.showing.beside, self.options)
     }
 }
 
 /// It is what an agent's tool runs in.
-fn is_tool(source: &Source) -> bool {
+fn is_tool(source: &TerminalMirror) -> bool {
     source.entry().label.get(EXECUTION).is_some()
 }
 

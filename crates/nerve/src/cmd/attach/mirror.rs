@@ -41,7 +41,7 @@ pub(crate) enum Seen {
 }
 
 /// See the module.
-pub(crate) struct Source {
+pub(crate) struct TerminalMirror {
     entry: Entry,
     host: Hosted,
     rule: SizeRule,
@@ -65,7 +65,7 @@ pub(crate) struct Source {
     skipped: bool,
 }
 
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for TerminalMirror {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Source")
             .field("host", &self.entry.id)
@@ -74,9 +74,9 @@ impl std::fmt::Debug for Source {
     }
 }
 
-impl Source {
+impl TerminalMirror {
     /// Looks at a host, whose entry is in `registry`, through a window with room for a program of `size`. `profiles`: the user's own
-    /// ones. The connection is made by [`Source::next`]. Must be called on a runtime.
+    /// ones. The connection is made by [`TerminalMirror::next`]. Must be called on a runtime.
     ///
     /// # Errors
     /// No profile fits the program.
@@ -86,12 +86,12 @@ impl Source {
         profiles: Option<&Path>,
         rule: SizeRule,
         size: Option<Size>,
-    ) -> Result<Source> {
+    ) -> Result<TerminalMirror> {
         let (profiles, errors) = nerve_core::profiles::load(profiles);
         let clock = Clock::start();
         let agent = Agent::of(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
-        Ok(Source {
+        Ok(TerminalMirror {
             host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
             rule,
             origin: Origin::User,
@@ -113,20 +113,20 @@ impl Source {
 
     /// The same for somebody who sits in front of another terminal: what is typed is recorded as injected.
     #[must_use]
-    pub(crate) fn injecting(self) -> Source {
-        Source { origin: Origin::Injected, ..self }
+    pub(crate) fn injecting(self) -> TerminalMirror {
+        TerminalMirror { origin: Origin::Injected, ..self }
     }
 
     /// The same for whoever has started the program: all that it says is for him.
     #[must_use]
-    pub(crate) fn heard_from_the_start(self) -> Source {
-        Source { is_first: true, ..self }
+    pub(crate) fn heard_from_the_start(self) -> TerminalMirror {
+        TerminalMirror { is_first: true, ..self }
     }
 
     /// For a terminal that may have been flooded: what is now is shown before what was ([`Hosted::latest`]).
     #[must_use]
-    pub(crate) fn latest(self) -> Source {
-        Source { host: self.host.latest(), ..self }
+    pub(crate) fn latest(self) -> TerminalMirror {
+        TerminalMirror { host: self.host.latest(), ..self }
     }
 
     /// The recording of what is over, if the terminal does not have all of it.
@@ -352,7 +352,7 @@ impl Source {
         self.host.set_window(self.rule.window(size));
     }
 
-    /// Orders the end of the program; [`Source::next`] sends it, and tells when it has ended.
+    /// Orders the end of the program; [`TerminalMirror::next`] sends it, and tells when it has ended.
     pub(crate) fn stop(&mut self) {
         self.host.stop();
     }

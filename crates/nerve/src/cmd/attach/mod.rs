@@ -21,7 +21,7 @@ use nerve_term::event::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
 
-use self::mirror::Source;
+use self::mirror::TerminalMirror;
 use self::switch_target::Onward;
 use self::target::Place;
 use crate::cli::attach::AttachArgs;
@@ -79,7 +79,7 @@ pub(crate) struct Outcome {
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) async fn run(source: Source, options: Options) -> Result<Outcome> {
+pub(crate) async fn run(source: TerminalMirror, options: Options) -> Result<Outcome> {
     switch_target::shown(source, options, viewer_session::Seat::take()?).await
 }
 
@@ -114,7 +114,8 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         stay: args.stay,
         told: settings.unread,
     };
-    let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
+    let source =
+        TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
     let outcome = run(source, options).await?;
     if let Some(onward) = outcome.onward {
         return (*onward).having_left(outcome.left, &place.command()).go().await;

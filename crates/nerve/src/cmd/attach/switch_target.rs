@@ -6,7 +6,7 @@ use nerve_view::layout::Layout;
 
 use super::background::Unfinished;
 use super::live::Live;
-use super::mirror::Source;
+use super::mirror::TerminalMirror;
 use super::size_rule::SizeRule;
 use super::target::Place;
 use super::viewer_session::Seat;
@@ -41,13 +41,13 @@ impl Told {
 }
 
 /// Shows a program until somebody leaves it or it ends. The terminal is given back, unless it goes on to another one.
-pub(super) async fn shown(source: Source, options: Options, seat: Seat) -> Result<Outcome> {
+pub(super) async fn shown(source: TerminalMirror, options: Options, seat: Seat) -> Result<Outcome> {
     shown_again(source, options, None, seat).await
 }
 
 /// The same; when it has ended, what runs `again` is shown in its place.
 pub(crate) async fn shown_again(
-    source: Source,
+    source: TerminalMirror,
     options: Options,
     again: Option<Again>,
     mut seat: Seat,
@@ -131,10 +131,10 @@ impl Onward {
     }
 }
 
-async fn opened(place: &Place, options: &Options) -> Result<Source> {
+async fn opened(place: &Place, options: &Options) -> Result<TerminalMirror> {
     let entry = resolve::host(place).await?;
     let window = tty::window().unwrap_or_default();
     let room = Layout::room(window.cols, window.rows, options.gutter);
     let places = Places::from_env();
-    Source::open(entry, &places.hosts(), Some(&places.profiles()), SizeRule::default(), Some(room))
+    TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), SizeRule::default(), Some(room))
 }

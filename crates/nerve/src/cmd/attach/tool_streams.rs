@@ -11,7 +11,7 @@ use nerve_term::terminal::TerminalState;
 use nerve_view::tools::Changes;
 use tokio::task::JoinHandle;
 
-use super::mirror::{Seen, Source};
+use super::mirror::{Seen, TerminalMirror};
 use crate::cmd::show::tools::{self, Shown, Tools};
 
 /// Something about them is new.
@@ -44,7 +44,7 @@ struct Follower {
 
 enum State {
     Opening(JoinHandle<Result<Shown>>),
-    Live(Box<Source>),
+    Live(Box<TerminalMirror>),
     Ended(Box<TerminalState>, Option<Rest>),
     /// Its terminal is the agent's.
     Agent,

@@ -6,10 +6,10 @@ use nerve_term::event::Size;
 use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
 use nerve_view::document::Document;
-use nerve_view::draw::{Facts, Gutter, Layout, draw};
-use nerve_view::regions::{Places, Scene};
+use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 use tokio::time::Instant;
 
 use super::background::{Beside, Turn};
@@ -52,7 +52,7 @@ pub(crate) struct Showing {
     gutter: Gutter,
     coloured: bool,
     pub(crate) pacing: Pacing,
-    places: Places,
+    regions: Regions,
     /// A search goes on: [`Showing::work`] is to be called as soon as nothing else is to be done.
     pub(crate) works: bool,
 }
@@ -74,7 +74,7 @@ impl Showing {
     pub(crate) fn new(viewer: Viewer, beside: Beside, gutter: Gutter, coloured: bool) -> Showing {
         let mut pacing = Pacing::default();
         pacing.change();
-        Showing { viewer, beside, gutter, coloured, pacing, places: Places::default(), works: false }
+        Showing { viewer, beside, gutter, coloured, pacing, regions: Regions::default(), works: false }
     }
 
     /// Something else is to be seen than before.
@@ -94,30 +94,34 @@ impl Showing {
         tty: &mut Tty,
         terminal: &TerminalState,
         recorded: Option<Recorded<'_>>,
-        facts: &Facts,
+        facts: &StatusInfo,
     ) -> Size {
-        let Showing { viewer, beside, gutter, coloured, places, works, .. } = self;
+        let Showing { viewer, beside, gutter, coloured, regions, works, .. } = self;
         beside.keep(viewer);
-        let kind = viewer.kind();
+        let source = viewer.source();
         let (timeline, end) = in_time(recorded);
-        let document = known_to(recorded, document(kind, terminal));
+        let document = known_to(recorded, document(source, terminal));
         let shown = beside.terminal(terminal);
         let tool = shown.map(Document::live);
         let mut window = Size::default();
         tty.draw(*coloured, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
-            let layout = Layout::of(kind, buffer.area, terminal.size(), *gutter);
-            *places = layout.places(viewer, shown.map(TerminalState::size), facts.abilities);
-            viewer.arrange(places);
+            let layout = Layout::of(source, buffer.area, terminal.size(), *gutter);
+            *regions = layout.regions(viewer, shown.map(TerminalState::size), facts.capabilities);
+            viewer.arrange(regions);
             viewer.sees(&document);
             *works = viewer.work(&document);
             if let Some(tool) = &tool {
                 viewer.sees_tool(tool);
                 *works |= viewer.work_tool(tool);
             }
-            let scene =
-                Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, *places) };
-            let drawn = draw(viewer, &scene, facts, &layout, buffer, decorations);
+            let frame = FrameContext {
+                end: end.as_ref(),
+                tool: tool.as_ref(),
+                timeline,
+                ..FrameContext::of(&document, *regions)
+            };
+            let drawn = draw(viewer, &frame, facts, &layout, buffer, decorations);
             let style = match viewer.mode() {
                 Mode::Live => terminal.cursor_style(),
                 Mode::Tool => shown.map_or(0, TerminalState::cursor_style),
@@ -135,33 +139,37 @@ impl Showing {
         input: Input,
         terminal: &TerminalState,
         recorded: Option<Recorded<'_>>,
-    ) -> Option<Asked> {
+    ) -> Option<Effect> {
         let before = self.viewer.told();
-        let document = known_to(recorded, document(self.viewer.kind(), terminal));
+        let document = known_to(recorded, document(self.viewer.source(), terminal));
         let tool = self.beside.terminal(terminal).map(Document::live);
         let (timeline, end) = in_time(recorded);
-        let scene =
-            Scene { end: end.as_ref(), tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
-        let asked = self.viewer.input(input, &scene);
+        let frame = FrameContext {
+            end: end.as_ref(),
+            tool: tool.as_ref(),
+            timeline,
+            ..FrameContext::of(&document, self.regions)
+        };
+        let asked = self.viewer.input(input, &frame);
         // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
-        if !matches!(asked, Some(Asked::Input(_))) || self.viewer.told() != before {
+        if !matches!(asked, Some(Effect::Input(_))) || self.viewer.told() != before {
             self.pacing.change();
         }
         asked
     }
 
     /// Does what is the same wherever it is asked; gives back the rest.
-    pub(crate) fn done(&mut self, asked: Asked, tty: &mut Tty) -> Option<Asked> {
+    pub(crate) fn done(&mut self, asked: Effect, tty: &mut Tty) -> Option<Effect> {
         match asked {
-            Asked::Copy(text) => {
+            Effect::Copy(text) => {
                 tty.copy(&text);
                 self.viewer.tell("copied");
             }
-            Asked::Redraw => tty.redraw(),
-            Asked::Tool(id) => self.beside.show(id),
+            Effect::Redraw => tty.redraw(),
+            Effect::ShowTool(id) => self.beside.show(id),
             // It is off the list already, which is nobody else's.
-            Asked::Dismiss(_) => {}
-            Asked::Branch(submission) => self.beside.branch(submission, &mut self.viewer),
+            Effect::DismissTool(_) => {}
+            Effect::Branch(submission) => self.beside.branch(submission, &mut self.viewer),
             other => return Some(other),
         }
         None
@@ -175,7 +183,7 @@ impl Showing {
 
     /// Goes on with a search, a piece of it.
     pub(crate) fn work(&mut self, terminal: &TerminalState) {
-        self.works = self.viewer.work(&document(self.viewer.kind(), terminal));
+        self.works = self.viewer.work(&document(self.viewer.source(), terminal));
         if let Some(tool) = self.beside.terminal(terminal) {
             self.works |= self.viewer.work_tool(&Document::live(tool));
         }
@@ -209,10 +217,10 @@ pub(crate) async fn heard(pacing: &mut Pacing, seat: &mut Seat) -> Heard {
     }
 }
 
-fn document(kind: Kind, terminal: &TerminalState) -> Document<'_> {
-    match kind {
-        Kind::Live => Document::live(terminal),
-        Kind::After => Document::of(terminal),
+fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
+    match source {
+        Source::Live => Document::live(terminal),
+        Source::Recording => Document::of(terminal),
     }
 }
 

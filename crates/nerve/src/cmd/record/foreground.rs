@@ -7,7 +7,7 @@ use nerve_view::draw::{Gutter, Layout};
 
 use super::recorder_daemon::{Recorder, Started};
 use crate::cli::record::RecordArgs;
-use crate::cmd::attach::mirror::Source;
+use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
 use crate::cmd::attach::{self, Left, Options};
 use crate::exit::{DONE, Interrupted};
@@ -47,7 +47,8 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // The session's id may be a node's name, or several sessions'.
     let id = entry.id.clone();
     let shown = async {
-        let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
+        let source =
+            TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
         let source = source.heard_from_the_start();
         attach::run(source, options).await
     };

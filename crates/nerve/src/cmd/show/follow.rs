@@ -6,7 +6,7 @@ use nerve_server::paths::Places;
 use serde_json::Value;
 
 use super::{NAME, tools};
-use crate::cmd::attach::mirror::Source;
+use crate::cmd::attach::mirror::TerminalMirror;
 use crate::out;
 
 /// The next runs of an id, in whatever session.
@@ -17,7 +17,7 @@ pub(crate) struct Again {
 
 /// A run that has begun.
 pub(crate) struct Run {
-    pub(crate) source: Source,
+    pub(crate) source: TerminalMirror,
     /// Its command, shortly.
     pub(crate) name: String,
     /// What is to be known of it at first.

@@ -15,7 +15,7 @@ use nerve_term::terminal::TerminalState;
 use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
 
 use super::lookup::{At, in_session};
-use crate::cmd::attach::mirror::Source;
+use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
 use crate::cmd::recording::{facts, size, unreadable};
 
@@ -78,7 +78,7 @@ fn of_viewer(told: executions::Told) -> Told {
 /// What a viewer shows of an execution.
 pub(crate) enum Shown {
     /// Its terminal, which runs; what is typed is recorded as injected.
-    Live(Box<Source>),
+    Live(Box<TerminalMirror>),
     /// Its terminal at its end, or what the agent was given; the recording, if that is long and only its end was read.
     Ended(Box<TerminalState>, Option<PathBuf>),
     /// It has no terminal of its own and goes on: keys are for the agent's terminal.
@@ -128,9 +128,11 @@ fn played(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState
 }
 
 /// A live execution's terminal, in the size it has.
-pub(super) fn source(entry: Entry, places: &Places) -> Result<Source> {
+pub(super) fn source(entry: Entry, places: &Places) -> Result<TerminalMirror> {
     let profiles = places.profiles();
-    Ok(Source::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?.injecting().latest())
+    Ok(TerminalMirror::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?
+        .injecting()
+        .latest())
 }
 
 /// A text as a terminal that holds it.

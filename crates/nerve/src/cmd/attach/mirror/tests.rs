@@ -33,12 +33,15 @@ async fn host(argv: &[&str]) -> (Host, TempDir) {
     (Host::start(spec).await.unwrap(), folder)
 }
 
-fn source(host: &Host, folder: &TempDir) -> Source {
-    Source::open(host.entry.clone(), folder.path(), None, SizeRule::Smallest, Some(SIZE)).unwrap()
+fn source(host: &Host, folder: &TempDir) -> TerminalMirror {
+    TerminalMirror::open(host.entry.clone(), folder.path(), None, SizeRule::Smallest, Some(SIZE)).unwrap()
 }
 
 /// What is seen until something is so.
-async fn until(source: &mut Source, mut is_so: impl FnMut(&Source, &Seen) -> bool) -> Vec<Seen> {
+async fn until(
+    source: &mut TerminalMirror,
+    mut is_so: impl FnMut(&TerminalMirror, &Seen) -> bool,
+) -> Vec<Seen> {
     let mut all = Vec::new();
     let seeing = async {
         loop {
@@ -56,12 +59,12 @@ async fn until(source: &mut Source, mut is_so: impl FnMut(&Source, &Seen) -> boo
 }
 
 /// Key by key; false if one was not taken.
-fn types(source: &mut Source, text: &str) -> bool {
+fn types(source: &mut TerminalMirror, text: &str) -> bool {
     let key = |c| if c == '\r' { Key::plain(Code::Enter) } else { Key::char(c) };
     text.chars().all(|c| source.send(&Input::Key(key(c))))
 }
 
-fn shows(text: &str) -> impl FnMut(&Source, &Seen) -> bool {
+fn shows(text: &str) -> impl FnMut(&TerminalMirror, &Seen) -> bool {
     move |source, _| source.terminal().screen().text().contains(text)
 }
 
@@ -129,7 +132,8 @@ async fn a_host_that_is_gone_without_a_word_is_told() {
     // As one whose process was killed.
     entry.start = 1;
     entry.forget(folder.path());
-    let mut source = Source::open(entry, folder.path(), None, SizeRule::Smallest, Some(SIZE)).unwrap();
+    let mut source =
+        TerminalMirror::open(entry, folder.path(), None, SizeRule::Smallest, Some(SIZE)).unwrap();
     let seen = until(&mut source, |_, seen| matches!(seen, Seen::Ended(_))).await;
     assert!(
         matches!(&seen[0], Seen::Fault(why) if why.contains("is gone, and its program with it")),

@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use nerve_record::shelf::is_live;
 use nerve_server::paths::Places;
 use nerve_term::keys::{Input, Key};
-use nerve_view::draw::{Facts, Gutter};
+use nerve_view::draw::{Gutter, StatusInfo};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Viewer};
+use nerve_view::viewer::{Effect, Source, Viewer};
 
 use self::recording_view::Film;
 use super::player::Left;
@@ -51,7 +51,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
-    let viewer = Viewer::new(Kind::After, settings.bindings());
+    let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
     let viewer = if is_live(&recording) { viewer.of_running() } else { viewer };
     let film = Film::open(&recording, &facts(&recording)).map_err(unreadable)?;
@@ -152,20 +152,20 @@ impl Show {
     /// Draws what there is to be seen.
     fn draw(&mut self, tty: &mut Tty) -> Result<()> {
         let film = &self.film;
-        let facts = Facts {
+        let facts = StatusInfo {
             name: self.name.clone(),
             time: film.time(),
             speed: film.speed(),
             fault: film.fault(),
             recorded: fs::metadata(&self.recording).ok().map(|meta| meta.len()),
             begin: Some(film.begin()),
-            abilities: tty.abilities(),
-            ..Facts::default()
+            capabilities: tty.capabilities(),
+            ..StatusInfo::default()
         };
         let timeline = film.timeline();
         let recorded = timeline.as_ref().map(|timeline| recorded(film, timeline));
         self.showing.draw(tty, film.terminal(), recorded, &facts);
-        if let Some(Asked::Visit(snapshot)) = self.showing.viewer.asks() {
+        if let Some(Effect::SeekSnapshot(snapshot)) = self.showing.viewer.asks() {
             self.visit(snapshot)?;
             self.showing.changed();
         }
@@ -194,19 +194,19 @@ impl Show {
             return Ok(None);
         };
         match asked {
-            Asked::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
-            Asked::Quit => return Ok(Some(Left::Quit)),
-            Asked::Visit(snapshot) => self.visit(snapshot)?,
-            Asked::Play => self.film.play_or_stop().map_err(unreadable)?,
-            Asked::Skip(seconds) => self.film.skip(seconds).map_err(unreadable)?,
-            Asked::Seek(to) => self.film.seek(to).map_err(unreadable)?,
-            Asked::Speed { faster } => self.film.change_speed(faster).map_err(unreadable)?,
-            Asked::ToTool(input) => match self.showing.beside.send(&input) {
+            Effect::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
+            Effect::Quit => return Ok(Some(Left::Quit)),
+            Effect::SeekSnapshot(snapshot) => self.visit(snapshot)?,
+            Effect::TogglePlay => self.film.play_or_stop().map_err(unreadable)?,
+            Effect::Skip(seconds) => self.film.skip(seconds).map_err(unreadable)?,
+            Effect::Seek(to) => self.film.seek(to).map_err(unreadable)?,
+            Effect::Speed { faster } => self.film.change_speed(faster).map_err(unreadable)?,
+            Effect::ToolInput(input) => match self.showing.beside.send(&input) {
                 Taker::Tool => {}
                 Taker::Agent => self.showing.tell("its agent has ended"),
                 Taker::Nobody(why) => self.showing.tell(why),
             },
-            Asked::GoToBranch => match self.showing.beside.latest() {
+            Effect::SwitchToBranch => match self.showing.beside.latest() {
                 Ok(place) => {
                     self.onward = Some(place);
                     return Ok(Some(Left::Quit));
